@@ -1,0 +1,146 @@
+"""Every error callgate raises, and whose move it is. Imports nothing of ours.
+
+    CallgateError
+    ├── ConfigurationError        the operator: a tool, a limit or an option is wrong as written
+    ├── SandboxError              the machine: the sandbox cannot do its work
+    │   ├── SandboxUnavailable      no isolation works here; the message names what to do
+    │   ├── SandboxBusy             every guest is taken and the queue's wait ran out
+    │   └── SandboxCrashed          a guest or its zygote went away in the middle
+    ├── ProtocolError             the guest: what it sent is not the protocol
+    ├── LimitReached              the program: it spent all it was given
+    └── ToolError                 a tool call failed; the program may catch it
+        ├── ToolNotFound            no tool of that name
+        ├── InvalidArguments        the arguments do not fit the tool's schema
+        ├── ToolNotAllowed          the tool exists, and this caller may not call it (or a person said no)
+        ├── ToolTimedOut            the tool did not answer in time
+        └── ToolCancelled           the run ended, or the program gave the call up
+
+A failing *program* is not an exception on the host: it is a `CodeResult` whose `ok` is false.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+__all__ = [
+    "CallgateError",
+    "ConfigurationError",
+    "InvalidArguments",
+    "LimitReached",
+    "ProtocolError",
+    "SandboxBusy",
+    "SandboxCrashed",
+    "SandboxError",
+    "SandboxUnavailable",
+    "ToolCancelled",
+    "ToolError",
+    "ToolNotAllowed",
+    "ToolNotFound",
+    "ToolTimedOut",
+]
+
+
+class CallgateError(Exception):
+    """Root of every error callgate raises."""
+
+
+class ConfigurationError(CallgateError):
+    """The operator wrote something that cannot work: the message says what, and what to write instead."""
+
+
+class SandboxError(CallgateError):
+    """The sandbox cannot do its work. Not the program's fault."""
+
+
+class SandboxUnavailable(SandboxError):
+    """No sandbox that was asked for works on this machine; the message names the reason and the remedy."""
+
+
+class SandboxBusy(SandboxError):
+    """Every guest was in use for longer than a run may queue."""
+
+
+class SandboxCrashed(SandboxError):
+    """A guest, or the zygote that forks guests, died without an answer."""
+
+
+class ProtocolError(CallgateError):
+    """The guest sent something that is not the protocol. Ends its run."""
+
+
+class LimitReached(CallgateError):
+    """A run spent all it was given.
+
+    Attributes:
+        limit: name of the field of `Limits`, e.g. ``"wall_seconds"``.
+        allowed: the value that was set, in the field's own unit.
+        used: what was used when the limit was reached, same unit; ``None`` where it cannot be known.
+    """
+
+    def __init__(self, limit: str, allowed: float, used: float | None = None) -> None:
+        self.limit = limit
+        self.allowed = allowed
+        self.used = used
+        spent = "" if used is None else f", used {used:g}" if isinstance(used, float) else f", used {used}"
+        super().__init__(f"limit reached: {limit} is {allowed:g}{spent}" if isinstance(allowed, float)
+                         else f"limit reached: {limit} is {allowed}{spent}")
+
+
+class ToolError(CallgateError):
+    """A tool call failed. Raise it in a tool to tell the program what went wrong: its message reaches the model.
+
+    Args:
+        message: what happened and what to do; shown to the model as it stands.
+        code: JSON-RPC error code (-32000 for a tool's own failure).
+        data: JSON value with details, handed to the program as ``error.data``.
+        retryable: whether trying the same call again may help.
+        tool: the tool's name; filled in by the gate.
+    """
+
+    default_code: ClassVar[int] = -32000
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int | None = None,
+        data: Any = None,
+        retryable: bool = False,
+        tool: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = self.default_code if code is None else code
+        self.data = data
+        self.retryable = retryable
+        self.tool = tool
+
+
+class ToolNotFound(ToolError):
+    """No tool has that name."""
+
+    default_code = -32601
+
+
+class InvalidArguments(ToolError):
+    """The arguments do not fit the tool's input schema; the tool was not called."""
+
+    default_code = -32602
+
+
+class ToolTimedOut(ToolError):
+    """The tool did not answer within its timeout."""
+
+    default_code = -32001
+
+
+class ToolNotAllowed(ToolError):
+    """This caller may not call the tool, or the approval was denied; the tool was not called."""
+
+    default_code = -32002
+
+
+class ToolCancelled(ToolError):
+    """The call was given up before it finished."""
+
+    default_code = -32004

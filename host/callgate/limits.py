@@ -1,0 +1,60 @@
+"""What one run may spend. Knows names, units and defaults; enforces nothing (the kernel, the sandbox and the gate do)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import ConfigurationError
+
+__all__ = ["Limits"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What one run may spend. There is no hidden cap: these are all of them.
+
+    Exceeding one ends the run with an error of kind ``LimitReached`` that names the field, its value and what was used.
+    """
+
+    wall_seconds: float = 60.0
+    """Seconds from the moment the program is handed over, waiting for tools included. At the limit the guest is killed."""
+    cpu_seconds: float = 30.0
+    """Processor seconds of the guest. The kernel counts in whole seconds: a fraction is rounded up."""
+    memory_bytes: int = 512 * 1024 * 1024
+    """Address space that the program may map beyond the interpreter itself. At the limit Python raises ``MemoryError``."""
+    max_processes: int = 64
+    """Threads the program may have at once, its own included. A second process is never allowed."""
+    max_file_bytes: int = 64 * 1024 * 1024
+    """Bytes that the scratch directory ``/tmp`` holds, over all its files."""
+    max_tool_calls: int = 100_000
+    """Tool calls in one run, refused ones included."""
+    max_concurrent_calls: int = 64
+    """Tool calls that run at the same time. More than that wait for their turn; this limit never ends a run."""
+    max_log_bytes: int = 1024 * 1024
+    """UTF-8 bytes that the program may print."""
+    max_value_bytes: int = 8 * 1024 * 1024
+    """Bytes of the run's value, as compact JSON."""
+    max_message_bytes: int = 16 * 1024 * 1024
+    """Bytes of one message on the wire, in either direction: the source with its inputs, a call's arguments, a tool's result."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            whole = field.type == "int"
+            if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+                kind = "a whole number" if whole else "a number"
+                raise ConfigurationError(f"{field.name} must be {kind}, not {value!r}")
+            if not (value > 0 and math.isfinite(value)):
+                hint = "; use a large number for 'as good as none'" if value == math.inf else ""
+                raise ConfigurationError(f"{field.name} must be above 0, not {value!r}{hint}")
+
+    def replace(self, **changes: Any) -> Limits:
+        """These limits with some fields changed; raises `ConfigurationError` for an unknown or impossible one."""
+        names = {field.name for field in dataclasses.fields(self)}
+        for name in changes:
+            if name not in names:
+                raise ConfigurationError(f"there is no limit {name!r}; there are: {', '.join(sorted(names))}")
+        return dataclasses.replace(self, **changes)
