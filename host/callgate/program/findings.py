@@ -1,0 +1,74 @@
+"""What a look at a program can find, and what a look needs to know of a tool.
+
+Knows the closed table of finding codes. Refuses to know how any of them is found: it holds values, not judgement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+__all__ = ["FINDING_CODES", "Finding", "Severity", "ToolShape"]
+
+Severity = Literal["error", "warning"]
+
+FINDING_CODES: Mapping[str, str] = MappingProxyType(
+    {
+        "too-large": "The source has more bytes than a program may have; it was not parsed.",
+        "too-complex": "The source nests too deeply, or is shaped so that looking at it would stall the host.",
+        "syntax": "It is not Python: the parser or the compiler refuses it.",
+        "await-in-def": "`await` inside a plain `def`.",
+        "unknown-name": "A name that nothing in the program binds and that no program is given.",
+        "unknown-tool": "`tools.x`, `from tools import x` or `tool_call('x')` with an x that is no tool.",
+        "unknown-argument": "A tool is called with a keyword that it does not have.",
+        "missing-argument": "A tool is called without an argument that it requires.",
+        "too-many-arguments": "A tool is called with more positional arguments than it has parameters.",
+        "repeated-argument": "A tool is given one argument twice, by position and by name.",
+        "not-awaited": "A call that must be awaited is thrown away, or used as if it were its result.",
+        "restricted-import": "policy='restricted': a module, or a way to import, that is not on the allow-list.",
+        "restricted-name": "policy='restricted': a name that starts with an underscore, or is reserved.",
+        "restricted-attribute": "policy='restricted': an attribute that leads into the interpreter.",
+        "restricted-call": "policy='restricted': a function that would step around the policy.",
+        "restricted-syntax": "policy='restricted': a statement that the policy does not allow.",
+    }
+)
+"""Every code a `Finding` may carry. Adding one is a decision: the table is pinned by a test and printed in the docs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing found in a program before it runs, worded for the model that wrote it."""
+
+    code: str
+    """A key of `FINDING_CODES`."""
+    line: int
+    """Line in the source, from 1."""
+    column: int
+    """Column in that line, in characters, from 1."""
+    message: str
+    """What is wrong, with the value, in one line."""
+    hint: str
+    """What to write instead, in one line."""
+    severity: Severity = "error"
+    """An error stops the run. A warning does not: it may be meant."""
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.message}; {self.hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolShape:
+    """What `check` needs to know of a tool; the runtime derives it from the tool's schema."""
+
+    name: str
+    """The tool's Python name in the program."""
+    parameters: tuple[str, ...]
+    """Names of its parameters, in the order in which positional arguments fill them."""
+    required: frozenset[str]
+    """Those without a default."""
+    accepts_any: bool = False
+    """It takes arguments beyond `parameters`, so an unknown one is no finding."""
+    aliases: tuple[str, ...] = ()
+    """Other names under which ``tool_call("...")`` finds it, such as the name it had before it was made an identifier."""

@@ -1,0 +1,174 @@
+"""Names that nothing binds. Knows which names every program has; refuses to guess where a program may bind names unseen.
+
+An error here stops a run, so it is one only where the name is certain not to exist. Rules:
+
+1. The whole check is silent when the program can bind names that the text does not show: a star import, `exec`, `eval`,
+   `globals()`, `locals()`, `vars()`, the module `builtins`, or a namespace reached by an attribute.
+2. A name in a `try` that catches `NameError` is silent; in one that catches everything it is a warning.
+3. A name in an annotation is a warning: whether it is ever evaluated depends on the version of Python.
+4. A name is reported once, where it stands first.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import sys
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from .findings import Finding, Severity
+from .suggestions import nearest
+from .survey import Scope, Survey
+
+__all__ = ["GIVEN_NAMES", "unknown_names"]
+
+GIVEN_NAMES: Final = frozenset({"tools", "tool_call", "ToolError"})
+"""What every program has without importing it, the tools themselves aside."""
+
+_LATER_BUILTINS: Final = ("aiter", "anext", "EncodingWarning", "BaseExceptionGroup", "ExceptionGroup", "WindowsError",
+                          "PythonFinalizationError", "exit", "quit", "copyright", "credits", "license", "help")
+_OF_MODULE: Final = ("__name__", "__builtins__", "__doc__", "__file__", "__spec__", "__loader__", "__package__",
+                     "__annotations__", "__annotate__", "__path__", "__cached__", "__conditional_annotations__", "__dict__")
+_OF_CLASS: Final = ("__class__", "__module__", "__qualname__", "__classdict__", "__classcell__", "__firstlineno__",
+                    "__static_attributes__", "__type_params__")
+_KNOWN: Final = frozenset(dir(builtins)) | GIVEN_NAMES | frozenset((*_LATER_BUILTINS, *_OF_MODULE, *_OF_CLASS))
+
+_OPAQUE_NAMES: Final = frozenset({"exec", "eval", "globals", "locals", "vars", "__builtins__", "__dict__", "__import__"})
+_OPAQUE_ATTRIBUTES: Final = frozenset({"modules", "f_globals", "f_locals", "f_builtins", "__dict__", "__globals__",
+                                       "__builtins__", "import_module"})
+_CATCH_ALL: Final = frozenset({"Exception", "BaseException"})
+
+_WRITE_INSTEAD: Final = {
+    "true": "write `True`", "false": "write `False`", "null": "write `None`", "undefined": "write `None`",
+    "nil": "write `None`", "raw_input": "a program cannot ask for input; it gets its `inputs` as variables",
+    "unicode": "write `str`", "xrange": "write `range`", "basestring": "write `str`", "unichr": "write `chr`",
+    "console": "write `print(...)`",
+}  # fmt: skip
+_IMPORT_FROM: Final = {
+    "defaultdict": "collections", "Counter": "collections", "OrderedDict": "collections", "deque": "collections",
+    "namedtuple": "collections", "datetime": "datetime", "timedelta": "datetime", "timezone": "datetime",
+    "date": "datetime", "dataclass": "dataclasses", "field": "dataclasses", "asdict": "dataclasses",
+    "reduce": "functools", "partial": "functools", "lru_cache": "functools", "wraps": "functools",
+    "chain": "itertools", "product": "itertools", "combinations": "itertools", "permutations": "itertools",
+    "groupby": "itertools", "islice": "itertools", "Decimal": "decimal", "Fraction": "fractions", "Path": "pathlib",
+    "Enum": "enum", "mean": "statistics", "median": "statistics", "stdev": "statistics", "sqrt": "math",
+    "ceil": "math", "floor": "math", "log": "math", "pi": "math", "gather": "asyncio", "sleep": "asyncio",
+    "Any": "typing", "Optional": "typing", "List": "typing", "Dict": "typing", "Tuple": "typing", "Union": "typing",
+    "Callable": "typing", "NamedTuple": "typing", "TypedDict": "typing", "StringIO": "io", "deepcopy": "copy",
+    "itemgetter": "operator", "suppress": "contextlib", "contextmanager": "contextlib", "uuid4": "uuid",
+}  # fmt: skip
+
+
+def unknown_names(seen: Survey, tools: Collection[str], known_names: Collection[str]) -> Iterator[Finding]:
+    """A finding for each name that is used and certain not to exist."""
+    missing = _missing(seen, tools, known_names)
+    if not missing or _binds_unseen(seen):
+        return
+    reported = set()
+    missing.sort(key=lambda found: (found[0].lineno, found[0].col_offset))
+    for node, scope in missing:
+        severity = _severity(node, scope, seen)
+        if node.id in reported or severity is None:
+            continue
+        reported.add(node.id)
+        yield Finding(
+            "unknown-name",
+            node.lineno,
+            node.col_offset + 1,
+            f"`{_shown(node.id)}` is not defined",
+            _hint(node.id, scope, seen, tools, known_names),
+            severity,
+        )
+
+
+def _missing(seen: Survey, tools: Collection[str], known_names: Collection[str]) -> list[tuple[ast.Name, Scope]]:
+    module = set(seen.module.stores)
+    bound: dict[int, set[str]] = {}
+    missing: list[tuple[ast.Name, Scope]] = []
+    for scope in seen.scopes:
+        if scope.parent is not None and scope.kind != "annotation":
+            bound[id(scope)] = set(scope.stores)
+        for node in scope.uses:
+            name = node.id
+            if name in module or name in _KNOWN or name in tools or name in known_names:
+                continue
+            inner: Scope | None = scope
+            while inner is not None:
+                # The names of a class are not seen from the functions in it.
+                if (inner.kind != "class" or not _is_function_within(scope, inner)) and name in bound.get(id(inner), ()):
+                    break
+                inner = inner.parent
+            else:
+                missing.append((node, scope))
+    return missing
+
+
+def _is_function_within(scope: Scope, outer: Scope) -> bool:
+    inner: Scope | None = scope
+    while inner is not None and inner is not outer:
+        if inner.kind in ("def", "async", "lambda"):
+            return True
+        inner = inner.parent
+    return False
+
+
+def _binds_unseen(seen: Survey) -> bool:
+    if seen.star_import:
+        return True
+    for node, _ in seen.imports:
+        if isinstance(node, ast.Import) and any(alias.name in ("builtins", "__main__", "importlib") for alias in node.names):
+            return True
+        if isinstance(node, ast.ImportFrom) and node.module in ("builtins", "__main__", "importlib"):
+            return True
+    return any(attribute.attr in _OPAQUE_ATTRIBUTES for attribute in seen.attributes) or any(
+        use.id in _OPAQUE_NAMES for scope in seen.scopes for use in scope.uses
+    )
+
+
+def _severity(node: ast.Name, scope: Scope, seen: Survey) -> Severity | None:
+    severity: Severity = "error"
+    if scope.kind == "annotation":
+        if seen.lazy_annotations:
+            return None
+        severity = "warning"
+    for guard in seen.tries:
+        last = guard.body[-1]
+        if guard.lineno <= node.lineno <= (last.end_lineno or last.lineno):
+            caught = _caught(guard)
+            if "NameError" in caught:
+                return None
+            if caught & _CATCH_ALL:
+                severity = "warning"
+    return severity
+
+
+def _caught(guard: ast.Try) -> set[str]:
+    """Names of the exceptions a `try` catches, `Exception` where it cannot be told."""
+    caught = set()
+    for handler in guard.handlers:
+        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+        caught |= {kind.id if isinstance(kind, ast.Name) else "Exception" for kind in kinds}
+    return caught
+
+
+def _hint(name: str, scope: Scope, seen: Survey, tools: Collection[str], known_names: Collection[str]) -> str:
+    if name in _WRITE_INSTEAD:
+        return _WRITE_INSTEAD[name]
+    if name in _IMPORT_FROM:
+        return f"write `from {_IMPORT_FROM[name]} import {name}` first"
+    if name in sys.stdlib_module_names:
+        return f"write `import {name}` first"
+    own: list[str] = []
+    inner: Scope | None = scope
+    while inner is not None:
+        own += inner.stores[:1000]
+        inner = inner.parent
+    guess = nearest(name, (*own, *tools, *known_names, *GIVEN_NAMES, *dir(builtins)))
+    if guess is not None:
+        return f"did you mean `{guess}`?"
+    return "assign it, import it, or pass it in as an input before it is used"
+
+
+def _shown(name: str) -> str:
+    return name if len(name) <= 80 else name[:77] + "..."

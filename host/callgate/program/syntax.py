@@ -1,0 +1,193 @@
+"""From source text to a syntax tree, and whether CPython would compile it. Knows nothing of tools or names.
+
+Rules, because the source is hostile and CPython's front end is not bounded by itself:
+
+1. Size comes first: what is too large is never parsed. The parser needs up to 400 times the source in memory.
+2. Two shapes cost quadratic time or memory in the parser and are looked for beforehand, by counting: a dotted name of
+   many parts (``import a.b.b.b…``: 100,000 parts took 10 GB and 28 s), and, before Python 3.12, one f-string with very
+   many fields (80,000 took 3.3 s).
+3. One shape crashes the compiler of CPython 3.11 (a comprehension of some 30,000 ``for`` clauses, by its C stack), and
+   one costs it quadratic time (many scopes under many local names). The survey of the tree says so: `compile_fault` is
+   not asked then.
+4. Everything else the front end bounds itself, with SyntaxError, RecursionError or MemoryError; all become findings.
+
+Warnings of the compiler (an invalid escape, ``x is 1``) are nobody's business here, and under ``-W error`` they would
+turn into syntax errors that the guest does not see. `warnings.catch_warnings` is not safe among threads, hence the lock.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import threading
+import warnings
+from typing import Final
+
+from .findings import Finding
+
+__all__ = ["DEFAULT_MAX_SOURCE_BYTES", "compile_fault", "parse_program"]
+
+DEFAULT_MAX_SOURCE_BYTES: Final = 256 * 1024
+"""A hundred times the program a model writes in one answer, and what CPython's front end gets through in about a second."""
+
+_PARSE_FLAGS: Final = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_FAULTS: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, SystemError)
+
+_LONGEST_DOTTED_NAME: Final = 250
+_MOST_FIELD_BYTES: Final = 20_000_000
+_STRINGS: Final = re.compile(
+    r'''#[^\n]*+|"""(?:[^"\\]|\\.|"(?!""))*+"""|\'\'\'(?:[^'\\]|\\.|'(?!''))*+\'\'\'|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+\'''',
+    re.DOTALL,
+)
+
+_compiler_warnings = threading.Lock()
+
+
+def parse_program(source: str, *, max_source_bytes: int = DEFAULT_MAX_SOURCE_BYTES) -> ast.Module | Finding:
+    """The syntax tree of a program, top-level `await` and `return` allowed; or the one finding that says why there is none.
+
+    Never raises, whatever the text. A tree that comes back may still be refused by the compiler: see `compile_fault`.
+    """
+    size = len(source)
+    if size <= max_source_bytes and not source.isascii():
+        size = len(source.encode("utf-8", "surrogatepass"))
+    if size > max_source_bytes:
+        at_least = "" if source.isascii() or len(source) <= max_source_bytes else "at least "
+        return Finding(
+            "too-large",
+            1,
+            1,
+            f"the program has {at_least}{size:,} bytes; at most {max_source_bytes:,} are allowed",
+            "split it into several programs, or pass large data as inputs instead of writing it into the code",
+        )
+    if (line := _costly_line(source)) is not None:
+        return _too_complex(line)
+    try:
+        with _compiler_warnings, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = compile(source, "<program>", "exec", _PARSE_FLAGS, dont_inherit=True)
+    except _FAULTS as error:
+        return _finding(error, source)
+    assert isinstance(tree, ast.Module)
+    return tree
+
+
+def compile_fault(tree: ast.Module, source: str, *, returns_at_top_level: bool = False) -> Finding | None:
+    """What CPython's compiler refuses in a tree its parser took: `break` outside a loop, an argument named twice, …
+
+    Nothing is executed. With `returns_at_top_level` those statements are replaced in `tree`: a program may have them.
+    """
+    if returns_at_top_level:
+        _replace_top_level_returns(tree)
+    try:
+        with _compiler_warnings, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(tree, "<program>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except _FAULTS as error:
+        return _finding(error, source)
+    return None
+
+
+def _costly_line(source: str) -> int | None:
+    """The line of a shape that costs the parser quadratic time or memory."""
+    if source.count(".") >= _LONGEST_DOTTED_NAME:
+        length, offset = 0, 0
+        for piece in source.split("."):
+            offset += len(piece) + 1
+            length = length + 1 if piece.strip(" \t\f\\\r\n").isidentifier() else 0
+            if length >= _LONGEST_DOTTED_NAME:
+                return source.count("\n", 0, offset) + 1
+    if sys.version_info < (3, 12) and source.count("{") * len(source) > _MOST_FIELD_BYTES:
+        for string in _STRINGS.finditer(source):
+            start, end = string.span()
+            if source.count("{", start, end) * (end - start) > _MOST_FIELD_BYTES:
+                return source.count("\n", 0, start) + 1
+    return None
+
+
+def _replace_top_level_returns(tree: ast.Module) -> None:
+    """Puts the value of each top-level `return`, as an expression statement, in its place."""
+    blocks: list[list[ast.stmt]] = [tree.body]
+    while blocks:
+        block = blocks.pop()
+        for index, statement in enumerate(block):
+            if isinstance(statement, ast.Return):
+                value = statement.value or ast.copy_location(ast.Constant(None), statement)
+                block[index] = ast.copy_location(ast.Expr(value), statement)
+            elif not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                for holder in (statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+                    for field in ("body", "orelse", "finalbody"):
+                        inner = getattr(holder, field, None)
+                        if isinstance(inner, list):
+                            blocks.append(inner)
+
+
+def _too_complex(line: int) -> Finding:
+    return Finding(
+        "too-complex",
+        line,
+        1,
+        "the program nests too deeply to be compiled",
+        "split the expression into several statements, or use a loop",
+    )
+
+
+def _finding(error: BaseException, source: str) -> Finding:
+    if isinstance(error, (RecursionError, MemoryError, SystemError)):
+        return _too_complex(1)
+    if isinstance(error, UnicodeEncodeError):
+        line = source.count("\n", 0, error.start) + 1
+        return Finding(
+            "syntax",
+            line,
+            1,
+            f"character U+{ord(source[error.start]):04X} is half of a surrogate pair and cannot stand in source code",
+            "remove it, or write it as an escape inside a string",
+        )
+    if not isinstance(error, SyntaxError):
+        return _finding_of_text(str(error), source)
+    line = max(1, min(error.lineno or 1, source.count("\n") + 1))
+    message = " ".join((error.msg or "invalid syntax").split())[:300]
+    if message.startswith("too many nested") or "too many levels of indentation" in message:
+        return Finding("too-complex", line, 1, message, "split the expression into several statements, or use a loop")
+    return Finding("syntax", line, max(1, error.offset or 1), message, _hint(message, line, source))
+
+
+def _finding_of_text(message: str, source: str) -> Finding:
+    if "\0" in source:
+        line = source.count("\n", 0, source.index("\0")) + 1
+        return Finding("syntax", line, 1, "the source contains a NUL character", "remove it; write it as `\\0` in a string")
+    return Finding("syntax", 1, 1, " ".join(message.split())[:300], "write it so that Python compiles it")
+
+
+_HINTS: Final = (
+    ("null bytes", "remove the NUL character; inside a string write it as `\\0`"),
+    ("'break' outside loop", "use `break` only inside `for` or `while`; to end the program, use `return`"),
+    ("'continue' not properly in loop", "use `continue` only inside `for` or `while`"),
+    ("outside async function", "put it at the top level or into an `async def`"),
+    ("'yield' outside function", "put `yield` into a function; to end the program with a value, use `return`"),
+    ("'yield from' outside function", "put it into a function"),
+    ("was never closed", "close the bracket"),
+    ("unterminated", "close the string; a string over several lines needs triple quotes"),
+    ("unexpected indent", "indent this line like the statement before it"),
+    ("expected an indented block", "indent the lines of the block by four spaces"),
+    ("unindent does not match", "indent with four spaces a level, never with tabs"),
+    ("nonlocal declaration not allowed at module level", "use `nonlocal` only in a function inside a function"),
+    ("nonlocal", "`nonlocal` is for names of an enclosing function; for names of the program write `global`"),
+    ("duplicate argument", "give each parameter a name of its own"),
+    ("import * only allowed", "import the names one by one"),
+    ("Exceeds the limit", "write the number as text, or compute it"),
+)
+
+
+def _hint(message: str, line: int, source: str) -> str:
+    if source.lstrip().startswith("```"):
+        return "send the code alone, without the ``` fences around it"
+    for fragment, hint in _HINTS:
+        if fragment in message:
+            return hint
+    text = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    shown = text[line - 1].strip() if line <= len(text) else ""
+    shown = "".join(character if character.isprintable() else "?" for character in shown[:80])
+    return f"correct this line: `{shown}`" if shown else "correct the lines before the end of the program"

@@ -1,0 +1,289 @@
+"""Arguments and results of functions with annotations. The door to pydantic.
+
+Rules:
+
+1. Values are judged as JSON, strictly: ``"5"`` and ``true`` are no integers, ``5`` is a float, ``5.0`` is no integer. What JSON cannot say (a
+   tuple, a set, an enum, a date, a model) is accepted in its JSON form.
+2. Arguments are written as JSON and read again: a tool gets its own copy, and types can be built from JSON. pydantic reads at most
+   200 levels of nesting.
+3. A result is taken as the type it should be or, failing that, by its JSON form: a dict is accepted for a model, a tuple for a list.
+4. A default stays in the function; it is shown in the schema when it is JSON.
+
+Knows types and values; calls no tool.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Sequence
+from typing import Any
+
+import pydantic
+import pydantic_core
+import typing_extensions
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+
+from callgate.errors import ConfigurationError, InvalidArguments, ToolError
+
+from .encoding import NotJson, compact_json
+from .faults import Fault, described, did_you_mean, path_text, sentence
+from .signature import NOTHING, Parameter
+
+__all__ = ["FunctionArguments", "TypedResult", "UntypedResult"]
+
+
+class _PlainSchema(GenerateJsonSchema):
+    """Without a title for every field: they repeat the names, and the model pays for them."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 -- pydantic's own declaration
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+class FunctionArguments:
+    """The contract of a function's arguments.
+
+    Raises:
+        ConfigurationError: a parameter's type has no JSON form.
+    """
+
+    def __init__(self, tool: str, parameters: Sequence[Parameter]) -> None:
+        self.names = tuple(parameter.name for parameter in parameters)
+        self.positional_only = tuple(parameter.name for parameter in parameters if parameter.positional_only)
+        self._fills: dict[str, FieldInfo] = {}
+        fields = {parameter.name: self._field(tool, parameter) for parameter in parameters}
+        adapter = _arguments_adapter(tool, fields)
+        self.schema = _schema(adapter, "validation")
+        self.schema.pop("title", None)
+        self.schema.pop("description", None)
+        self.schema.setdefault("properties", {})
+        for parameter in parameters:
+            self._show_default(parameter)
+        self._validate = adapter.validator.validate_json
+
+    def validate(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The keyword arguments of the call; raises `InvalidArguments` that names every fault."""
+        try:
+            text = compact_json(arguments, "arguments")
+        except NotJson as error:
+            raise InvalidArguments(f"tool {tool!r}: {error}", tool=tool) from None
+        try:
+            typed: dict[str, Any] = self._validate(text, strict=True)
+        except pydantic.ValidationError as error:
+            faults = self._faults(error, arguments)
+            raise InvalidArguments(
+                f"tool {tool!r}: {sentence(faults)}",
+                data={"faults": [{"argument": f.argument, "problem": f.problem} for f in faults[:10]]},
+                tool=tool,
+            ) from None
+        for name, field in self._fills.items():
+            if name not in typed:
+                typed[name] = field.get_default(call_default_factory=True, validated_data=typed)
+        return typed
+
+    def _field(self, tool: str, parameter: Parameter) -> Any:
+        annotation, default = parameter.annotation, parameter.default
+        given = FieldInfo.from_annotation(annotation)
+        if isinstance(default, FieldInfo):  # `x: int = Field(ge=1)`
+            given = FieldInfo.from_annotated_attribute(annotation, default)
+            annotation = given.annotation
+            for metadata in given.metadata:
+                annotation = typing.Annotated[annotation, metadata]
+            if not given.is_required():
+                self._fills[parameter.name] = given
+        if given.alias or given.validation_alias:
+            raise ConfigurationError(f"tool {tool!r}: parameter {parameter.name!r} has an alias; rename the parameter")
+        description = given.description or parameter.description
+        if description:
+            annotation = typing.Annotated[annotation, pydantic.Field(description=description)]
+        required = given.is_required() if isinstance(default, FieldInfo) else default is NOTHING
+        return annotation if required else typing_extensions.NotRequired[annotation]
+
+    def _show_default(self, parameter: Parameter) -> None:
+        fill = self._fills.get(parameter.name)
+        default = fill.get_default() if fill else parameter.default
+        if default is NOTHING or isinstance(default, FieldInfo) or (fill and fill.default_factory):
+            return
+        try:
+            shown = pydantic_core.to_jsonable_python(default)
+            compact_json(shown)
+        except (ValueError, TypeError):
+            return
+        self.schema["properties"][parameter.name].setdefault("default", shown)
+
+    def _faults(self, error: pydantic.ValidationError, arguments: dict[str, Any]) -> list[Fault]:
+        """One fault for each argument; the branches of a union that failed are told together."""
+        problems: dict[tuple[str | int, ...], list[str]] = {}
+        got: dict[tuple[str | int, ...], str] = {}
+        for detail in error.errors(include_url=False, include_context=False):
+            path = _path_in(arguments, detail["loc"], detail["type"])
+            text = self._problem(detail["type"], detail["msg"], path)
+            if text not in problems.setdefault(path, []):
+                problems[path].append(text)
+            got[path] = described(detail["input"])
+        faults = []
+        for path, texts in problems.items():
+            name = path_text(path)
+            if not path:
+                faults.append(Fault("", texts[0]))
+            elif texts[0].startswith(("missing ", "unknown ")):
+                faults.append(Fault(name, texts[0]))
+            else:
+                faults.append(Fault(name, f"argument {name!r} must be {' or '.join(texts)}, got {got[path]}"))
+        return faults
+
+    def _problem(self, kind: str, message: str, path: tuple[str | int, ...]) -> str:
+        if kind == "json_invalid":
+            return f"the arguments cannot be read: {message}"
+        if kind in ("missing", "missing_argument", "missing_keyword_only_argument", "missing_positional_only_argument"):
+            return f"missing argument {path_text(path)!r}"
+        if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+            last = path[-1]
+            if len(path) > 1 or not isinstance(last, str):
+                return f"unknown argument {path_text(path)!r}"
+            known = did_you_mean(last, self.names) or (
+                f"; the arguments are: {', '.join(self.names)}" if self.names else "; the tool takes no arguments"
+            )
+            return f"unknown argument {path_text(path)!r}{known}"
+        return expected(message)
+
+
+class TypedResult:
+    """The contract of a function that says what it returns.
+
+    Raises:
+        ConfigurationError: the return type has no JSON form.
+    """
+
+    def __init__(self, tool: str, annotation: Any, description: str) -> None:
+        adapter = _adapter(annotation, f"tool {tool!r}: the return type")
+        self.schema = _schema(adapter, "serialization")
+        if description:
+            self.schema.setdefault("description", description)
+        self._plain = is_plain(annotation)
+        self._validate = adapter.validator
+        self._serialize = adapter.serializer.to_python
+
+    def encode(self, tool: str, result: Any) -> str:
+        """Compact JSON text; raises `ToolError` when the tool broke its own contract."""
+        try:
+            if self._plain:
+                return compact_json(self._validate.validate_python(result, strict=True), "result")
+            return self._typed(result)
+        except (pydantic.ValidationError, NotJson, pydantic_core.PydanticSerializationError):
+            pass
+        text = UntypedResult.encode(tool, result)
+        try:
+            typed = self._validate.validate_json(text, strict=True)
+            return self._typed(typed) if not self._plain else compact_json(typed, "result")
+        except pydantic.ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            where = path_text(tuple(part for part in first["loc"] if isinstance(part, (str, int))), "result")
+            problem = f"{where} must be {expected(first['msg'])}, got {described(first['input'])}"
+        except (NotJson, pydantic_core.PydanticSerializationError) as error:
+            problem = str(error) if isinstance(error, NotJson) else "result cannot be written as JSON"
+        raise broken_contract(tool, problem)
+
+    def _typed(self, result: Any) -> str:
+        typed = self._validate.validate_python(result, strict=True)
+        return compact_json(self._serialize(typed, mode="json", warnings="error", by_alias=True), "result")
+
+
+class UntypedResult:
+    """The contract of a function that does not say what it returns: anything that has a JSON form."""
+
+    schema: None = None
+
+    @staticmethod
+    def encode(tool: str, result: Any) -> str:
+        """Compact JSON text; raises `ToolError` for what has no JSON form."""
+        try:
+            return compact_json(result, "result")
+        except NotJson as error:
+            fault = str(error)
+        try:
+            # Models, dataclasses, dates, enums, sets, ...
+            plain = pydantic_core.to_jsonable_python(result, by_alias=True)
+        except (ValueError, TypeError, RecursionError):
+            raise broken_contract(tool, fault) from None
+        try:
+            return compact_json(plain, "result")
+        except NotJson as error:
+            raise broken_contract(tool, str(error)) from None
+
+
+def broken_contract(tool: str, problem: str) -> ToolError:
+    """The tool, not the program, is at fault."""
+    return ToolError(f"tool {tool!r} returned what it must not: {problem}", tool=tool)
+
+
+def expected(message: str) -> str:
+    """pydantic's message as what was expected: ``Input should be a valid integer`` is ``a valid integer``."""
+    return message.removeprefix("Input should be ").removeprefix("Value error, ")
+
+
+def is_plain(annotation: Any) -> bool:
+    """Whether every value of the type is its own JSON form, so that nothing needs converting."""
+    if annotation in (str, int, float, bool, None, type(None), Any, list, dict):
+        return True
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is list:
+        return is_plain(args[0])
+    if origin is dict:
+        return args[0] is str and is_plain(args[1])
+    if origin in (typing.Union, types.UnionType):
+        return all(is_plain(arg) for arg in args)
+    return False
+
+
+def _arguments_adapter(tool: str, fields: dict[str, Any]) -> pydantic.TypeAdapter[Any]:
+    make: Any = typing_extensions.TypedDict
+    arguments = make("Arguments", fields)
+    arguments.__pydantic_config__ = pydantic.ConfigDict(extra="forbid")
+    try:
+        return _adapter(arguments, f"tool {tool!r}: the parameters")
+    except ConfigurationError:
+        for name, annotation in fields.items():  # which of them?
+            required = (
+                typing.get_args(annotation)[0]
+                if typing.get_origin(annotation) is typing_extensions.NotRequired
+                else annotation
+            )
+            _adapter(required, f"tool {tool!r}: parameter {name!r}")
+        raise
+
+
+def _adapter(annotation: Any, what: str) -> pydantic.TypeAdapter[Any]:
+    try:
+        adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(annotation)
+        adapter.rebuild()
+        _schema(adapter, "validation")
+    except (pydantic.errors.PydanticUserError, pydantic_core.SchemaError, NameError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigurationError(
+            f"{what} has no JSON form: {reason}; use JSON types, dataclasses, TypedDicts, enums or pydantic models"
+        ) from error
+    return adapter
+
+
+def _schema(adapter: pydantic.TypeAdapter[Any], mode: typing.Literal["validation", "serialization"]) -> dict[str, Any]:
+    return adapter.json_schema(mode=mode, schema_generator=_PlainSchema)
+
+
+def _path_in(arguments: Any, location: tuple[str | int, ...], kind: str) -> tuple[str | int, ...]:
+    """pydantic's location without the names of union branches, which are no part of the value."""
+    path: list[str | int] = []
+    value = arguments
+    for index, part in enumerate(location):
+        missing = index == len(location) - 1 and kind.startswith("missing")
+        if isinstance(value, dict) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        elif not missing:
+            continue
+        path.append(part)
+    return tuple(path)

@@ -1,0 +1,87 @@
+"""Words for what is wrong with a value: where, what was expected, what was got, what was probably meant.
+
+Knows JSON values and the paths into them. Bounds everything it says: the other side may be hostile.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["MAX_FAULTS", "Fault", "described", "did_you_mean", "path_text", "sentence"]
+
+MAX_FAULTS = 10
+"""So many faults are spelled out; the rest is counted."""
+
+_MAX_SHOWN = 60
+_MAX_WORD = 64
+_MAX_CANDIDATES = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with the arguments.
+
+    Attributes:
+        argument: path of the value, e.g. ``"filters.tags[0]"``.
+        problem: what was expected and what was got, as words.
+    """
+
+    argument: str
+    problem: str
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """``"; did you mean get_weather?"``, or nothing when no known name is close. Bounded in time."""
+    if len(word) > _MAX_WORD:
+        return ""
+    candidates = [name for name, _ in zip(known, range(_MAX_CANDIDATES), strict=False)]
+    lowered = {name.lower(): name for name in reversed(candidates)}
+    close = difflib.get_close_matches(word.lower(), lowered, n=1)
+    return f"; did you mean {lowered[close[0]]}?" if close else ""
+
+
+def described(value: Any) -> str:
+    """A JSON value in few words: ``'"5" (a string)'``, ``"an array of 3 items"``."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true (a boolean)" if value else "false (a boolean)"
+        case int():
+            return f"{value:d} (a number)" if value.bit_length() < 200 else f"a number of {value.bit_length()} bits"
+        case float():
+            return f"{value!r} (a number)"
+        case str():
+            if len(value) > _MAX_SHOWN:
+                return f"{json.dumps(value[:_MAX_SHOWN])}... (a string of {len(value)} characters)"
+            return f"{json.dumps(value)} (a string)"
+        case dict():
+            return "an object"
+        case list() | tuple():
+            return f"an array of {len(value)} item{'' if len(value) == 1 else 's'}"
+        case _:
+            return f"a {type(value).__name__}"
+
+
+def path_text(path: Sequence[str | int], root: str = "") -> str:
+    """``("a", 0, "b c")`` as ``a[0]["b c"]``."""
+    text = root
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part.isidentifier():
+            text += f".{part}" if text else part
+        else:
+            text += f"[{json.dumps(part[:_MAX_SHOWN])}]" if text else part[:_MAX_SHOWN]
+    return text
+
+
+def sentence(faults: Sequence[Fault]) -> str:
+    """All faults in one line, at most `MAX_FAULTS` of them spelled out."""
+    text = "; ".join(fault.problem for fault in faults[:MAX_FAULTS])
+    more = len(faults) - MAX_FAULTS
+    return f"{text}; and {more} more" if more > 0 else text

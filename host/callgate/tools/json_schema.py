@@ -1,0 +1,172 @@
+"""Arguments and results of tools that bring a plain JSON Schema. The one door to `jsonschema_rs`.
+
+Rules:
+
+1. A schema comes from outside: its size and depth are bounded, nothing is ever fetched, and patterns run in linear time (no
+   look-around, no back-references).
+2. A misspelt argument is refused: where the schema lists `properties` and does not say what else may come, nothing else may.
+3. Defaults are not filled in; the function does that.
+
+Knows schemas and values; calls no tool.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema_rs
+
+from callgate.errors import ConfigurationError, InvalidArguments
+
+from .annotations import UntypedResult, broken_contract
+from .encoding import NotJson, compact_json
+from .faults import Fault, described, did_you_mean, path_text, sentence
+
+__all__ = ["MAX_SCHEMA_BYTES", "MAX_SCHEMA_DEPTH", "SchemaArguments", "SchemaResult"]
+
+MAX_SCHEMA_BYTES = 1024 * 1024
+"""Bytes of one schema as compact JSON; a larger one is refused."""
+MAX_SCHEMA_DEPTH = 100
+"""Levels of nesting of one schema; a deeper one is refused."""
+
+# Beside these, `properties` alone does not say which arguments exist.
+_OPEN_KEYWORDS = frozenset(
+    {"additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames", "allOf", "anyOf", "oneOf"}
+    | {"if", "not", "$ref", "$dynamicRef", "$recursiveRef", "dependentSchemas", "dependencies"}
+)
+
+
+class SchemaArguments:
+    """The contract of arguments by JSON Schema.
+
+    Raises:
+        ConfigurationError: it is no valid schema of an object, is too large, or refers to another place.
+    """
+
+    positional_only: tuple[str, ...] = ()
+
+    def __init__(self, tool: str, schema: dict[str, Any]) -> None:
+        what = f"tool {tool!r}: the input schema"
+        self.schema = _own_copy(schema, what)
+        if self.schema.setdefault("type", "object") != "object":
+            raise ConfigurationError(f"{what} must be of type 'object', not {self.schema['type']!r}")
+        self._validator = _validator(self.schema, what)
+        self.names = tuple(self.schema.get("properties", {}))
+        self._closed = "properties" in self.schema and not _OPEN_KEYWORDS.intersection(self.schema)
+
+    def validate(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """A copy of the arguments; raises `InvalidArguments` that names every fault."""
+        try:
+            copy: dict[str, Any] = json.loads(compact_json(arguments, "arguments"))
+        except NotJson as error:
+            raise InvalidArguments(f"tool {tool!r}: {error}", tool=tool) from None
+        faults = [self._unknown(name) for name in copy if name not in self.names] if self._closed else []
+        try:
+            for error in self._validator.iter_errors(copy):
+                faults.extend(self._faults(error))
+        except ValueError as error:
+            faults.append(Fault("", f"the arguments cannot be checked: {error}"))
+        if faults:
+            raise InvalidArguments(
+                f"tool {tool!r}: {sentence(faults)}",
+                data={"faults": [{"argument": f.argument, "problem": f.problem} for f in faults[:10]]},
+                tool=tool,
+            )
+        return copy
+
+    def _faults(self, error: jsonschema_rs.ValidationError) -> list[Fault]:
+        path = list(error.instance_path)
+        details = error.kind.as_dict()
+        if error.kind.name == "required":
+            name = path_text([*path, details["property"]])
+            return [Fault(name, f"missing argument {name!r}")]
+        if error.kind.name == "additionalProperties" and not path:
+            return [self._unknown(name) for name in details["unexpected"]]
+        name = path_text(path)
+        return [Fault(name, f"argument {name!r} {problem(error)}" if path else f"the arguments: {problem(error)}")]
+
+    def _unknown(self, name: str) -> Fault:
+        hint = did_you_mean(name, self.names) or (
+            f"; the arguments are: {', '.join(self.names)}" if self.names else "; the tool takes no arguments"
+        )
+        return Fault(name[:60], f"unknown argument {name[:60]!r}{hint}")
+
+
+class SchemaResult:
+    """The contract of a result by JSON Schema.
+
+    Raises:
+        ConfigurationError: it is no valid schema, is too large, or refers to another place.
+    """
+
+    def __init__(self, tool: str, schema: dict[str, Any]) -> None:
+        what = f"tool {tool!r}: the output schema"
+        self.schema = _own_copy(schema, what)
+        self._validator = _validator(self.schema, what)
+
+    def encode(self, tool: str, result: Any) -> str:
+        """Compact JSON text; raises `ToolError` when the tool broke its own contract."""
+        text = UntypedResult.encode(tool, result)
+        try:
+            for error in self._validator.iter_errors(json.loads(text)):
+                raise broken_contract(tool, f"{path_text(list(error.instance_path), 'result')} {problem(error)}")
+        except ValueError as error:
+            raise broken_contract(tool, f"result cannot be checked: {error}") from None
+        return text
+
+
+def problem(error: jsonschema_rs.ValidationError) -> str:
+    """What was expected and what was got, in few words."""
+    details = error.kind.as_dict()
+    got = described(error.instance)
+    match error.kind.name:
+        case "type":
+            return f"must be of type {' or '.join(details['types'])}, got {got}"
+        case "enum":
+            return f"must be one of {_some(details['options'])}, got {got}"
+        case "const":
+            return f"must be {_some([details['expected_value']])}, got {got}"
+        case name if "limit" in details:
+            return f"must keep to {name} {details['limit']}, got {got}"
+        case name:
+            value = details.get(name)
+            return f"does not fit {name}{f' {value!r}'[:100] if isinstance(value, str) else ''}, got {got}"
+
+
+def _some(options: list[Any]) -> str:
+    shown = ", ".join(json.dumps(option)[:60] for option in options[:20])
+    return shown if len(options) <= 20 else f"{shown} and {len(options) - 20} more"
+
+
+def _own_copy(schema: object, what: str) -> dict[str, Any]:
+    if not isinstance(schema, dict):
+        raise ConfigurationError(f"{what} must be a dict with a JSON Schema, not a {type(schema).__name__}")
+    try:
+        text = compact_json(schema, "schema")
+    except NotJson as error:
+        raise ConfigurationError(f"{what} is not JSON: {error}") from None
+    size = len(text.encode())
+    if size > MAX_SCHEMA_BYTES:
+        raise ConfigurationError(f"{what} has {size} bytes; at most {MAX_SCHEMA_BYTES} are accepted")
+    depth, level = 0, [schema]
+    while level:
+        depth += 1
+        if depth > MAX_SCHEMA_DEPTH:
+            raise ConfigurationError(f"{what} is nested more than {MAX_SCHEMA_DEPTH} levels deep")
+        children = [c for item in level for c in (item.values() if isinstance(item, dict) else item)]
+        level = [child for child in children if isinstance(child, (dict, list))]
+    copy: dict[str, Any] = json.loads(text)
+    return copy
+
+
+def _validator(schema: dict[str, Any], what: str) -> jsonschema_rs.Validator:
+    try:
+        return jsonschema_rs.validator_for(schema, retriever=_refuse, pattern_options=jsonschema_rs.RegexOptions())
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        reason = getattr(error, "message", None) or str(error).splitlines()[0]
+        raise ConfigurationError(f"{what} is no valid JSON Schema: {reason[:300]}") from None
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError(f"schemas are never fetched; put {uri[:100]} under $defs")

@@ -1,0 +1,88 @@
+"""What a tool may be called, and which Python name a program knows it by. The one rule, used everywhere.
+
+1. The name is NFKC-normalised, as Python's own parser does with identifiers.
+2. Every character that cannot stand in an identifier becomes ``_``.
+3. A name that cannot begin an identifier (a leading digit) gets ``_`` in front; one of underscores alone gets ``tool``.
+4. A dunder ends in one ``_`` instead of two.
+5. A keyword, a soft keyword, a builtin, or a name every program has gets ``_`` behind: no tool shadows ``list``.
+
+Knows single names; collisions between two tools are the registry's business.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import unicodedata
+
+from callgate.errors import ConfigurationError
+
+__all__ = ["RESERVED_NAMES", "check_name", "is_reserved", "python_name"]
+
+RESERVED_NAMES = frozenset(
+    {
+        # methods of the wire
+        "print",
+        "execute",
+        "cancel",
+        # what the model itself is offered
+        "execute_code",
+        "execute_tool_plan",
+        # names that every program has
+        "ToolError",
+        "inputs",
+        "tool_call",
+        "tools",
+    }
+)
+"""Names no tool may have; names that start with ``rpc.`` are reserved as well (JSON-RPC 2.0, section 8)."""
+
+MAX_NAME_CHARACTERS = 256
+"""A tool's name is a label for a model, not a document."""
+
+# Keywords and builtins of Python 3.11 to 3.14, so that the rule is the same whichever of them runs it.
+_TAKEN = (
+    RESERVED_NAMES
+    | frozenset(dir(builtins))
+    | frozenset(keyword.kwlist)
+    | frozenset(keyword.softkwlist)
+    | {"type", "BaseExceptionGroup", "ExceptionGroup", "EncodingWarning", "PythonFinalizationError"}
+)
+
+
+def is_reserved(name: str) -> bool:
+    """Whether no tool may have this name."""
+    return name in RESERVED_NAMES or name.startswith("rpc.")
+
+
+def python_name(name: str) -> str:
+    """The identifier under which a program calls the tool of that name; any text gives a valid one.
+
+    The result is an NFKC-normal identifier that is no keyword, builtin, dunder or reserved name, and it maps to itself.
+    """
+    kept = "".join(c if ("_" + c).isidentifier() else "_" for c in unicodedata.normalize("NFKC", name))
+    if not kept.strip("_"):
+        kept = "tool" + kept
+    elif not kept.isidentifier():
+        kept = "_" + kept
+    if kept.startswith("__") and kept.endswith("__"):
+        kept = kept.rstrip("_") + "_"
+    return kept + "_" if kept in _TAKEN else kept
+
+
+def check_name(name: object) -> None:
+    """Refuse what cannot name a tool.
+
+    Raises:
+        ConfigurationError: not text, empty, too long, or with characters that do not print.
+    """
+    if not isinstance(name, str):
+        raise ConfigurationError(f"a tool's name must be a string, not {name!r}")
+    if not name.strip():
+        raise ConfigurationError("a tool's name must not be empty")
+    if len(name) > MAX_NAME_CHARACTERS:
+        raise ConfigurationError(
+            f"a tool's name has at most {MAX_NAME_CHARACTERS} characters, this one has {len(name)}: {name[:40]!r}..."
+        )
+    if not name.isprintable():
+        raise ConfigurationError(f"a tool's name must be printable, {name!r} is not")

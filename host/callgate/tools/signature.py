@@ -1,0 +1,150 @@
+"""What a Python function says about itself: parameters, types, defaults, words. Reads it once, calls nothing.
+
+Refuses what cannot be described to a model: `*args`, `**kwargs`, unbound methods, generators, types that do not exist.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from callgate.errors import ConfigurationError
+
+from .docstring import Docs, read_docstring
+
+__all__ = ["Parameter", "Signature", "is_async_callable", "read_signature"]
+
+NOTHING = inspect.Parameter.empty
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parameter:
+    """One parameter; `default` is `NOTHING` when it is required."""
+
+    name: str
+    annotation: Any
+    default: Any
+    description: str
+    positional_only: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Signature:
+    """All that a function says; `returns` is `NOTHING` when it does not say what it returns."""
+
+    name: str
+    docs: Docs
+    parameters: tuple[Parameter, ...]
+    returns: Any
+
+
+def is_async_callable(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives a coroutine: an `async def`, a partial of one, or an object whose `__call__` is one."""
+    inner = _innermost(function)
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(type(inner), "__call__", None))
+
+
+def read_signature(function: Callable[..., Any], name: str | None = None) -> Signature:
+    """Read a function.
+
+    Args:
+        function: a function, bound method, partial or callable object.
+        name: the tool's name, where it is not the function's own.
+
+    Raises:
+        ConfigurationError: it cannot be a tool; the message says why and what to write instead.
+    """
+    if not callable(function):
+        raise ConfigurationError(f"a tool is made from a function, not from {function!r}")
+    inner = _innermost(function)
+    name = name or getattr(inner, "__name__", None) or type(inner).__name__
+    if name == "<lambda>":
+        raise ConfigurationError("a lambda has no name: pass name=..., or write a function")
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        raise ConfigurationError(f"tool {name!r} is a generator; a call has one result: return a list")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        raise ConfigurationError(
+            f"tool {name!r} has no signature that Python can read; wrap it in a function, or use Tool.from_schema"
+        ) from None
+    hints = _hints(inner, name)
+    docs = read_docstring(inspect.getdoc(inner))
+    parameters = tuple(_parameter(name, p, hints, docs) for p in signature.parameters.values())
+    return Signature(name=name, docs=docs, parameters=parameters, returns=_returned(hints))
+
+
+def _innermost(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _parameter(tool: str, parameter: inspect.Parameter, hints: dict[str, Any], docs: Docs) -> Parameter:
+    name = parameter.name
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
+        raise ConfigurationError(
+            f"tool {tool!r} takes {stars}{name}, which cannot be described to a model: "
+            f"name each parameter, take a list or a dict, or use Tool.from_schema"
+        )
+    if name in ("self", "cls") and name not in hints:
+        raise ConfigurationError(f"tool {tool!r} takes {name!r}: it is a method; make the tool from a bound method")
+    annotation = hints.get(name, Any)
+    if parameter.default is None and annotation is not Any:
+        annotation = typing.Optional[annotation]  # noqa: UP045 -- `|` fails on string-like annotations
+    return Parameter(
+        name=name,
+        annotation=annotation,
+        default=parameter.default,
+        description=docs.parameters.get(name, ""),
+        positional_only=parameter.kind is parameter.POSITIONAL_ONLY,
+    )
+
+
+def _hints(function: Any, tool: str) -> dict[str, Any]:
+    """The annotations as types. Names are looked up where the function was written, then in the frames that define it."""
+    target = function if isinstance(function, (types.FunctionType, types.MethodType)) else None
+    if target is None:
+        # A builtin has no annotations; an object's are on its `__call__`.
+        call = getattr(type(function), "__call__", None)
+        target = call if isinstance(call, types.FunctionType) else None
+    if target is None:
+        return {}
+    try:
+        return typing.get_type_hints(target, include_extras=True)
+    except (NameError, AttributeError, TypeError, SyntaxError):
+        pass
+    try:
+        return typing.get_type_hints(target, localns=_names_in_sight(), include_extras=True)
+    except Exception as error:
+        raise ConfigurationError(f"tool {tool!r}: an annotation cannot be read: {error}") from error
+
+
+def _names_in_sight() -> dict[str, Any]:
+    """Local names of the frames that are running now, nearest wins: a tool written inside a function may use its classes."""
+    names: dict[str, Any] = {}
+    frame = sys._getframe(1)
+    while (back := frame.f_back) is not None:
+        frame = back
+        if not frame.f_globals.get("__name__", "").startswith("callgate.tools"):
+            for name, value in frame.f_locals.items():
+                names.setdefault(name, value)
+    return names
+
+
+def _returned(hints: dict[str, Any]) -> Any:
+    returned = hints.get("return", NOTHING)
+    origin = typing.get_origin(returned)
+    if origin in (collections.abc.Awaitable, collections.abc.Coroutine):
+        returned = typing.get_args(returned)[-1]
+    if returned in (Any, object, typing.NoReturn, typing.Never):
+        return NOTHING
+    return returned

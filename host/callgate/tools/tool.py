@@ -1,0 +1,319 @@
+"""A tool: a host function with a contract. Knows how one is declared and what its options mean.
+
+Refuses to know who calls it, when, and whether they may: that is the gate's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, TypedDict, Unpack, overload
+
+from callgate.errors import ConfigurationError
+
+from .annotations import FunctionArguments, TypedResult, UntypedResult
+from .json_schema import SchemaArguments, SchemaResult
+from .names import check_name
+from .retry import Retry
+from .signature import NOTHING, is_async_callable, read_signature
+
+__all__ = ["CALLERS", "Caller", "Tool", "ToolOptions", "tool"]
+
+Caller = Literal["direct", "code", "plan"]
+"""Who calls: the model itself, a program, or a plan."""
+CALLERS: tuple[Caller, ...] = ("direct", "code", "plan")
+
+
+class ToolOptions(TypedDict, total=False):
+    """The options of `Tool`, for functions that pass them on."""
+
+    read_only: bool
+    idempotent: bool
+    destructive: bool
+    allowed_callers: Sequence[Caller]
+    timeout_seconds: float | None
+    retry: Retry | None
+    fallback: str | None
+    cache_seconds: float | None
+    requires_approval: bool
+    cost: float | str | None
+    category: str | None
+    capabilities: Sequence[str]
+    limitations: Sequence[str]
+    examples: Sequence[Any]
+
+
+class Arguments(Protocol):
+    """The contract of a call's arguments."""
+
+    schema: dict[str, Any]
+    names: tuple[str, ...]
+    positional_only: tuple[str, ...]
+
+    def validate(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]: ...
+
+
+class Result(Protocol):
+    """The contract of a call's result."""
+
+    @property
+    def schema(self) -> dict[str, Any] | None: ...
+
+    def encode(self, tool: str, result: Any) -> str: ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tool:
+    """What the host offers: a function, its schemas, its options. Made by `tool`, `Tool.from_function` or `Tool.from_schema`.
+
+    Raises:
+        ConfigurationError: an option is wrong or contradicts another.
+    """
+
+    name: str
+    """The name on the wire, and what the model calls; any printable text."""
+    description: str
+    """What the tool does, for the model."""
+    function: Callable[..., Any]
+    """Called with keyword arguments; sync ones run in a worker thread."""
+    is_async: bool
+    """Whether calling `function` gives a coroutine."""
+    input_contract: Arguments = field(repr=False)
+    result_contract: Result = field(repr=False)
+
+    read_only: bool = False
+    """Changes nothing: may be retried, cached, and called earlier than written."""
+    idempotent: bool = False
+    """Called twice with the same arguments, changes no more than called once: may be retried."""
+    destructive: bool = False
+    """May destroy what cannot be had back; a hint for people and approval."""
+    allowed_callers: tuple[Caller, ...] = CALLERS
+    """Who may call it; empty means nobody."""
+    timeout_seconds: float | None = None
+    """Seconds one attempt may take. None: the default of the run (30 s for plans; for code, the run's wall limit alone)."""
+    retry: Retry | None = None
+    """How failed calls are tried again. None: not at all; in a plan, three attempts for read-only and idempotent tools."""
+    fallback: str | None = None
+    """Name of a tool that is called with the same arguments when this one has failed."""
+    cache_seconds: float | None = None
+    """Seconds for which a result is reused; read-only tools only. Identical calls at the same time share one execution."""
+    requires_approval: bool = False
+    """Whether a person (the runtime's `approve` callback) is asked before each call."""
+    cost: float | str | None = None
+    """What a call costs, in the operator's own unit; shown to planners."""
+    category: str | None = None
+    capabilities: tuple[str, ...] = ()
+    limitations: tuple[str, ...] = ()
+    examples: tuple[Any, ...] = ()
+
+    input_schema: dict[str, Any] = field(init=False, repr=False)
+    """JSON Schema of the arguments: an object."""
+    output_schema: dict[str, Any] | None = field(init=False, repr=False)
+    """JSON Schema of the result, or None when the tool does not say."""
+    parameters: tuple[str, ...] = field(init=False)
+    """Names of the arguments, in positional order."""
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        for derived, value in (
+            ("input_schema", self.input_contract.schema),
+            ("output_schema", self.result_contract.schema),
+            ("parameters", self.input_contract.names),
+        ):
+            object.__setattr__(self, derived, value)
+        for listed in ("allowed_callers", "capabilities", "limitations", "examples"):
+            value = getattr(self, listed)
+            if isinstance(value, str):
+                raise ConfigurationError(f"tool {self.name!r}: {listed} must be a list, not the string {value!r}")
+            object.__setattr__(self, listed, tuple(value))
+        self._check()
+
+    @classmethod
+    def from_function(
+        cls,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> Tool:
+        """A tool from a function's signature, annotations and docstring.
+
+        Args:
+            function: sync or async; a bound method, a partial or a callable object will do.
+            name: instead of the function's own.
+            description: instead of the docstring's.
+            options: the fields of `Tool`.
+
+        Raises:
+            ConfigurationError: the function cannot be described to a model, or an option is wrong.
+        """
+        if isinstance(function, Tool):
+            raise ConfigurationError(f"{function.name!r} is a tool already")
+        if name is not None:
+            check_name(name)
+        signature = read_signature(function, name)
+        untyped = signature.returns is NOTHING
+        return cls(
+            name=signature.name,
+            description=signature.docs.description if description is None else description,
+            function=function,
+            is_async=is_async_callable(function),
+            input_contract=FunctionArguments(signature.name, signature.parameters),
+            result_contract=UntypedResult()
+            if untyped
+            else TypedResult(signature.name, signature.returns, signature.docs.returns),
+            **_options(options),
+        )
+
+    @classmethod
+    def from_schema(
+        cls,
+        name: str,
+        description: str,
+        input_schema: dict[str, Any],
+        function: Callable[..., Any],
+        *,
+        output_schema: dict[str, Any] | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> Tool:
+        """A tool from a plain JSON Schema and a callable.
+
+        Args:
+            name: the tool's name.
+            description: what it does, for the model.
+            input_schema: JSON Schema of the arguments, of type object; copied.
+            function: sync or async; called as `function(**arguments)`, so names that are no identifiers arrive too.
+            output_schema: JSON Schema that every result must fit; copied.
+            options: the fields of `Tool`.
+
+        Raises:
+            ConfigurationError: a schema is invalid, too large, or refers to another place; an option is wrong.
+        """
+        check_name(name)
+        if not callable(function):
+            raise ConfigurationError(f"tool {name!r}: {function!r} cannot be called")
+        return cls(
+            name=name,
+            description=description,
+            function=function,
+            is_async=is_async_callable(function),
+            input_contract=SchemaArguments(name, input_schema),
+            result_contract=UntypedResult() if output_schema is None else SchemaResult(name, output_schema),
+            **_options(options),
+        )
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, past the gate: for tests and for other host code."""
+        return self.function(*args, **kwargs)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether calling it again can do no harm."""
+        return self.read_only or self.idempotent
+
+    def validate(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The keyword arguments of the call, with nested models built; a copy.
+
+        Raises:
+            InvalidArguments: names every fault: which argument, what was expected, what was got.
+        """
+        return self.input_contract.validate(self.name, arguments)
+
+    def encode(self, result: Any) -> str:
+        """The result as compact JSON text.
+
+        Raises:
+            ToolError: the tool broke its own contract: the result is not JSON or does not fit the output schema.
+        """
+        return self.result_contract.encode(self.name, result)
+
+    def invoke(self, arguments: dict[str, Any]) -> Any:
+        """Call the function with what `validate` returned; positional-only parameters included."""
+        names = self.input_contract.positional_only
+        if not names:
+            return self.function(**arguments)
+        given = dict(arguments)
+        positional = []
+        for name in names:
+            if name not in given:
+                break
+            positional.append(given.pop(name))
+        return self.function(*positional, **given)
+
+    def named(self, name: str) -> Tool:
+        """The same tool under another name."""
+        return replace(self, name=name)
+
+    def _check(self) -> None:
+        for option in ("timeout_seconds", "cache_seconds"):
+            value = getattr(self, option)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not (0 < value < math.inf):
+                raise ConfigurationError(f"tool {self.name!r}: {option} must be a number above 0, not {value!r}")
+        unknown = [caller for caller in self.allowed_callers if caller not in CALLERS]
+        if unknown:
+            raise ConfigurationError(
+                f"tool {self.name!r}: there is no caller {unknown[0]!r}; the callers are: {', '.join(CALLERS)}"
+            )
+        if self.retry is not None and not isinstance(self.retry, Retry):
+            raise ConfigurationError(
+                f"tool {self.name!r}: retry must be a Retry, e.g. Retry(attempts=3), not {self.retry!r}"
+            )
+        if self.cache_seconds is not None and not self.read_only:
+            raise ConfigurationError(f"tool {self.name!r}: cache_seconds needs read_only=True")
+        if self.read_only and self.destructive:
+            raise ConfigurationError(f"tool {self.name!r} cannot be both read_only and destructive")
+        if self.fallback is not None and (not isinstance(self.fallback, str) or self.fallback == self.name):
+            raise ConfigurationError(
+                f"tool {self.name!r}: fallback must be the name of another tool, not {self.fallback!r}"
+            )
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+
+
+@overload
+def tool(
+    function: None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    **options: Unpack[ToolOptions],
+) -> Callable[[Callable[..., Any]], Tool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    **options: Unpack[ToolOptions],
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a tool of a function: `@tool`, or `@tool(read_only=True)`. The tool is still called like the function.
+
+    Args:
+        function: sync or async; its signature, annotations and docstring describe it to the model.
+        name: instead of the function's own.
+        description: instead of the docstring's.
+        options: the fields of `Tool`.
+
+    Raises:
+        ConfigurationError: the function cannot be described to a model, or an option is wrong.
+    """
+    if function is not None:
+        return Tool.from_function(function, name=name, description=description, **options)
+    return lambda inner: Tool.from_function(inner, name=name, description=description, **options)
+
+
+def _options(options: ToolOptions) -> dict[str, Any]:
+    unknown = [name for name in options if name not in ToolOptions.__annotations__]
+    if unknown:
+        known = ", ".join(sorted(ToolOptions.__annotations__))
+        raise ConfigurationError(f"there is no option {unknown[0]!r}; the options of a tool are: {known}")
+    return dict(options)

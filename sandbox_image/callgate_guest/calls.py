@@ -1,0 +1,233 @@
+"""Calling the host's tools from a program: the functions a program sees, and the call in flight.
+
+1. A call starts when it is written down: the request leaves at once. In async code the caller gets a `ToolCall` to
+   await; in a plain function or a thread it gets the result, after blocking for it.
+2. A `ToolCall` is a coroutine to asyncio (`gather`, `create_task`, `wait_for`, `TaskGroup` take it), and an error to
+   everything else: using one as a value says to await it.
+3. A failed call raises `ToolError`; it is never returned as data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import types
+from collections.abc import Callable, Coroutine, Generator
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE
+from typing import Any
+
+from .link import Link
+from .wire import CANCEL, CANCELLED, TOOL_FAILED
+
+_ASYNC = CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE
+_INLINE = frozenset({"<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>", "<lambda>"})
+
+
+class ToolError(Exception):
+    """A tool call failed.
+
+    Attributes:
+        tool: name of the tool. code: JSON-RPC error code. data: details as JSON, or None.
+        retryable: whether the same call may succeed later. message: what happened.
+    """
+
+    def __init__(
+        self, message: str = "", *, tool: str | None = None, code: int = TOOL_FAILED, data: Any = None, retryable: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.tool = tool
+        self.code = code
+        self.data = data
+        self.retryable = retryable
+
+
+ToolError.__module__ = "builtins"
+
+
+class ToolCall:
+    """One call in flight. Await it."""
+
+    __slots__ = ("__weakref__", "_error", "_generator", "_link", "_number", "_tool", "_value", "_waiters", "done")
+
+    def __init__(self, link: Link, tool: str, arguments: dict[str, Any]) -> None:
+        self._link = link
+        self._tool = tool
+        self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._generator: Generator[Any, Any, Any] | None = None
+        self._error: dict[str, Any] | None = None
+        self._value: Any = None
+        self.done = False
+        try:
+            self._number = link.request(tool, arguments, self)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise _not_json(tool, arguments, error) from None
+
+    def resolve(self, message: dict[str, Any]) -> None:
+        self._error = message.get("error")
+        self._value = message.get("result")
+        self.done = True
+        for loop, future in self._waiters:
+            if asyncio._get_running_loop() is loop:
+                _wake(future)
+            else:
+                try:
+                    loop.call_soon_threadsafe(_wake, future)
+                except RuntimeError:  # that loop is closed, nobody waits there
+                    continue
+        self._waiters.clear()
+
+    def result(self) -> Any:
+        error = self._error
+        if error is None:
+            return self._value
+        data = error.get("data") or {}
+        raise ToolError(
+            error["message"],
+            tool=data.get("tool", self._tool),
+            code=error["code"],
+            data=data.get("data"),
+            retryable=data.get("retryable", False),
+        )
+
+    def block(self) -> Any:
+        self._link.wait(self)
+        if not self.done:
+            raise ToolError("the host is gone", tool=self._tool, code=CANCELLED)
+        return self.result()
+
+    # the coroutine protocol
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        if not self.done:
+            loop = asyncio.get_running_loop()
+            future = loop.create_future()
+            self._waiters.append((loop, future))
+            self._link.watch(loop)
+            if self.done:  # another thread read the reply meanwhile
+                _wake(future)
+            try:
+                yield from future
+            except BaseException:
+                if not self.done:
+                    self._link.notify(CANCEL, {"id": self._number})
+                    self._link.forget(self._number)
+                    self._error = {"code": CANCELLED, "message": "the program gave this call up"}
+                    self.done = True
+                raise
+        return self.result()
+
+    def send(self, value: Any) -> Any:
+        if self._generator is None:
+            self._generator = self.__await__()
+        return self._generator.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        if self._generator is None:
+            self._generator = self.__await__()
+        return self._generator.throw(*error)
+
+    def close(self) -> None:
+        if self._generator is not None:
+            self._generator.close()
+
+    def __repr__(self) -> str:
+        return f"<call of {self._tool}, not awaited>"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith(("__", "cr_", "gi_", "_asyncio")):
+            raise AttributeError(name)
+        raise self._not_awaited()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ToolCall):
+            return self is other
+        raise self._not_awaited()
+
+    __hash__ = object.__hash__
+
+    def _not_awaited(self) -> TypeError:
+        return TypeError(f"the call of {self._tool} was not awaited: write `await {self._tool}(...)`")
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _refuse(self: ToolCall, *_: Any) -> Any:
+    raise self._not_awaited()
+
+
+for _name in (
+    "str format bool len iter getitem setitem delitem contains int float index complex call enter exit "
+    "lt le gt ge add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow divmod rdivmod "
+    "and rand or ror xor rxor lshift rshift matmul neg pos abs invert round bytes aiter aenter aexit reversed"
+).split():
+    setattr(ToolCall, f"__{_name}__", _refuse)
+
+Coroutine.register(ToolCall)
+
+
+def _not_json(tool: str, arguments: dict[str, Any], error: Exception) -> Exception:
+    """A clear error for arguments that cannot cross the wire."""
+    for name, value in arguments.items():
+        if isinstance(value, ToolCall):
+            return value._not_awaited()
+        if asyncio.iscoroutine(value) or asyncio.isfuture(value):
+            return TypeError(f"{tool}({name}=...) was given something not awaited: write `await` in front of it")
+    if isinstance(error, TypeError):
+        kind = str(error).removeprefix("Object of type ").split(" ")[0]
+        hint = "; pass list(...)" if kind in {"set", "frozenset", "dict_keys", "dict_values", "generator", "map", "range"} else ""
+        return TypeError(f"the arguments of {tool} must be JSON values; {kind} is not{hint}")
+    if isinstance(error, RecursionError):
+        return ValueError(f"the arguments of {tool} are nested too deeply for JSON")
+    return ValueError(f"the arguments of {tool} must be JSON values: {error}")
+
+
+def called_from_async() -> bool:
+    """Whether the program's code two frames up is async code: a coroutine, or the top level of a program."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_flags & _ASYNC:
+            return True
+        if code.co_name in _INLINE:
+            frame = frame.f_back
+            continue
+        return code.co_name == "<module>" and code.co_filename.startswith("<program")
+    return False
+
+
+def tool_function(link: Link, name: str, tool: str, parameters: list[str]) -> Callable[..., Any]:
+    """The function a program calls: `name` in the program, `tool` on the wire."""
+
+    def call(*positional: Any, **arguments: Any) -> Any:
+        if positional:
+            if len(positional) > len(parameters):
+                raise TypeError(
+                    f"{name}() takes {len(parameters)} positional arguments but {len(positional)} were given; "
+                    f"its parameters are: {', '.join(parameters) or 'none'}"
+                )
+            for parameter, value in zip(parameters, positional):
+                if parameter in arguments:
+                    raise TypeError(f"{name}() got multiple values for argument {parameter!r}")
+                arguments[parameter] = value
+        started = ToolCall(link, tool, arguments)
+        return started if called_from_async() else started.block()
+
+    call.__name__ = call.__qualname__ = name
+    call.__module__ = "tools"
+    return call
+
+
+def call_by_name(link: Link) -> Callable[..., Any]:
+    """``tool_call(name, /, **arguments)``: any tool by the name it has on the host."""
+
+    def tool_call(name: str, /, **arguments: Any) -> Any:
+        if not isinstance(name, str):
+            raise TypeError(f"tool_call() takes the tool's name first, not {type(name).__name__}")
+        started = ToolCall(link, name, arguments)
+        return started if called_from_async() else started.block()
+
+    return tool_call

@@ -1,0 +1,41 @@
+"""Privileges: no capability in any set, no supplementary group, no way to gain one, no core dump."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+
+from .syscalls import libc, syscall
+
+NOBODY = 65534
+_SET_DUMPABLE, _CAPBSET_DROP, _NO_NEW_PRIVS, _AMBIENT = 4, 24, 38, 47
+_LAST = 63
+
+
+def drop_all() -> None:
+    """Empty every capability set. The bounding set needs CAP_SETPCAP: without it, there is nothing left to bound."""
+    for capability in range(_LAST + 1):
+        try:
+            libc("prctl", _CAPBSET_DROP, capability, 0, 0, 0)
+        except OSError:  # past the last one the kernel knows, or not permitted
+            break
+    libc("prctl", _AMBIENT, 4, 0, 0, 0)  # PR_CAP_AMBIENT_CLEAR_ALL
+    header = struct.pack("=Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
+    syscall("capset", ctypes.c_char_p(header), ctypes.c_char_p(bytes(24)))
+    libc("prctl", _NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def become(user: int) -> None:
+    """Give up root for `user`, which is its own group too. Stays dumpable, or its uid_map could not be written."""
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+    libc("prctl", _SET_DUMPABLE, 1, 0, 0, 0)
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent dies; exits at once if that has happened already."""
+    libc("prctl", 1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGKILL
+    if os.getppid() != parent:
+        os._exit(0)

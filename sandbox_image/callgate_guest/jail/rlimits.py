@@ -1,0 +1,55 @@
+"""Resources: what one process may use, as the kernel counts it."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+from typing import TypedDict
+
+
+class Allowance(TypedDict):
+    """What the host grants one guest. Bytes and seconds."""
+
+    cpu_seconds: float
+    memory_bytes: int
+    max_processes: int
+    max_file_bytes: int
+
+
+def address_space(proc: int) -> int:
+    """Bytes of address space that this process has mapped. `proc` is an open directory: a procfs that shows this process."""
+    fd = os.open("self/statm", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
+    try:
+        return int(os.read(fd, 256).split()[0]) * resource.getpagesize()
+    finally:
+        os.close(fd)
+
+
+def apply(allowance: Allowance, *, base_bytes: int, threads: bool) -> None:
+    """Set every limit, soft and hard, for good.
+
+    Args:
+        allowance: what the host grants.
+        base_bytes: address space of the interpreter before the program; the program's own comes on top.
+        threads: whether RLIMIT_NPROC counts this guest alone (it has a user namespace of its own).
+    """
+    cpu = math.ceil(allowance["cpu_seconds"])
+    wanted = {
+        resource.RLIMIT_AS: base_bytes + allowance["memory_bytes"],
+        resource.RLIMIT_CPU: cpu,
+        resource.RLIMIT_FSIZE: allowance["max_file_bytes"],
+        resource.RLIMIT_NOFILE: 256,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_MEMLOCK: 0,
+        resource.RLIMIT_MSGQUEUE: 0,
+        resource.RLIMIT_SIGPENDING: 256,
+        resource.RLIMIT_STACK: 8 << 20,
+    }
+    if threads:
+        wanted[resource.RLIMIT_NPROC] = allowance["max_processes"]
+    for which, value in wanted.items():
+        hard = resource.getrlimit(which)[1]
+        if hard != resource.RLIM_INFINITY:
+            value = min(value, hard)
+        resource.setrlimit(which, (value, value))

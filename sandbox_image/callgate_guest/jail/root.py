@@ -1,0 +1,159 @@
+"""The file system: a read-only tmpfs that holds Python's own files and nothing else, and a private /tmp per guest.
+
+Layout of the new root: /python (interpreter and standard library), /lib (the shared libraries they need), /guest (this
+package), /packages (the operator's, where given), /usr/share/zoneinfo, /dev/null, /dev/zero, /dev/urandom, and an empty /tmp.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import sys
+import sysconfig
+from dataclasses import dataclass, field
+
+from .syscalls import libc, syscall
+
+_READ_ONLY, _NOSUID, _NODEV, _NOEXEC = 1, 2, 4, 8  # the same bits for mount(2) and mount_setattr(2)
+_BIND, _RECURSIVE, _PRIVATE = 0x1000, 0x4000, 1 << 18
+_DETACH = 2
+_AT_RECURSIVE = 0x8000
+
+PYTHON = f"/python/lib/python{sys.version_info[0]}.{sys.version_info[1]}"
+EXECUTABLE = "/python/bin/python3"
+
+
+@dataclass
+class Files:
+    """What of the host a guest may read: absolute paths of the host."""
+
+    executable: str
+    stdlib: str
+    extensions: str
+    guest: str
+    packages: str | None = None
+    libraries: dict[str, str] = field(default_factory=dict)
+    """Shared libraries: the path under which the linker found each, to the path it is to have inside."""
+
+    @classmethod
+    def of_this_python(cls, packages: str | None) -> Files:
+        stdlib = sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix, "base": sys.base_prefix})
+        extensions = sysconfig.get_config_var("DESTSHARED") or os.path.join(stdlib, "lib-dynload")
+        if not os.path.isdir(extensions):
+            extensions = os.path.join(stdlib, "lib-dynload")
+        here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        executable = os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
+        files = cls(executable, stdlib, extensions, here, packages)
+        files.libraries = _libraries([extensions, packages] if packages else [extensions])
+        return files
+
+
+class _Info(ctypes.Structure):
+    _fields_ = (("address", ctypes.c_void_p), ("name", ctypes.c_char_p))  # the head of struct dl_phdr_info
+
+
+def _libraries(folders: list[str]) -> dict[str, str]:
+    """The shared libraries that the extension modules in `folders` need, as the dynamic linker itself finds them.
+
+    A child process loads them all and lists what came along; nothing stays loaded here.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writer, "\n".join(_load_and_list(folders)).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        names = pipe.read().decode().split("\n")
+    os.waitpid(child, 0)
+    inside = {}
+    for name in names:
+        if os.path.isabs(name) and os.path.exists(name) and not any(name.startswith(f"{folder}/") for folder in folders):
+            inside[name] = f"/lib/{os.path.basename(name)}"
+    return inside
+
+
+def _load_and_list(folders: list[str]) -> list[str]:
+    for folder in folders:
+        for where, _, files in os.walk(folder):
+            for file in files:
+                if file.endswith(".so"):
+                    try:
+                        ctypes.CDLL(os.path.join(where, file))
+                    except OSError:  # one that cannot be loaded here cannot be loaded inside either
+                        continue
+    names: list[str] = []
+    callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Info), ctypes.c_size_t, ctypes.c_void_p)
+
+    def collect(info: ctypes._Pointer[_Info], _size: int, _data: object) -> int:
+        names.append(os.fsdecode(info.contents.name or b""))
+        return 0
+
+    ctypes.CDLL(None).dl_iterate_phdr(callback(collect), None)
+    return names
+
+
+def enter(files: Files) -> None:
+    """Build the new root in this process's own mount namespace and make it `/`. The old one is gone. Raises `OSError`."""
+    sources = _binds(files)
+    opened = {inside: os.open(outside, os.O_PATH | os.O_CLOEXEC) for inside, outside in sources.items()}
+    libc("mount", None, b"/", None, _RECURSIVE | _PRIVATE, None)
+    base = next(path for path in ("/tmp", "/run", "/mnt", "/var") if os.path.isdir(path))
+    libc("mount", b"callgate", base.encode(), b"tmpfs", _NOSUID | _NODEV, b"mode=755,size=1m,nr_inodes=4096")
+    for inside, source in opened.items():
+        target = base + inside
+        _make_place(target, directory=os.path.isdir(f"/proc/self/fd/{source}"))
+        libc("mount", f"/proc/self/fd/{source}".encode(), target.encode(), None, _BIND | _RECURSIVE, None)
+        _set_attributes(target, _READ_ONLY | _NOSUID | (0 if inside.startswith("/dev/") else _NODEV))
+        os.close(source)
+    for hidden in ("site-packages", "dist-packages"):
+        if os.path.isdir(f"{base}{PYTHON}/{hidden}"):
+            libc("mount", b"callgate", f"{base}{PYTHON}/{hidden}".encode(), b"tmpfs", _READ_ONLY, b"size=4k,nr_inodes=2")
+    os.mkdir(f"{base}/tmp", 0o755)
+    os.chdir(base)
+    syscall("pivot_root", ctypes.c_char_p(b"."), ctypes.c_char_p(b"."))
+    libc("umount2", b".", _DETACH)
+    os.chdir("/")
+    _set_attributes("/", _READ_ONLY | _NOSUID | _NODEV, recursive=False)
+
+
+def _binds(files: Files) -> dict[str, str]:
+    """Where each thing is inside, and where it comes from. Parents before children."""
+    binds = {EXECUTABLE: files.executable, PYTHON: files.stdlib, "/guest/callgate_guest": files.guest}
+    if os.path.dirname(files.extensions) != files.stdlib:
+        binds[f"{PYTHON}/lib-dynload"] = files.extensions
+    if files.packages:
+        binds["/packages"] = files.packages
+    for outside, inside in files.libraries.items():
+        binds[inside] = outside
+        if os.path.basename(outside).startswith("ld-"):  # the program interpreter is found by its full path
+            binds[outside] = outside
+    for path in ("/usr/share/zoneinfo", "/dev/null", "/dev/zero", "/dev/urandom"):
+        if os.path.exists(path):
+            binds[path] = path
+    return binds
+
+
+def _make_place(target: str, *, directory: bool) -> None:
+    if os.path.lexists(target):
+        return
+    os.makedirs(target if directory else os.path.dirname(target), mode=0o755, exist_ok=True)
+    if not directory:
+        os.close(os.open(target, os.O_CREAT | os.O_CLOEXEC, 0o644))
+
+
+def _set_attributes(path: str, attributes: int, *, recursive: bool = True) -> None:
+    wanted = struct.pack("=QQQQ", attributes, 0, 0, 0)  # struct mount_attr
+    syscall(
+        "mount_setattr", -100, ctypes.c_char_p(path.encode()), _AT_RECURSIVE if recursive else 0,
+        ctypes.c_char_p(wanted), len(wanted),
+    )  # fmt: skip
+
+
+def mount_scratch(size: int) -> None:
+    """Give this process a /tmp of its own: `size` bytes at most, gone with its mount namespace. Raises `OSError`."""
+    options = f"mode=1777,size={size},nr_inodes=4096"
+    libc("mount", b"scratch", b"/tmp", b"tmpfs", _NOSUID | _NODEV | _NOEXEC, options.encode())

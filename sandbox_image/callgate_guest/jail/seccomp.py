@@ -1,0 +1,126 @@
+"""System calls: a default-deny seccomp filter with checked arguments, made for one process.
+
+Theory of operation. The filter is a classic BPF program over ``struct seccomp_data`` (``linux/seccomp.h``). Calls of another
+architecture, and x32 calls, kill the process. The calls in `ALLOWED` pass. Those below pass for certain arguments only. All else
+fails with EPERM; `clone3`, whose arguments a filter cannot see, fails with ENOSYS, upon which C libraries use `clone`.
+A process may signal itself and start threads; there is no call left by which it could name another process, open a socket,
+execute a file or mount anything.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+from .syscalls import ALLOWED, ALLOWED_ON_OWN_MOUNTS, libc, number, syscall
+
+_LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
+_ALLOW: Final = 0x7FFF0000
+_KILL: Final = 0x80000000
+_EPERM: Final = 0x00050000 | 1
+_ENOSYS: Final = 0x00050000 | 38
+_ARCH: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_X32: Final = 0x40000000
+
+_CLONE_THREAD = 0x00010000
+_CLONE_NAMESPACES = 0x7E020080
+# linux/prctl.h: PR_SET_NAME, PR_GET_NAME, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS
+_PRCTL: Final = (15, 16, 21, 39)
+# asm-generic/ioctls.h: TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
+_IOCTL: Final = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+# fcntl.h: descriptors, flags and locks; not the owner of signals, leases, notifications or pipe sizes
+_FCNTL: Final = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1032, 1034)
+_AF_UNIX = 1
+_LAST_CLOCK = 15  # above it, and below zero, are the clocks of other processes
+
+Instruction = tuple[int, int, int, int]
+
+
+def _argument(index: int, high: bool = False) -> Instruction:
+    return (_LOAD, 0, 0, 16 + 8 * index + (4 if high else 0))
+
+
+def _one_of(index: int, values: Iterable[int]) -> list[Instruction]:
+    code: list[Instruction] = [_argument(index)]
+    for value in values:
+        code += [(_EQUAL, 0, 1, value), (_RETURN, 0, 0, _ALLOW)]
+    return [*code, (_RETURN, 0, 0, _EPERM)]
+
+
+def _checked(pid: int) -> dict[str, list[Instruction]]:
+    thread_only: list[Instruction] = [
+        _argument(0),
+        (_AND, 0, 0, _CLONE_THREAD | _CLONE_NAMESPACES),
+        (_EQUAL, 0, 1, _CLONE_THREAD),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _EPERM),
+    ]
+    read_own_limits: list[Instruction] = [
+        _argument(2),
+        (_EQUAL, 1, 0, 0),
+        (_RETURN, 0, 0, _EPERM),
+        _argument(2, high=True),
+        (_EQUAL, 1, 0, 0),
+        (_RETURN, 0, 0, _EPERM),
+        *_one_of(0, (0, pid)),
+    ]
+    own_clock: list[Instruction] = [
+        _argument(0),
+        (_AT_LEAST, 1, 0, _LAST_CLOCK + 1),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _EPERM),
+    ]
+    return {
+        "kill": _one_of(0, (pid,)),
+        "tgkill": _one_of(0, (pid,)),
+        "clone": thread_only,
+        "clone3": [(_RETURN, 0, 0, _ENOSYS)],
+        "ioctl": _one_of(1, _IOCTL),
+        "prctl": _one_of(0, _PRCTL),
+        "fcntl": _one_of(1, _FCNTL),
+        "prlimit64": read_own_limits,
+        "socketpair": _one_of(0, (_AF_UNIX,)),
+        "clock_gettime": own_clock,
+        "sched_getaffinity": _one_of(0, (0, pid)),
+    }
+
+
+def program(pid: int, *, own_mounts: bool) -> bytes:
+    """The filter for process `pid`, as an array of ``struct sock_filter``.
+
+    Args:
+        pid: the process id, as the process itself sees it.
+        own_mounts: whether all it can reach are mounts of its own, so that modes and times may be changed.
+    """
+    code: list[Instruction] = [
+        (_LOAD, 0, 0, 4),
+        (_EQUAL, 1, 0, _ARCH[platform.machine()]),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, 0),
+        (_AT_LEAST, 0, 1, _X32),
+        (_RETURN, 0, 0, _KILL),
+    ]
+    for name, checks in _checked(pid).items():
+        found = number(name)
+        if found is not None:
+            code += [(_EQUAL, 0, len(checks), found), *checks]
+    allowed = [*ALLOWED, *ALLOWED_ON_OWN_MOUNTS] if own_mounts else ALLOWED
+    for each in sorted(found for name in allowed if (found := number(name)) is not None):
+        code += [(_EQUAL, 0, 1, each), (_RETURN, 0, 0, _ALLOW)]
+    code.append((_RETURN, 0, 0, _EPERM))
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
+
+
+def install(code: bytes) -> None:
+    """Put the filter in place, for good. Sets no_new_privs first. Raises `OSError`."""
+    libc("prctl", 38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+    buffer = ctypes.create_string_buffer(code, len(code))
+    filter_ = _Program(len(code) // 8, ctypes.addressof(buffer))
+    syscall("seccomp", 1, 0, ctypes.byref(filter_))  # SECCOMP_SET_MODE_FILTER

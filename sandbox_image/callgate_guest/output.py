@@ -1,0 +1,74 @@
+"""What a program prints, sent line by line as it happens. Knows text and the wire; keeps nothing."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable
+from typing import Any
+
+_CHUNK = 8192  # characters of an unfinished line that are sent without waiting for its end
+
+
+class Output(io.TextIOBase):
+    """``sys.stdout`` and ``sys.stderr`` of a program: line-buffered like a terminal, safe to use from threads."""
+
+    encoding = "utf-8"
+    errors = "replace"
+
+    def __init__(self, send: Callable[[str], None], number: int) -> None:
+        super().__init__()
+        self._send = send
+        self._number = number
+        self._held: list[str] = []
+        self._size = 0
+        self._lock = threading.RLock()
+        self.buffer = _Bytes(self)
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        with self._lock:
+            self._held.append(text)
+            self._size += len(text)
+            if "\n" in text or self._size > _CHUNK:
+                self.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        if not self._held:
+            return
+        with self._lock:
+            text = "".join(self._held)
+            self._held.clear()
+            self._size = 0
+            for start in range(0, len(text), 1 << 20):
+                self._send(text[start : start + (1 << 20)])
+
+    def fileno(self) -> int:
+        return self._number
+
+    def writable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.flush()  # a program cannot close the wire
+
+
+class _Bytes(io.RawIOBase):
+    """``sys.stdout.buffer``: bytes become text, whatever does not decode is replaced."""
+
+    def __init__(self, output: Output) -> None:
+        super().__init__()
+        self._output = output
+
+    def write(self, data: Any) -> int:
+        raw = bytes(data)
+        self._output.write(raw.decode("utf-8", "replace"))
+        return len(raw)
+
+    def writable(self) -> bool:
+        return True
+
+    def flush(self) -> None:
+        self._output.flush()

@@ -1,0 +1,179 @@
+"""Serving the host: one ``execute`` request after the other, until the wire is closed.
+
+A guest that serves one run and a guest that is a session are the same: names live on in one namespace between programs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import contextvars
+import difflib
+import os
+import sys
+import threading
+import types
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from .calls import ToolError, call_by_name, tool_function
+from .link import Link, encode
+from .output import Output
+from .program import Program, describe, value_of
+from .wire import PRINT, PROGRAM_FAILED, PROGRAM_NAME
+
+
+class Session:
+    """State that lives as long as the guest: the namespace, the event loop, the wire."""
+
+    def __init__(self, incoming: int, outgoing: int) -> None:
+        self.link = Link(incoming, outgoing)
+        self._module = types.ModuleType("__main__")
+        self._namespace = self._module.__dict__
+        self._tools = types.ModuleType("tools", "The host's tools.")
+        self._count = 0
+        self._main: asyncio.Task[Any] | None = None
+        self._loop = asyncio.new_event_loop()
+        self._outputs = (Output(self._print, 1), Output(self._print, 2))
+        self.link.before_write = self._flush
+        self.link.on_cancel = self._cancel
+
+    def serve(self) -> None:
+        """Answer requests until the host closes the wire."""
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__ = self._outputs  # type: ignore[misc, assignment]
+        sys.modules["__main__"] = self._module
+        sys.modules["tools"] = self._tools
+        builtins.ToolError = ToolError  # type: ignore[attr-defined]
+        builtins.tool_call = call_by_name(self.link)  # type: ignore[attr-defined]
+        builtins.tools = self._tools  # type: ignore[attr-defined]
+        asyncio.run = self._run_anywhere
+        while (request := self.link.next_request()) is not None:
+            number = request["id"]
+            try:
+                body = '"result":{' + self._execute(request["params"]) + "}"
+            except BaseException as error:
+                failure = {"code": PROGRAM_FAILED, "message": "the program failed", "data": describe(error)}
+                del error
+                body = '"error":' + _encode_failure(failure)
+            self.link.reply(number, body)
+
+    def warm_up(self) -> None:
+        """Touch what every run touches, so that a pooled guest has its pages before it has its program."""
+        self._loop.run_until_complete(asyncio.sleep(0))
+        warm = Program("import asyncio\nasync def f(x): return [await x, f'{x}']\nmax(1, 2)", "<warm-up>")
+        scratch: dict[str, Any] = {}
+        exec(warm.code, scratch)
+        value_of(scratch)
+        encode({"jsonrpc": "2.0", "text": "x"})
+
+    def _execute(self, params: dict[str, Any]) -> str:
+        self._count += 1
+        self._bind(params)
+        name = PROGRAM_NAME if self._count == 1 else f"<program-{self._count}>"
+        program = Program(params["code"], name)
+        try:
+            if program.is_async:
+                self._run_main(types.FunctionType(program.code, self._namespace)())
+            else:
+                types.FunctionType(program.code, self._namespace)()
+        except SystemExit as leave:
+            if leave.code not in (None, 0):
+                raise
+        finally:
+            self._settle()
+        return value_of(self._namespace)
+
+    def _bind(self, params: dict[str, Any]) -> None:
+        for name, tool, parameters in params["tools"]:
+            if name not in self._tools.__dict__:
+                function = tool_function(self.link, name, tool, parameters)
+                self._namespace[name] = self._tools.__dict__[name] = function
+        self._tools.__dict__["__getattr__"] = self._unknown_tool
+        self._namespace.update(params["inputs"])
+
+    def _unknown_tool(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        known = [each for each in self._tools.__dict__ if not each.startswith("__")]
+        near = difflib.get_close_matches(name, known, 1)
+        raise AttributeError(f"there is no tool {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+
+    # the event loop
+
+    def _run_main(self, main: Coroutine[Any, Any, Any]) -> None:
+        async def run() -> None:
+            self._main = asyncio.current_task()
+            await main
+
+        try:
+            self._loop.run_until_complete(run())
+        finally:
+            self._main = None
+
+    def _cancel(self) -> None:
+        if self._main is not None:
+            self._loop.call_soon_threadsafe(self._main.cancel)
+
+    def _run_anywhere(self, main: Coroutine[Any, Any, Any], **options: Any) -> Any:
+        """``asyncio.run``, which programs also call where a loop is running already: then on a thread of its own."""
+        if asyncio._get_running_loop() is None:
+            return _asyncio_run(main, **options)
+        outcome: list[Any] = []
+        context = contextvars.copy_context()
+
+        def work() -> None:
+            try:
+                outcome.extend((True, _asyncio_run(main, **options)))
+            except BaseException as error:
+                outcome.extend((False, error))
+
+        thread = threading.Thread(target=context.run, args=(work,))
+        thread.start()
+        thread.join()
+        if outcome[0]:
+            return outcome[1]
+        raise outcome[1]
+
+    def _settle(self) -> None:
+        """What CPython does at the end of a program: wait for its threads, cancel its tasks."""
+        left = asyncio.all_tasks(self._loop)
+        if left:
+            for task in left:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        futures = sys.modules.get("concurrent.futures.thread")
+        pooled = getattr(futures, "_threads_queues", {})
+        here = threading.current_thread()
+        for thread in threading.enumerate():
+            if thread is not here and not thread.daemon and thread not in pooled:
+                thread.join()
+
+    # what the program prints
+
+    def _print(self, text: str) -> None:
+        self.link.notify(PRINT, {"text": text})
+
+    def _flush(self) -> None:
+        for output in self._outputs:
+            output.flush()
+
+
+_asyncio_run: Callable[..., Any] = asyncio.run
+
+
+def _encode_failure(failure: dict[str, Any]) -> str:
+    try:
+        return encode(failure)
+    except (TypeError, ValueError, RecursionError):  # the program put something odd into a ToolError
+        data = failure["data"]
+        return encode({**failure, "data": {key: data[key] for key in ("kind", "message", "line", "traceback")}})
+
+
+def take_the_wire() -> tuple[int, int]:
+    """Move the wire away from fd 0 and 1: stdin becomes empty, and what is written to stdout goes to stderr."""
+    incoming, outgoing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return incoming, outgoing

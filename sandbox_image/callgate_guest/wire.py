@@ -1,0 +1,75 @@
+"""The wire: frame format, method names, error codes. The one file that host and guest share; it does no I/O.
+
+JSON-RPC 2.0 (https://www.jsonrpc.org/specification), one message a line, UTF-8. ``\\n`` ends a frame and cannot occur
+inside one, since JSON escapes it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+EXECUTE: Final = "execute"  # host -> guest, request: run a program
+PRINT: Final = "print"  # guest -> host, notification: {"text": ...}
+CANCEL: Final = "cancel"  # both ways, notification: {} ends the program; {"id": n} gives up one tool call
+
+RESERVED_METHODS: Final = frozenset({EXECUTE, PRINT, CANCEL})
+RESERVED_PREFIX: Final = "rpc."  # JSON-RPC 2.0, section 4
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+TOOL_FAILED: Final = -32000
+TOOL_TIMED_OUT: Final = -32001
+NOT_ALLOWED: Final = -32002
+LIMIT_REACHED: Final = -32003
+CANCELLED: Final = -32004
+PROGRAM_FAILED: Final = -32010  # the reply to `execute` when the program raised
+
+PROGRAM_NAME: Final = "<program>"  # file name of the program's own frames; later ones of a session: <program-2>, ...
+
+
+class FrameTooLong(Exception):
+    """A line grew past the limit before its newline came."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        super().__init__(f"a message of more than {size} bytes")
+
+
+class LineBuffer:
+    """Bytes in, complete lines out. Holds at most `max_bytes` of an unfinished line."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Lines completed by `data`, without their newline. Raises `FrameTooLong` for a line above the limit."""
+        if data[-1:] == b"\n" and not self._parts:
+            lines = data.split(b"\n")
+            lines.pop()
+        else:
+            lines = data.split(b"\n")
+            rest = lines.pop()
+            if lines and self._parts:
+                self._parts.append(lines[0])
+                lines[0] = b"".join(self._parts)
+                self._parts.clear()
+                self._size = 0
+            if rest:
+                self._parts.append(rest)
+                self._size += len(rest)
+                if self._size > self._max_bytes:
+                    raise FrameTooLong(self._max_bytes)
+        for line in lines:
+            if len(line) > self._max_bytes:
+                raise FrameTooLong(self._max_bytes)
+        return lines
+
+    @property
+    def unfinished(self) -> int:
+        """Bytes of the line that has no newline yet."""
+        return self._size

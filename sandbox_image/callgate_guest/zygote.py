@@ -1,0 +1,229 @@
+"""The zygote: one pre-imported CPython that forks a confined child per run.
+
+`launch` is started by the host with an empty environment; it leaves the host's namespaces (tier 1), executes Python afresh
+inside the new root, and `main` serves there. In tier 2 it serves where it is. No threads and no event loop in here, ever.
+
+The host speaks to it over a SOCK_SEQPACKET socket, one JSON object a packet:
+
+=====================================================  =========================================================
+host -> zygote                                         zygote -> host
+=====================================================  =========================================================
+the configuration (first packet, to `launch`)          ``{"ready": tier}`` or ``{"failed": reason}``
+``{"spawn": n, "allowance": ...}`` and three fds       ``{"spawned": n}`` and a pidfd, or ``{"refused": n, ...}``
+..                                                     ``{"exited": n, "status": ..., "cpu": ..., "peak": ...}``
+closing the socket: everything dies                    ..
+=====================================================  =========================================================
+"""
+
+from __future__ import annotations
+
+import array
+import gc
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+from typing import Any
+
+from .jail import landlock, syscalls
+from .jail.capabilities import die_with_parent
+from .jail.confine import FIRST_STATUS, Step, confine
+from .jail.namespaces import MOUNT, leave_host, unshare
+from .jail.rlimits import address_space
+from .jail.root import EXECUTABLE, Files, enter
+from .session import Session, take_the_wire
+
+PACKET = 1 << 16
+PREIMPORTED = (
+    "ast asyncio base64 bisect calendar collections concurrent.futures contextlib copy csv dataclasses datetime decimal difflib enum "
+    "fractions functools hashlib heapq io itertools json math operator pathlib random re statistics string tempfile textwrap "
+    "threading time traceback typing uuid zoneinfo"
+).split()
+_ENVIRONMENT = {
+    "HOME": "/tmp", "LANG": "C.UTF-8", "LOGNAME": "sandbox", "USER": "sandbox", "PATH": "", "TMPDIR": "/tmp", "TZ": "UTC",
+    # libraries that would start threads when imported, which a zygote must not have
+    "MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
+}  # fmt: skip
+
+
+def launch(fd: int) -> None:
+    """Entry point of the process that the host starts. Never returns."""
+    control = socket.socket(fileno=fd)
+    die_with_parent(os.getppid())
+    try:
+        settings = json.loads(control.recv(PACKET))
+        if settings["tier"] == 1:
+            _launch_tier_1(control, settings)
+        else:
+            proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            main(control, 2, settings, proc)
+    except BaseException as error:
+        _send(control, {"failed": f"{type(error).__name__}: {error}"})
+    os._exit(1)
+
+
+def _launch_tier_1(control: socket.socket, settings: dict[str, Any]) -> None:
+    files = Files.of_this_python(settings["packages"])
+    proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY)
+    if os.geteuid() == 0:  # while it can still reach every file
+        unshare(MOUNT)
+        enter(files)
+        leave_host(proc)
+    else:
+        leave_host(proc)
+        enter(files)
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        del parent  # seen from inside, the parent is pid 0
+        os.set_inheritable(proc, True)
+        os.set_inheritable(control.fileno(), True)
+        code = f"import sys; sys.path.append('/guest'); from callgate_guest.zygote import inside; inside({control.fileno()}, {proc})"
+        arguments = [EXECUTABLE, "-I", "-S", "-B", "-X", "utf8", "-c", code, json.dumps(settings)]
+        os.execve(EXECUTABLE, arguments, {"LD_LIBRARY_PATH": "/lib", "MALLOC_ARENA_MAX": "2", **_ENVIRONMENT})
+    control.close()
+    os.close(proc)
+    os.waitpid(child, 0)
+    os._exit(0)
+
+
+def inside(fd: int, proc: int) -> None:
+    """Entry point of the interpreter that tier 1 executes in the new root. Never returns."""
+    control = socket.socket(fileno=fd)
+    settings = json.loads(sys.argv.pop())
+    try:
+        die_with_parent(0)
+        sys.argv[:] = [""]
+        main(control, 1, settings, proc)
+    except BaseException as error:
+        _send(control, {"failed": f"{type(error).__name__}: {error}"})
+    os._exit(1)
+
+
+def main(control: socket.socket, tier: int, settings: dict[str, Any], proc: int) -> None:
+    """Prepare once, then fork until the host closes the socket."""
+    if not syscalls.supported():
+        raise RuntimeError(f"system call numbers are not known for {os.uname().machine}")
+    version = landlock.abi()
+    if version == 0:
+        raise RuntimeError("this kernel has no Landlock (5.13 or newer, with landlock among its security modules)")
+    os.environ.clear()
+    os.environ.update(_ENVIRONMENT)
+    if settings["packages"]:
+        sys.path.append("/packages" if tier == 1 else settings["packages"])
+    for name in [*PREIMPORTED, *settings["preimport"]]:
+        importlib.import_module(name)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    base_bytes = address_space(proc)
+    os.close(proc)
+    gc.collect()
+    gc.freeze()
+    rules = _rules_in_place(version, settings["packages"]) if tier == 2 else None
+    common = {"tier": tier, "parent": os.getpid(), "base_bytes": base_bytes, "landlock_abi": version, "rules": rules}
+    _send(control, {"ready": tier, "landlock": version})
+    _serve(control, common)
+    os._exit(0)
+
+
+def _rules_in_place(version: int, packages: str | None) -> landlock.Ruleset:
+    """Tier 2 has the host's files under their own paths: the standard library without site-packages, and its libraries.
+
+    One ruleset for all children, since none has anything of its own. Names in the standard library's folder can be listed, or
+    nothing could be imported from it; that shows the names below site-packages too, not what is in the files.
+    """
+    files = Files.of_this_python(packages)
+    rules = landlock.Ruleset(version)
+    rules.allow(entry.path for entry in os.scandir(files.stdlib) if entry.name not in ("site-packages", "dist-packages"))
+    rules.allow([files.extensions, *([packages] if packages else []), *files.libraries, "/usr/share/zoneinfo", "/dev/urandom"])
+    rules.allow([files.stdlib], listing_only=True)
+    rules.allow(["/dev/null"], write=True)
+    return rules
+
+
+def _serve(control: socket.socket, common: dict[str, Any]) -> None:
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    children: dict[int, tuple[int, int]] = {}  # pidfd -> (number of the guest, pid)
+    while True:
+        for fd, _ in poll.poll():
+            if fd == control.fileno():
+                packet, ancillary, _, _ = control.recvmsg(PACKET, socket.CMSG_LEN(3 * 4))
+                if not packet:
+                    os._exit(0)
+                fds = array.array("i")
+                for _, _, data in ancillary:
+                    fds.frombytes(data[: len(data) - len(data) % 4])
+                request = json.loads(packet)
+                _spawn(control, request, list(fds), common, children, poll)
+            else:
+                _reap(control, fd, children, poll)
+
+
+def _spawn(
+    control: socket.socket, request: dict[str, Any], fds: list[int], common: dict[str, Any], children: dict[int, tuple[int, int]], poll: select.poll
+) -> None:
+    number = request["spawn"]
+    try:
+        pid = os.fork()
+    except OSError as error:
+        _send(control, {"refused": number, "reason": f"fork: {error.strerror}"})
+        for fd in fds:
+            os.close(fd)
+        return
+    if pid == 0:
+        _child(fds, request["allowance"], common)
+    for fd in fds:
+        os.close(fd)
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError as error:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        _send(control, {"refused": number, "reason": f"pidfd_open: {error.strerror}"})
+        return
+    children[pidfd] = (number, pid)
+    poll.register(pidfd, select.POLLIN)
+    _send(control, {"spawned": number}, pidfd)
+
+
+def _child(fds: list[int], allowance: Any, common: dict[str, Any]) -> None:
+    status = 1
+    try:
+        confine(descriptors=fds, allowance=allowance, **common)
+        sys.stdin = open(0)  # noqa: SIM115
+        numpy = sys.modules.get("numpy")
+        if numpy is not None:
+            numpy.random.seed()
+        session = Session(*take_the_wire())
+        session.warm_up()
+        session.serve()
+        status = 0
+    except Step as step:
+        status = FIRST_STATUS + step.number
+    except BaseException:
+        status = 99
+    finally:
+        os._exit(status)
+
+
+def _reap(control: socket.socket, pidfd: int, children: dict[int, tuple[int, int]], poll: select.poll) -> None:
+    number, pid = children.pop(pidfd)
+    poll.unregister(pidfd)
+    os.close(pidfd)
+    _, status, usage = os.wait4(pid, 0)
+    told = {"exited": number, "status": os.waitstatus_to_exitcode(status)}
+    _send(control, {**told, "cpu": usage.ru_utime + usage.ru_stime, "peak": usage.ru_maxrss * 1024})
+
+
+def _send(control: socket.socket, message: dict[str, Any], *fds: int) -> None:
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+    try:
+        control.sendmsg([json.dumps(message).encode()], ancillary)
+    except OSError:  # the host is gone
+        os._exit(0)
+
