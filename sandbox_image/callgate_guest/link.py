@@ -71,6 +71,10 @@ class Link:
         self.before_write: Callable[[], None] = lambda: None
         self.closed = False
 
+    def close(self) -> None:
+        os.close(self._incoming)
+        os.close(self._outgoing)
+
     # writing
 
     def request(self, method: str, params: dict[str, Any], reply: Reply) -> int:
