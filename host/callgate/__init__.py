@@ -1,0 +1,76 @@
+"""Programmatic tool calling: a model's program runs isolated and calls the host's tools."""
+
+from __future__ import annotations
+
+from .errors import (
+    CallgateError,
+    ConfigurationError,
+    InvalidArguments,
+    LimitReached,
+    ProtocolError,
+    SandboxBusy,
+    SandboxCrashed,
+    SandboxError,
+    SandboxUnavailable,
+    ToolCancelled,
+    ToolError,
+    ToolNotAllowed,
+    ToolNotFound,
+    ToolTimedOut,
+)
+from .limits import Limits
+from .program import Finding
+from .runtime import (
+    Allow,
+    ApprovalRequest,
+    CallEnded,
+    CallRecord,
+    CallStarted,
+    CodeResult,
+    Deny,
+    Event,
+    Printed,
+    RunError,
+    Runtime,
+    RunUsage,
+    Session,
+)
+from .tools import Registry, Retry, Tool, tool
+
+__all__ = [
+    "Allow",
+    "ApprovalRequest",
+    "CallEnded",
+    "CallRecord",
+    "CallStarted",
+    "CallgateError",
+    "CodeResult",
+    "ConfigurationError",
+    "Deny",
+    "Event",
+    "Finding",
+    "InvalidArguments",
+    "LimitReached",
+    "Limits",
+    "Printed",
+    "ProtocolError",
+    "Registry",
+    "Retry",
+    "RunError",
+    "RunUsage",
+    "Runtime",
+    "SandboxBusy",
+    "SandboxCrashed",
+    "SandboxError",
+    "SandboxUnavailable",
+    "Session",
+    "Tool",
+    "ToolCancelled",
+    "ToolError",
+    "ToolNotAllowed",
+    "ToolNotFound",
+    "ToolTimedOut",
+    "tool",
+]
+
+__version__ = "0.1.0"

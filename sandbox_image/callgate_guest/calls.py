@@ -32,7 +32,13 @@ class ToolError(Exception):
     """
 
     def __init__(
-        self, message: str = "", *, tool: str | None = None, code: int = TOOL_FAILED, data: Any = None, retryable: bool = False
+        self,
+        message: str = "",
+        *,
+        tool: str | None = None,
+        code: int = TOOL_FAILED,
+        data: Any = None,
+        retryable: bool = False,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -159,11 +165,7 @@ def _refuse(self: ToolCall, *_: Any) -> Any:
     raise self._not_awaited()
 
 
-for _name in (
-    "str format bool len iter getitem setitem delitem contains int float index complex call enter exit "
-    "lt le gt ge add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow divmod rdivmod "
-    "and rand or ror xor rxor lshift rshift matmul neg pos abs invert round bytes aiter aenter aexit reversed"
-).split():
+for _name in ["str", "format", "bool", "len", "iter", "getitem", "setitem", "delitem", "contains", "int", "float", "index", "complex", "call", "enter", "exit", "lt", "le", "gt", "ge", "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "rfloordiv", "mod", "rmod", "pow", "rpow", "divmod", "rdivmod", "and", "rand", "or", "ror", "xor", "rxor", "lshift", "rshift", "matmul", "neg", "pos", "abs", "invert", "round", "bytes", "aiter", "aenter", "aexit", "reversed"]:
     setattr(ToolCall, f"__{_name}__", _refuse)
 
 Coroutine.register(ToolCall)
@@ -178,7 +180,11 @@ def _not_json(tool: str, arguments: dict[str, Any], error: Exception) -> Excepti
             return TypeError(f"{tool}({name}=...) was given something not awaited: write `await` in front of it")
     if isinstance(error, TypeError):
         kind = str(error).removeprefix("Object of type ").split(" ")[0]
-        hint = "; pass list(...)" if kind in {"set", "frozenset", "dict_keys", "dict_values", "generator", "map", "range"} else ""
+        hint = (
+            "; pass list(...)"
+            if kind in {"set", "frozenset", "dict_keys", "dict_values", "generator", "map", "range"}
+            else ""
+        )
         return TypeError(f"the arguments of {tool} must be JSON values; {kind} is not{hint}")
     if isinstance(error, RecursionError):
         return ValueError(f"the arguments of {tool} are nested too deeply for JSON")

@@ -138,6 +138,8 @@ def describe(error: BaseException) -> dict[str, Any]:
         line, message = error.lineno, error.msg or message
     kind = "".join(c for c in type(error).__name__ if c.isidentifier() or c.isdigit())[:200] or "Exception"
     told_of: dict[str, Any] = {"kind": kind, "message": _cut(message), "line": line, "traceback": _cut(text)}
+    if isinstance(error, OSError):
+        told_of["errno"] = error.errno
     for field in ("tool", "code", "data", "retryable"):
         if kind == "ToolError" and hasattr(error, field):
             told_of[field] = getattr(error, field)

@@ -25,6 +25,27 @@ from .program import Program, describe, value_of
 from .wire import PRINT, PROGRAM_FAILED, PROGRAM_NAME
 
 
+class TooManyThreads(RuntimeError):
+    """The kernel lets this program have no more threads."""
+
+
+_THREAD_STARTERS = {
+    name: getattr(threading, name)
+    for name in ("_start_new_thread", "_start_joinable_thread")  # the second since Python 3.13
+    if hasattr(threading, name)
+}
+
+
+def _guarded(start: Any) -> Callable[..., Any]:
+    def start_thread(*arguments: Any, **options: Any) -> Any:
+        try:
+            return start(*arguments, **options)
+        except RuntimeError as error:
+            raise TooManyThreads(f"{error}: the limit max_processes is reached") from None
+
+    return start_thread
+
+
 class Session:
     """State that lives as long as the guest: the namespace, the event loop, the wire."""
 
@@ -54,6 +75,8 @@ class Session:
         builtins.tool_call = call_by_name(self.link)  # type: ignore[attr-defined]
         builtins.tools = self._tools  # type: ignore[attr-defined]
         asyncio.run = self._run_anywhere
+        for name, start in _THREAD_STARTERS.items():
+            setattr(threading, name, _guarded(start))
         while (request := self.link.next_request()) is not None:
             number = request["id"]
             try:

@@ -38,11 +38,7 @@ from .jail.root import EXECUTABLE, Files, enter
 from .session import Session, rehearse, take_the_wire
 
 PACKET = 1 << 16
-PREIMPORTED = (
-    "ast asyncio base64 bisect calendar collections concurrent.futures contextlib copy csv dataclasses datetime decimal difflib enum "
-    "fractions functools hashlib heapq io itertools json math operator pathlib random re statistics string tempfile textwrap "
-    "threading time traceback typing uuid zoneinfo"
-).split()
+PREIMPORTED = ["ast", "asyncio", "base64", "bisect", "calendar", "collections", "concurrent.futures", "contextlib", "copy", "csv", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions", "functools", "hashlib", "heapq", "io", "itertools", "json", "math", "operator", "pathlib", "random", "re", "statistics", "string", "tempfile", "textwrap", "threading", "time", "traceback", "typing", "uuid", "zoneinfo"]
 _REHEARSALS = 20  # CPython 3.11 to 3.14 specialise a function within its first 20 calls
 _ENVIRONMENT = {
     "HOME": "/tmp", "LANG": "C.UTF-8", "LOGNAME": "sandbox", "USER": "sandbox", "PATH": "", "TMPDIR": "/tmp", "TZ": "UTC",
@@ -141,8 +137,12 @@ def _rules_in_place(version: int, packages: str | None) -> landlock.Ruleset:
     """
     files = Files.of_this_python(packages)
     rules = landlock.Ruleset(version)
-    rules.allow(entry.path for entry in os.scandir(files.stdlib) if entry.name not in ("site-packages", "dist-packages"))
-    rules.allow([files.extensions, *([packages] if packages else []), *files.libraries, "/usr/share/zoneinfo", "/dev/urandom"])
+    rules.allow(
+        entry.path for entry in os.scandir(files.stdlib) if entry.name not in ("site-packages", "dist-packages")
+    )
+    rules.allow(
+        [files.extensions, *([packages] if packages else []), *files.libraries, "/usr/share/zoneinfo", "/dev/urandom"]
+    )
     rules.allow([files.stdlib], listing_only=True)
     rules.allow(["/dev/null"], write=True)
     return rules
@@ -168,7 +168,12 @@ def _serve(control: socket.socket, common: dict[str, Any]) -> None:
 
 
 def _spawn(
-    control: socket.socket, request: dict[str, Any], fds: list[int], common: dict[str, Any], children: dict[int, tuple[int, int]], poll: select.poll
+    control: socket.socket,
+    request: dict[str, Any],
+    fds: list[int],
+    common: dict[str, Any],
+    children: dict[int, tuple[int, int]],
+    poll: select.poll,
 ) -> None:
     number = request["spawn"]
     try:
@@ -229,4 +234,3 @@ def _send(control: socket.socket, message: dict[str, Any], *fds: int) -> None:
         control.sendmsg([json.dumps(message).encode()], ancillary)
     except OSError:  # the host is gone
         os._exit(0)
-

@@ -1,0 +1,20 @@
+"""What the model wrote: looked at before it runs. Pure: reads text, executes none of it, opens nothing."""
+
+from __future__ import annotations
+
+from .check import Policy, check_program
+from .findings import FINDING_CODES, Finding, Severity, ToolShape
+from .restricted_lists import DEFAULT_ALLOWED_IMPORTS
+from .syntax import DEFAULT_MAX_SOURCE_BYTES, parse_program
+
+__all__ = [
+    "DEFAULT_ALLOWED_IMPORTS",
+    "DEFAULT_MAX_SOURCE_BYTES",
+    "FINDING_CODES",
+    "Finding",
+    "Policy",
+    "Severity",
+    "ToolShape",
+    "check_program",
+    "parse_program",
+]

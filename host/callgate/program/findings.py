@@ -71,4 +71,4 @@ class ToolShape:
     accepts_any: bool = False
     """It takes arguments beyond `parameters`, so an unknown one is no finding."""
     aliases: tuple[str, ...] = ()
-    """Other names under which ``tool_call("...")`` finds it, such as the name it had before it was made an identifier."""
+    """Other names under which ``tool_call("...")`` finds it: the one it had before it was made an identifier."""

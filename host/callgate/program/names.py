@@ -1,4 +1,4 @@
-"""Names that nothing binds. Knows which names every program has; refuses to guess where a program may bind names unseen.
+"""Names that nothing binds. Knows which names every program has; refuses to guess where a program may bind unseen.
 
 An error here stops a run, so it is one only where the name is certain not to exist. Rules:
 
@@ -26,18 +26,31 @@ __all__ = ["GIVEN_NAMES", "unknown_names"]
 GIVEN_NAMES: Final = frozenset({"tools", "tool_call", "ToolError"})
 """What every program has without importing it, the tools themselves aside."""
 
-_LATER_BUILTINS: Final = ("aiter", "anext", "EncodingWarning", "BaseExceptionGroup", "ExceptionGroup", "WindowsError",
-                          "PythonFinalizationError", "exit", "quit", "copyright", "credits", "license", "help")
-_OF_MODULE: Final = ("__name__", "__builtins__", "__doc__", "__file__", "__spec__", "__loader__", "__package__",
-                     "__annotations__", "__annotate__", "__path__", "__cached__", "__conditional_annotations__", "__dict__")
-_OF_CLASS: Final = ("__class__", "__module__", "__qualname__", "__classdict__", "__classcell__", "__firstlineno__",
-                    "__static_attributes__", "__type_params__")
-_KNOWN: Final = frozenset(dir(builtins)) | GIVEN_NAMES | frozenset((*_LATER_BUILTINS, *_OF_MODULE, *_OF_CLASS))
+_OF_OTHER_VERSIONS: Final = frozenset({
+    "PythonFinalizationError", "WindowsError", "copyright", "credits", "exit", "help", "license", "quit",
+})  # fmt: skip
+_OF_A_MODULE: Final = frozenset({
+    "__annotate__", "__annotations__", "__builtins__", "__cached__", "__conditional_annotations__", "__dict__",
+    "__doc__", "__file__", "__loader__", "__name__", "__package__", "__path__", "__spec__",
+})  # fmt: skip
+_OF_A_CLASS: Final = frozenset({
+    "__class__", "__classcell__", "__classdict__", "__firstlineno__", "__module__", "__qualname__",
+    "__static_attributes__", "__type_params__",
+})  # fmt: skip
+_KNOWN: Final = frozenset(dir(builtins)) | GIVEN_NAMES | _OF_OTHER_VERSIONS | _OF_A_MODULE | _OF_A_CLASS
 
-_OPAQUE_NAMES: Final = frozenset({"exec", "eval", "globals", "locals", "vars", "__builtins__", "__dict__", "__import__"})
-_OPAQUE_ATTRIBUTES: Final = frozenset({"modules", "f_globals", "f_locals", "f_builtins", "__dict__", "__globals__",
-                                       "__builtins__", "import_module"})
+_OPAQUE_NAMES: Final = frozenset({
+    "__builtins__", "__dict__", "__import__", "eval", "exec", "global_enum", "globals", "locals", "vars",
+})  # fmt: skip
+_OPAQUE_MODULES: Final = frozenset({"__main__", "builtins", "importlib"})
+_OPAQUE_ATTRIBUTES: Final = frozenset({
+    "__builtins__", "__dict__", "__globals__", "_convert_", "f_builtins", "f_globals", "f_locals", "global_enum",
+    "import_module", "modules",
+})  # fmt: skip
 _CATCH_ALL: Final = frozenset({"Exception", "BaseException"})
+
+_DEEPEST: Final = 40
+_MOST_NAMES: Final = 20
 
 _WRITE_INSTEAD: Final = {
     "true": "write `True`", "false": "write `False`", "null": "write `None`", "undefined": "write `None`",
@@ -65,13 +78,12 @@ def unknown_names(seen: Survey, tools: Collection[str], known_names: Collection[
     missing = _missing(seen, tools, known_names)
     if not missing or _binds_unseen(seen):
         return
-    reported = set()
-    missing.sort(key=lambda found: (found[0].lineno, found[0].col_offset))
-    for node, scope in missing:
+    missing.sort(key=lambda found: (found[0].lineno, found[0].col_offset), reverse=True)
+    first = {node.id: (node, scope) for node, scope in missing}
+    for node, scope in list(reversed(first.values()))[:_MOST_NAMES]:
         severity = _severity(node, scope, seen)
-        if node.id in reported or severity is None:
+        if severity is None:
             continue
-        reported.add(node.id)
         yield Finding(
             "unknown-name",
             node.lineno,
@@ -84,42 +96,43 @@ def unknown_names(seen: Survey, tools: Collection[str], known_names: Collection[
 
 def _missing(seen: Survey, tools: Collection[str], known_names: Collection[str]) -> list[tuple[ast.Name, Scope]]:
     module = set(seen.module.stores)
-    bound: dict[int, set[str]] = {}
     missing: list[tuple[ast.Name, Scope]] = []
     for scope in seen.scopes:
-        if scope.parent is not None and scope.kind != "annotation":
-            bound[id(scope)] = set(scope.stores)
+        visible: list[set[str]] | None = None
         for node in scope.uses:
             name = node.id
             if name in module or name in _KNOWN or name in tools or name in known_names:
                 continue
-            inner: Scope | None = scope
-            while inner is not None:
-                # The names of a class are not seen from the functions in it.
-                if (inner.kind != "class" or not _is_function_within(scope, inner)) and name in bound.get(id(inner), ()):
+            if visible is None:
+                if scope.depth > _DEEPEST:
                     break
-                inner = inner.parent
-            else:
+                visible = _visible(scope)
+            if not any(name in names for names in visible):
                 missing.append((node, scope))
     return missing
 
 
-def _is_function_within(scope: Scope, outer: Scope) -> bool:
+def _visible(scope: Scope) -> list[set[str]]:
+    """The names a scope sees without the module's. Those of a class are not seen from the functions in it."""
+    visible: list[set[str]] = []
+    in_function = False
     inner: Scope | None = scope
-    while inner is not None and inner is not outer:
-        if inner.kind in ("def", "async", "lambda"):
-            return True
+    while inner is not None:
+        if inner.kind != "class" or not in_function:
+            visible.append(inner.bound)
+        in_function = in_function or inner.kind in ("def", "async", "lambda")
         inner = inner.parent
-    return False
+    return visible
 
 
 def _binds_unseen(seen: Survey) -> bool:
     if seen.star_import:
         return True
     for node, _ in seen.imports:
-        if isinstance(node, ast.Import) and any(alias.name in ("builtins", "__main__", "importlib") for alias in node.names):
-            return True
-        if isinstance(node, ast.ImportFrom) and node.module in ("builtins", "__main__", "importlib"):
+        if isinstance(node, ast.Import):
+            if any(alias.name in _OPAQUE_MODULES for alias in node.names):
+                return True
+        elif node.module in _OPAQUE_MODULES:
             return True
     return any(attribute.attr in _OPAQUE_ATTRIBUTES for attribute in seen.attributes) or any(
         use.id in _OPAQUE_NAMES for scope in seen.scopes for use in scope.uses
@@ -162,9 +175,9 @@ def _hint(name: str, scope: Scope, seen: Survey, tools: Collection[str], known_n
     own: list[str] = []
     inner: Scope | None = scope
     while inner is not None:
-        own += inner.stores[:1000]
+        own += inner.stores[:500]
         inner = inner.parent
-    guess = nearest(name, (*own, *tools, *known_names, *GIVEN_NAMES, *dir(builtins)))
+    guess = nearest(name, (*own[:1000], *GIVEN_NAMES, *dir(builtins), *tools, *known_names))
     if guess is not None:
         return f"did you mean `{guess}`?"
     return "assign it, import it, or pass it in as an input before it is used"

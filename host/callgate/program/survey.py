@@ -5,8 +5,8 @@ Knows Python's scoping. Refuses to know what any of it means: tools, `await` and
 Rules:
 
 1. The walk is a loop with its own stack, never a recursion: a chain of 100,000 operators is a tree 100,000 deep.
-2. It does not follow the order of execution. A name counts as bound in its scope if it is bound there anywhere, whatever
-   `if`, `del` or `except … as` may do to it. This misses some unbound names and never invents one.
+2. It does not follow the order of execution. A name counts as bound in its scope if it is bound there anywhere,
+   whatever `if`, `del` or `except … as` may do to it. This misses some unbound names and never invents one.
 3. A comprehension binds into the scope around it, and type parameters into the module, for the same reason.
 4. It is the hot path of every run (about 25 µs for ten lines): names and constants are handled inline, the rest through
    one table from the node's class to what is to be done.
@@ -35,9 +35,14 @@ MOST_BINDINGS_TIMES_SCOPES: Final = 4_000_000
 class Scope:
     """A module, a function or a class: what it binds and what it uses."""
 
-    __slots__ = ("body", "comprehensions", "has_yield", "kind", "name", "node", "parent", "stores", "uses")
+    __slots__ = (
+        "_bound", "body", "comprehensions", "depth", "has_generator_expression", "has_yield", "kind", "name", "node",
+        "parent", "stores", "uses",
+    )  # fmt: skip
 
-    def __init__(self, kind: ScopeKind, name: str, parent: Scope | None, node: ast.AST, body: Iterable[ast.AST]) -> None:
+    def __init__(
+        self, kind: ScopeKind, name: str, parent: Scope | None, node: ast.AST, body: Iterable[ast.AST]
+    ) -> None:
         self.kind = kind
         self.name = name
         self.parent = parent
@@ -46,7 +51,17 @@ class Scope:
         self.stores: list[str] = []
         self.uses: list[Name] = []
         self.has_yield = False
+        self.has_generator_expression = False
         self.comprehensions = 0
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self._bound: set[str] | None = None
+
+    @property
+    def bound(self) -> set[str]:
+        """The names in `stores`; asked for once the walk is over."""
+        if self._bound is None:
+            self._bound = set(self.stores)
+        return self._bound
 
 
 class Survey:
@@ -99,7 +114,14 @@ def survey(tree: ast.Module) -> Survey:
     seen = Survey(tree)
     for scope in seen.scopes:  # grows as the walk finds functions and classes
         _collect(scope, seen)
+    if len(seen.calls) > 1:  # the stack yields them backwards
+        seen.calls.sort(key=_place)
     return seen
+
+
+def _place(found: tuple[Call, Scope]) -> tuple[int, int]:
+    call = found[0]
+    return call.lineno, call.col_offset
 
 
 def _collect(scope: Scope, seen: Survey) -> None:
@@ -154,7 +176,8 @@ def _collect(scope: Scope, seen: Survey) -> None:
     seen.nodes += count
 
 
-Special = Callable[[Any, Scope, Survey, Callable[[Any], None]], None]
+Push = Callable[[Any], None]
+Special = Callable[[Any, Scope, Survey, Push], None]
 
 _UNPACKED: Final = Starred(Constant(None), Load())
 """Stands in `Survey.parents` for the star of ``f(*call())``."""
@@ -177,7 +200,7 @@ def _children() -> dict[type, tuple[str, ...]]:
 _CHILDREN: Final = _children()
 
 
-def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, seen: Survey, push: Callable[[Any], None]) -> None:
+def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, seen: Survey, push: Push) -> None:
     seen.unusual = True
     scope.stores.append(node.name)
     seen.functions.append((node, scope))
@@ -191,14 +214,14 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, seen: 
     _type_parameters(node, scope, seen)
 
 
-def _lambda(node: ast.Lambda, scope: Scope, seen: Survey, push: Callable[[Any], None]) -> None:
+def _lambda(node: ast.Lambda, scope: Scope, seen: Survey, push: Push) -> None:
     seen.unusual = True
     inner = Scope("lambda", "<lambda>", scope, node, (node.body,))
     seen.scopes.append(inner)
     _arguments(node.args, inner, scope, seen, push)
 
 
-def _arguments(arguments: ast.arguments, inner: Scope, scope: Scope, seen: Survey, push: Callable[[Any], None]) -> None:
+def _arguments(arguments: ast.arguments, inner: Scope, scope: Scope, seen: Survey, push: Push) -> None:
     for default in arguments.defaults:
         push(default)
     for maybe in arguments.kw_defaults:
@@ -210,7 +233,7 @@ def _arguments(arguments: ast.arguments, inner: Scope, scope: Scope, seen: Surve
             _annotation(argument.annotation, scope, seen)
 
 
-def _class(node: ast.ClassDef, scope: Scope, seen: Survey, push: Callable[[Any], None]) -> None:
+def _class(node: ast.ClassDef, scope: Scope, seen: Survey, push: Push) -> None:
     seen.unusual = True
     scope.stores.append(node.name)
     for child in (*node.decorator_list, *node.bases):
@@ -228,7 +251,7 @@ def _type_parameters(node: ast.AST, scope: Scope, seen: Survey) -> None:
             _annotation(getattr(parameter, field, None), scope, seen)
 
 
-def _type_alias(node: Any, scope: Scope, seen: Survey, push: Callable[[Any], None]) -> None:
+def _type_alias(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
     seen.unusual = True
     push(node.name)
     _type_parameters(node, scope, seen)
@@ -240,12 +263,12 @@ def _annotation(node: ast.expr | None, scope: Scope, seen: Survey) -> None:
         seen.scopes.append(Scope("annotation", "", scope, node, (node,)))
 
 
-def _annotated(node: ast.AnnAssign, scope: Scope, seen: Survey, push: Callable[[Any], None]) -> None:
+def _annotated(node: ast.AnnAssign, scope: Scope, seen: Survey, push: Push) -> None:
     if scope.kind in ("module", "class"):  # elsewhere an annotation is never evaluated
         _annotation(node.annotation, scope, seen)
 
 
-def _import(node: AnyImport, scope: Scope, seen: Survey, push: Callable[[Any], None]) -> None:
+def _import(node: AnyImport, scope: Scope, seen: Survey, push: Push) -> None:
     seen.imports.append((node, scope))
     for alias in node.names:
         if alias.name == "*":
@@ -257,59 +280,62 @@ def _import(node: AnyImport, scope: Scope, seen: Survey, push: Callable[[Any], N
         seen.lazy_annotations |= any(alias.name == "annotations" for alias in node.names)
 
 
-def _global(node: ast.Global, scope: Scope, seen: Survey, push: Callable[[Any], None]) -> None:
+def _global(node: ast.Global, scope: Scope, seen: Survey, push: Push) -> None:
     seen.unusual = True
     seen.module.stores.extend(node.names)
     scope.stores.extend(node.names)
 
 
-def _named(node: Any, scope: Scope, seen: Survey, push: Callable[[Any], None]) -> None:
+def _named(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
     seen.unusual = True
     name = getattr(node, "rest", None) or getattr(node, "name", None)
     if isinstance(name, str):
         scope.stores.append(name)
 
 
-def _try(node: ast.Try, scope: Scope, seen: Survey, push: Callable[[Any], None]) -> None:
+def _try(node: ast.Try, scope: Scope, seen: Survey, push: Push) -> None:
     seen.unusual = True
     seen.tries.append(node)
 
 
-def _attribute(node: Attribute, scope: Scope, seen: Survey, push: Callable[[Any], None]) -> None:
+def _attribute(node: Attribute, scope: Scope, seen: Survey, push: Push) -> None:
     seen.attributes.append(node)
 
 
-def _return(node: ast.Return, scope: Scope, seen: Survey, push: Callable[[Any], None]) -> None:
+def _return(node: ast.Return, scope: Scope, seen: Survey, push: Push) -> None:
     seen.unusual = True
     if scope.kind == "module":
         seen.top_level_returns.append(node)
 
 
-def _yield(node: ast.expr, scope: Scope, seen: Survey, push: Callable[[Any], None]) -> None:
+def _yield(node: ast.expr, scope: Scope, seen: Survey, push: Push) -> None:
     seen.unusual = True
     scope.has_yield = True
 
 
-def _await(node: ast.Await, scope: Scope, seen: Survey, push: Callable[[Any], None]) -> None:
-    if scope.kind == "def":
+def _await(node: ast.Await, scope: Scope, seen: Survey, push: Push) -> None:
+    # In a generator expression `await` is right even in a plain `def`: it makes an asynchronous generator.
+    if scope.kind == "def" and not scope.has_generator_expression:
         seen.awaits_in_def.append((node, scope))
     elif scope.kind not in ("module", "async"):
         seen.unusual = True
 
 
-def _comprehension(node: Any, scope: Scope, seen: Survey, push: Callable[[Any], None]) -> None:
+def _comprehension(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
     scope.comprehensions += 1
+    if node.__class__ is ast.GeneratorExp:
+        scope.has_generator_expression = True
     if len(node.generators) > MOST_CLAUSES:
         seen.too_complex = node
     if scope.kind != "module":
         seen.unusual = True
 
 
-def _block(node: ast.stmt, scope: Scope, seen: Survey, push: Callable[[Any], None]) -> None:
+def _block(node: ast.stmt, scope: Scope, seen: Survey, push: Push) -> None:
     seen.blocks += 1
 
 
-def _unusual(node: ast.AST, scope: Scope, seen: Survey, push: Callable[[Any], None]) -> None:
+def _unusual(node: ast.AST, scope: Scope, seen: Survey, push: Push) -> None:
     seen.unusual = True
 
 

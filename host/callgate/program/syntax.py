@@ -12,7 +12,8 @@ Rules, because the source is hostile and CPython's front end is not bounded by i
 4. Everything else the front end bounds itself, with SyntaxError, RecursionError or MemoryError; all become findings.
 
 Warnings of the compiler (an invalid escape, ``x is 1``) are nobody's business here, and under ``-W error`` they would
-turn into syntax errors that the guest does not see. `warnings.catch_warnings` is not safe among threads, hence the lock.
+turn into syntax errors that the guest does not see. `warnings.catch_warnings` is not safe among threads, hence the
+lock.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from .findings import Finding
 __all__ = ["DEFAULT_MAX_SOURCE_BYTES", "compile_fault", "parse_program"]
 
 DEFAULT_MAX_SOURCE_BYTES: Final = 256 * 1024
-"""A hundred times the program a model writes in one answer, and what CPython's front end gets through in about a second."""
+"""Far more than a model writes in one answer, and what CPython's front end gets through in about a second."""
 
 _PARSE_FLAGS: Final = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _FAULTS: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, SystemError)
@@ -45,7 +46,7 @@ _compiler_warnings = threading.Lock()
 
 
 def parse_program(source: str, *, max_source_bytes: int = DEFAULT_MAX_SOURCE_BYTES) -> ast.Module | Finding:
-    """The syntax tree of a program, top-level `await` and `return` allowed; or the one finding that says why there is none.
+    """The syntax tree of a program, top-level `await` and `return` allowed, or the one finding that says why not.
 
     Never raises, whatever the text. A tree that comes back may still be refused by the compiler: see `compile_fault`.
     """
@@ -157,7 +158,8 @@ def _finding(error: BaseException, source: str) -> Finding:
 def _finding_of_text(message: str, source: str) -> Finding:
     if "\0" in source:
         line = source.count("\n", 0, source.index("\0")) + 1
-        return Finding("syntax", line, 1, "the source contains a NUL character", "remove it; write it as `\\0` in a string")
+        hint = "remove it; inside a string write it as `\\0`"
+        return Finding("syntax", line, 1, "the source contains a NUL character", hint)
     return Finding("syntax", 1, 1, " ".join(message.split())[:300], "write it so that Python compiles it")
 
 

@@ -1,0 +1,27 @@
+"""The one room where the pure core meets I/O: the gate, and the runs that pass through it."""
+
+from __future__ import annotations
+
+from .approval import Allow, ApprovalRequest, Deny
+from .calls import CallRecord
+from .events import CallEnded, CallStarted, Event, Printed
+from .result import CodeResult, RunError, RunUsage
+from .runtime import CodeStream, Runtime
+from .session import Session
+
+__all__ = [
+    "Allow",
+    "ApprovalRequest",
+    "CallEnded",
+    "CallRecord",
+    "CallStarted",
+    "CodeResult",
+    "CodeStream",
+    "Deny",
+    "Event",
+    "Printed",
+    "RunError",
+    "RunUsage",
+    "Runtime",
+    "Session",
+]

@@ -2,11 +2,12 @@
 
 Rules:
 
-1. Values are judged as JSON, strictly: ``"5"`` and ``true`` are no integers, ``5`` is a float, ``5.0`` is no integer. What JSON cannot say (a
-   tuple, a set, an enum, a date, a model) is accepted in its JSON form.
-2. Arguments are written as JSON and read again: a tool gets its own copy, and types can be built from JSON. pydantic reads at most
-   200 levels of nesting.
-3. A result is taken as the type it should be or, failing that, by its JSON form: a dict is accepted for a model, a tuple for a list.
+1. Values are judged as JSON, strictly: ``"5"`` and ``true`` are no integers, ``5`` is a float, ``5.0`` is no integer.
+   What JSON cannot say (a tuple, a set, an enum, a date, a model) is accepted in its JSON form.
+2. Arguments are written as JSON and read again: a tool gets its own copy, and types can be built from JSON. pydantic
+   reads at most 200 levels of nesting.
+3. A result is taken as the type it should be or, failing that, by its JSON form: a dict is accepted for a model, a
+   tuple for a list.
 4. A default stays in the function; it is shown in the schema when it is JSON.
 
 Knows types and values; calls no tool.
@@ -28,7 +29,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from callgate.errors import ConfigurationError, InvalidArguments, ToolError
 
 from .encoding import NotJson, compact_json
-from .faults import Fault, described, did_you_mean, path_text, sentence
+from .faults import MAX_LOOKED_AT, Fault, described, did_you_mean, path_text, sentence
 from .signature import NOTHING, Parameter
 
 __all__ = ["FunctionArguments", "TypedResult", "UntypedResult"]
@@ -53,6 +54,14 @@ class FunctionArguments:
     def __init__(self, tool: str, parameters: Sequence[Parameter]) -> None:
         self.names = tuple(parameter.name for parameter in parameters)
         self.positional_only = tuple(parameter.name for parameter in parameters if parameter.positional_only)
+        # A positional argument cannot be skipped: here the defaults are filled in.
+        self._positional_defaults = {
+            parameter.name: parameter.default
+            for parameter in parameters
+            if parameter.positional_only
+            and parameter.default is not NOTHING
+            and not isinstance(parameter.default, FieldInfo)
+        }
         self._fills: dict[str, FieldInfo] = {}
         fields = {parameter.name: self._field(tool, parameter) for parameter in parameters}
         adapter = _arguments_adapter(tool, fields)
@@ -82,6 +91,8 @@ class FunctionArguments:
         for name, field in self._fills.items():
             if name not in typed:
                 typed[name] = field.get_default(call_default_factory=True, validated_data=typed)
+        for name, default in self._positional_defaults.items():
+            typed.setdefault(name, default)
         return typed
 
     def _field(self, tool: str, parameter: Parameter) -> Any:
@@ -118,7 +129,7 @@ class FunctionArguments:
         """One fault for each argument; the branches of a union that failed are told together."""
         problems: dict[tuple[str | int, ...], list[str]] = {}
         got: dict[tuple[str | int, ...], str] = {}
-        for detail in error.errors(include_url=False, include_context=False):
+        for detail in error.errors(include_url=False, include_context=False)[:MAX_LOOKED_AT]:
             path = _path_in(arguments, detail["loc"], detail["type"])
             text = self._problem(detail["type"], detail["msg"], path)
             if text not in problems.setdefault(path, []):
@@ -181,7 +192,7 @@ class TypedResult:
             return self._typed(typed) if not self._plain else compact_json(typed, "result")
         except pydantic.ValidationError as error:
             first = error.errors(include_url=False, include_context=False)[0]
-            where = path_text(tuple(part for part in first["loc"] if isinstance(part, (str, int))), "result")
+            where = path_text(first["loc"], "result")
             problem = f"{where} must be {expected(first['msg'])}, got {described(first['input'])}"
         except (NotJson, pydantic_core.PydanticSerializationError) as error:
             problem = str(error) if isinstance(error, NotJson) else "result cannot be written as JSON"
@@ -222,7 +233,7 @@ def broken_contract(tool: str, problem: str) -> ToolError:
 
 def expected(message: str) -> str:
     """pydantic's message as what was expected: ``Input should be a valid integer`` is ``a valid integer``."""
-    return message.removeprefix("Input should be ").removeprefix("Value error, ")
+    return message.removeprefix("Input should be ").removeprefix("Value error, ")[:300]
 
 
 def is_plain(annotation: Any) -> bool:
@@ -262,7 +273,7 @@ def _adapter(annotation: Any, what: str) -> pydantic.TypeAdapter[Any]:
         adapter.rebuild()
         _schema(adapter, "validation")
     except (pydantic.errors.PydanticUserError, pydantic_core.SchemaError, NameError, TypeError) as error:
-        reason = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0].rstrip(".")
         raise ConfigurationError(
             f"{what} has no JSON form: {reason}; use JSON types, dataclasses, TypedDicts, enums or pydantic models"
         ) from error
@@ -279,9 +290,8 @@ def _path_in(arguments: Any, location: tuple[str | int, ...], kind: str) -> tupl
     value = arguments
     for index, part in enumerate(location):
         missing = index == len(location) - 1 and kind.startswith("missing")
-        if isinstance(value, dict) and part in value:
-            value = value[part]
-        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+        inside = part in value if isinstance(value, dict) else isinstance(value, list) and part in range(len(value))
+        if inside:
             value = value[part]
         elif not missing:
             continue

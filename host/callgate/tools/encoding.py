@@ -1,4 +1,4 @@
-"""Python values to JSON text. Knows what JSON is: no NaN, no infinity, no cycle, no lone surrogate; integers stay exact.
+"""Python values to JSON text. Knows what JSON is: no NaN, no infinity, no cycle, no lone surrogate; integers are exact.
 
 Refuses to guess: a value that is not JSON is an error that says where it sits.
 """

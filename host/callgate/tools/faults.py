@@ -11,10 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["MAX_FAULTS", "Fault", "described", "did_you_mean", "path_text", "sentence"]
+__all__ = ["MAX_FAULTS", "MAX_LOOKED_AT", "Fault", "described", "did_you_mean", "path_text", "sentence"]
 
 MAX_FAULTS = 10
 """So many faults are spelled out; the rest is counted."""
+MAX_LOOKED_AT = 100
+"""So many faults are looked at; the guest may send a million wrong arguments."""
 
 _MAX_SHOWN = 60
 _MAX_WORD = 64

@@ -2,9 +2,10 @@
 
 Rules:
 
-1. A schema comes from outside: its size and depth are bounded, nothing is ever fetched, and patterns run in linear time (no
-   look-around, no back-references).
-2. A misspelt argument is refused: where the schema lists `properties` and does not say what else may come, nothing else may.
+1. A schema comes from outside: its size and depth are bounded, nothing is ever fetched, and patterns run in linear
+   time (no look-around, no back-references).
+2. A misspelt argument is refused: where the schema lists `properties` and does not say what else may come, nothing
+   else may.
 3. Defaults are not filled in; the function does that.
 
 Knows schemas and values; calls no tool.
@@ -12,6 +13,7 @@ Knows schemas and values; calls no tool.
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -21,7 +23,7 @@ from callgate.errors import ConfigurationError, InvalidArguments
 
 from .annotations import UntypedResult, broken_contract
 from .encoding import NotJson, compact_json
-from .faults import Fault, described, did_you_mean, path_text, sentence
+from .faults import MAX_LOOKED_AT, Fault, described, did_you_mean, path_text, sentence
 
 __all__ = ["MAX_SCHEMA_BYTES", "MAX_SCHEMA_DEPTH", "SchemaArguments", "SchemaResult"]
 
@@ -61,10 +63,11 @@ class SchemaArguments:
             copy: dict[str, Any] = json.loads(compact_json(arguments, "arguments"))
         except NotJson as error:
             raise InvalidArguments(f"tool {tool!r}: {error}", tool=tool) from None
-        faults = [self._unknown(name) for name in copy if name not in self.names] if self._closed else []
+        unknown = [name for name in copy if name not in self.names] if self._closed else []
+        faults = [self._unknown(name) for name in unknown[:MAX_LOOKED_AT]]
         try:
-            for error in self._validator.iter_errors(copy):
-                faults.extend(self._faults(error))
+            for fault in itertools.islice(self._validator.iter_errors(copy), MAX_LOOKED_AT):
+                faults.extend(self._faults(fault))
         except ValueError as error:
             faults.append(Fault("", f"the arguments cannot be checked: {error}"))
         if faults:
@@ -82,7 +85,7 @@ class SchemaArguments:
             name = path_text([*path, details["property"]])
             return [Fault(name, f"missing argument {name!r}")]
         if error.kind.name == "additionalProperties" and not path:
-            return [self._unknown(name) for name in details["unexpected"]]
+            return [self._unknown(name) for name in details["unexpected"][:MAX_LOOKED_AT]]
         name = path_text(path)
         return [Fault(name, f"argument {name!r} {problem(error)}" if path else f"the arguments: {problem(error)}")]
 
@@ -109,8 +112,8 @@ class SchemaResult:
         """Compact JSON text; raises `ToolError` when the tool broke its own contract."""
         text = UntypedResult.encode(tool, result)
         try:
-            for error in self._validator.iter_errors(json.loads(text)):
-                raise broken_contract(tool, f"{path_text(list(error.instance_path), 'result')} {problem(error)}")
+            for fault in self._validator.iter_errors(json.loads(text)):
+                raise broken_contract(tool, f"{path_text(list(fault.instance_path), 'result')} {problem(fault)}")
         except ValueError as error:
             raise broken_contract(tool, f"result cannot be checked: {error}") from None
         return text
@@ -149,7 +152,8 @@ def _own_copy(schema: object, what: str) -> dict[str, Any]:
     size = len(text.encode())
     if size > MAX_SCHEMA_BYTES:
         raise ConfigurationError(f"{what} has {size} bytes; at most {MAX_SCHEMA_BYTES} are accepted")
-    depth, level = 0, [schema]
+    depth = 0
+    level: list[Any] = [schema]
     while level:
         depth += 1
         if depth > MAX_SCHEMA_DEPTH:

@@ -39,7 +39,7 @@ class Registry:
 
         Args:
             tool: a tool, or a function to make one of.
-            rename: for foreign tools: a name that is reserved or taken is changed (`print_`, `search_2`) instead of refused.
+            rename: for foreign tools: a name that is reserved or taken is changed (`print_`, `search_2`), not refused.
 
         Raises:
             ConfigurationError: the name is taken or reserved, or the function cannot be a tool.
@@ -66,6 +66,12 @@ class Registry:
                 f"there is no tool {name[:60]!r}{did_you_mean(name, self._tools)}", tool=name[:60]
             ) from None
 
+    def tools(self) -> tuple[Tool, ...]:
+        """All tools, sorted by name; the same object until another tool is added."""
+        if self._sorted is None:
+            self._sorted = tuple(self._tools[name] for name in sorted(self._tools))
+        return self._sorted
+
     def names(self) -> tuple[str, ...]:
         """All names, sorted."""
         return tuple(tool.name for tool in self)
@@ -77,8 +83,8 @@ class Registry:
     def callable_names(self) -> dict[str, str]:
         """The identifier of every tool, by tool name, sorted.
 
-        `python_name` decides; a tool whose name needs no change always keeps it, the others follow in sorted order, and one
-        that comes too late gets `_2`, `_3`, ...
+        `python_name` decides; a tool whose name needs no change always keeps it, the others follow in sorted order, and
+        one that comes too late gets `_2`, `_3`, ...
         """
         if self._callable is None:
             chosen = {name: name for name in self.names() if python_name(name) == name}
@@ -108,9 +114,7 @@ class Registry:
         return name in self._tools
 
     def __iter__(self) -> Iterator[Tool]:
-        if self._sorted is None:
-            self._sorted = tuple(self._tools[name] for name in sorted(self._tools))
-        return iter(self._sorted)
+        return iter(self.tools())
 
     def __len__(self) -> int:
         return len(self._tools)

@@ -1,4 +1,4 @@
-"""How often and how patiently a failed call is tried again. Knows arithmetic only: no clock, no randomness, no calls."""
+"""How often and how patiently a failed call is tried again. Arithmetic only: no clock, no randomness, no calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Retry"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retry:
-    """Exponential backoff: 1 s, 2 s, 4 s, ... each spread by the jitter, so that callers that failed together do not return together.
+    """Exponential backoff: 1 s, 2 s, 4 s, ... each spread by the jitter, so that those who failed together part ways.
 
     Raises:
         ConfigurationError: a field is out of its range.
@@ -30,7 +30,7 @@ class Retry:
     """Share of the wait, from 0 to 1, by which it is spread both ways."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.attempts, bool) or not isinstance(self.attempts, int) or self.attempts < 1:
+        if type(self.attempts) is not int or self.attempts < 1:
             raise ConfigurationError(f"retry attempts must be a whole number of at least 1, not {self.attempts!r}")
         for name, lowest, highest in (
             ("backoff_seconds", 0.0, math.inf),

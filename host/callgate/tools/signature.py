@@ -48,7 +48,7 @@ class Signature:
 def is_async_callable(function: Callable[..., Any]) -> bool:
     """Whether calling it gives a coroutine: an `async def`, a partial of one, or an object whose `__call__` is one."""
     inner = _innermost(function)
-    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(type(inner), "__call__", None))
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(_call_of(inner))
 
 
 def read_signature(function: Callable[..., Any], name: str | None = None) -> Signature:
@@ -87,6 +87,10 @@ def _innermost(function: Any) -> Any:
     return function
 
 
+def _call_of(instance: Any) -> Any:
+    return getattr(type(instance), "__call__", None)  # noqa: B004 -- the method is wanted, not whether there is one
+
+
 def _parameter(tool: str, parameter: inspect.Parameter, hints: dict[str, Any], docs: Docs) -> Parameter:
     name = parameter.name
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -110,11 +114,11 @@ def _parameter(tool: str, parameter: inspect.Parameter, hints: dict[str, Any], d
 
 
 def _hints(function: Any, tool: str) -> dict[str, Any]:
-    """The annotations as types. Names are looked up where the function was written, then in the frames that define it."""
+    """The annotations as types. Names are looked up in the function's module, then in the frames that define it."""
     target = function if isinstance(function, (types.FunctionType, types.MethodType)) else None
     if target is None:
         # A builtin has no annotations; an object's are on its `__call__`.
-        call = getattr(type(function), "__call__", None)
+        call = _call_of(function)
         target = call if isinstance(call, types.FunctionType) else None
     if target is None:
         return {}
@@ -129,7 +133,7 @@ def _hints(function: Any, tool: str) -> dict[str, Any]:
 
 
 def _names_in_sight() -> dict[str, Any]:
-    """Local names of the frames that are running now, nearest wins: a tool written inside a function may use its classes."""
+    """Local names of the frames that run now, nearest wins: a tool written inside a function may use its classes."""
     names: dict[str, Any] = {}
     frame = sys._getframe(1)
     while (back := frame.f_back) is not None:

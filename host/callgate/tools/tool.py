@@ -65,7 +65,9 @@ class Result(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tool:
-    """What the host offers: a function, its schemas, its options. Made by `tool`, `Tool.from_function` or `Tool.from_schema`.
+    """What the host offers: a function, its schemas, its options.
+
+    Made by `tool`, `Tool.from_function` or `Tool.from_schema`.
 
     Raises:
         ConfigurationError: an option is wrong or contradicts another.
@@ -91,13 +93,13 @@ class Tool:
     allowed_callers: tuple[Caller, ...] = CALLERS
     """Who may call it; empty means nobody."""
     timeout_seconds: float | None = None
-    """Seconds one attempt may take. None: the default of the run (30 s for plans; for code, the run's wall limit alone)."""
+    """Seconds one attempt may take. None: the run's default (30 s for plans; for code, the run's wall limit alone)."""
     retry: Retry | None = None
-    """How failed calls are tried again. None: not at all; in a plan, three attempts for read-only and idempotent tools."""
+    """How failed calls are tried again. None: not at all; in a plan, 3 attempts for read-only and idempotent tools."""
     fallback: str | None = None
     """Name of a tool that is called with the same arguments when this one has failed."""
     cache_seconds: float | None = None
-    """Seconds for which a result is reused; read-only tools only. Identical calls at the same time share one execution."""
+    """Seconds for which a result is reused; read-only tools only. Identical calls at the same time run once."""
     requires_approval: bool = False
     """Whether a person (the runtime's `approve` callback) is asked before each call."""
     cost: float | str | None = None
@@ -128,6 +130,9 @@ class Tool:
                 raise ConfigurationError(f"tool {self.name!r}: {listed} must be a list, not the string {value!r}")
             object.__setattr__(self, listed, tuple(value))
         self._check()
+        for attribute in ("__name__", "__doc__"):  # it looks like its function, for `help` and for `inspect.signature`
+            object.__setattr__(self, attribute, getattr(self.function, attribute, None))
+        object.__setattr__(self, "__wrapped__", self.function)
 
     @classmethod
     def from_function(
@@ -251,7 +256,7 @@ class Tool:
             value = getattr(self, option)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not (0 < value < math.inf):
+            if type(value) not in (int, float) or not 0 < value < math.inf:
                 raise ConfigurationError(f"tool {self.name!r}: {option} must be a number above 0, not {value!r}")
         unknown = [caller for caller in self.allowed_callers if caller not in CALLERS]
         if unknown:
@@ -266,7 +271,7 @@ class Tool:
             raise ConfigurationError(f"tool {self.name!r}: cache_seconds needs read_only=True")
         if self.read_only and self.destructive:
             raise ConfigurationError(f"tool {self.name!r} cannot be both read_only and destructive")
-        if self.fallback is not None and (not isinstance(self.fallback, str) or self.fallback == self.name):
+        if self.fallback is not None and self.fallback in ("", self.name):
             raise ConfigurationError(
                 f"tool {self.name!r}: fallback must be the name of another tool, not {self.fallback!r}"
             )

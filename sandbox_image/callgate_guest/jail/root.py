@@ -71,7 +71,11 @@ def _libraries(folders: list[str]) -> dict[str, str]:
     os.waitpid(child, 0)
     inside = {}
     for name in names:
-        if os.path.isabs(name) and os.path.exists(name) and not any(name.startswith(f"{folder}/") for folder in folders):
+        if (
+            os.path.isabs(name)
+            and os.path.exists(name)
+            and not any(name.startswith(f"{folder}/") for folder in folders)
+        ):
             inside[name] = f"/lib/{os.path.basename(name)}"
     return inside
 
@@ -111,7 +115,9 @@ def enter(files: Files) -> None:
         os.close(source)
     for hidden in ("site-packages", "dist-packages"):
         if os.path.isdir(f"{base}{PYTHON}/{hidden}"):
-            libc("mount", b"callgate", f"{base}{PYTHON}/{hidden}".encode(), b"tmpfs", _READ_ONLY, b"size=4k,nr_inodes=2")
+            libc(
+                "mount", b"callgate", f"{base}{PYTHON}/{hidden}".encode(), b"tmpfs", _READ_ONLY, b"size=4k,nr_inodes=2"
+            )
     os.mkdir(f"{base}/tmp", 0o755)
     os.chdir(base)
     syscall("pivot_root", ctypes.c_char_p(b"."), ctypes.c_char_p(b"."))

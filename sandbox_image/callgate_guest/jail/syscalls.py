@@ -167,21 +167,9 @@ _TABLE: Final[dict[str, tuple[int | None, int | None]]] = {
     "tgkill": (234, 131),
 }
 
-ALLOWED: Final = (
-    "access alarm brk chdir clock_getres clock_nanosleep close close_range copy_file_range creat dup dup2 dup3 "
-    "epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait eventfd2 exit exit_group faccessat faccessat2 "
-    "fallocate fchdir fdatasync flock fstat fsync ftruncate futex futex_waitv getcpu getcwd getdents64 getegid "
-    "geteuid getgid getgroups getitimer getpeername getpgrp getpid getppid getrandom getresgid getresuid "
-    "getrlimit getrusage getsockname getsockopt gettid gettimeofday getuid link linkat lseek lstat madvise "
-    "membarrier mincore mkdir mkdirat mmap mprotect mremap msync munmap nanosleep newfstatat open openat pause "
-    "pipe pipe2 poll ppoll pread64 preadv pselect6 pwrite64 pwritev read readlink readlinkat readv recvfrom "
-    "rename renameat renameat2 restart_syscall rmdir rseq rt_sigaction rt_sigpending rt_sigprocmask rt_sigreturn "
-    "rt_sigsuspend rt_sigtimedwait sched_yield select sendfile sendto set_robust_list set_tid_address setitimer "
-    "setsockopt shutdown sigaltstack stat statx symlink symlinkat time times truncate umask uname unlink "
-    "unlinkat write writev"
-).split()
+ALLOWED: Final = ["access", "alarm", "brk", "chdir", "clock_getres", "clock_nanosleep", "close", "close_range", "copy_file_range", "creat", "dup", "dup2", "dup3", "epoll_create1", "epoll_ctl", "epoll_pwait", "epoll_pwait2", "epoll_wait", "eventfd2", "exit", "exit_group", "faccessat", "faccessat2", "fallocate", "fchdir", "fdatasync", "flock", "fstat", "fsync", "ftruncate", "futex", "futex_waitv", "getcpu", "getcwd", "getdents64", "getegid", "geteuid", "getgid", "getgroups", "getitimer", "getpeername", "getpgrp", "getpid", "getppid", "getrandom", "getresgid", "getresuid", "getrlimit", "getrusage", "getsockname", "getsockopt", "gettid", "gettimeofday", "getuid", "link", "linkat", "lseek", "lstat", "madvise", "membarrier", "mincore", "mkdir", "mkdirat", "mmap", "mprotect", "mremap", "msync", "munmap", "nanosleep", "newfstatat", "open", "openat", "pause", "pipe", "pipe2", "poll", "ppoll", "pread64", "preadv", "pselect6", "pwrite64", "pwritev", "read", "readlink", "readlinkat", "readv", "recvfrom", "rename", "renameat", "renameat2", "restart_syscall", "rmdir", "rseq", "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigreturn", "rt_sigsuspend", "rt_sigtimedwait", "sched_yield", "select", "sendfile", "sendto", "set_robust_list", "set_tid_address", "setitimer", "setsockopt", "shutdown", "sigaltstack", "stat", "statx", "symlink", "symlinkat", "time", "times", "truncate", "umask", "uname", "unlink", "unlinkat", "write", "writev"]
 
-ALLOWED_ON_OWN_MOUNTS: Final = "chmod fchmod fchmodat fstatfs statfs utimensat".split()
+ALLOWED_ON_OWN_MOUNTS: Final = ["chmod", "fchmod", "fchmodat", "fstatfs", "statfs", "utimensat"]
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc.syscall

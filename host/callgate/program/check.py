@@ -1,0 +1,107 @@
+"""`check_program`: all there is to say about a program before it runs. Knows the order of the looks, nothing else.
+
+1. Too large or not parseable: that finding alone, because nothing else can be known.
+2. Not compilable, or an `await` in a plain `def`: reported with whatever the other looks find.
+3. Names, tools, awaits; then, if asked for, the restricted policy.
+
+Errors stop a run and warnings do not. A false error blocks a valid program, which is far worse than a missed one: each
+look is silent where it is not certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Final, Literal
+
+from .awaiting import awaits_in_def, never_awaited
+from .calls import callees, tool_findings
+from .findings import Finding, ToolShape
+from .names import unknown_names
+from .restricted import restricted_findings
+from .restricted_lists import DEFAULT_ALLOWED_IMPORTS
+from .survey import survey
+from .syntax import DEFAULT_MAX_SOURCE_BYTES, compile_fault, parse_program
+
+__all__ = ["Policy", "check_program"]
+
+Policy = Literal["none", "restricted"]
+
+_MOST_OF_A_KIND: Final = 20
+
+
+def check_program(
+    source: str,
+    tools: Sequence[ToolShape] | Mapping[str, ToolShape],
+    *,
+    inputs: Collection[str] = (),
+    policy: Policy = "none",
+    allowed_imports: Collection[str] | None = None,
+    max_source_bytes: int = DEFAULT_MAX_SOURCE_BYTES,
+    known_names: Collection[str] = (),
+    names_known: bool = True,
+) -> list[Finding]:
+    """Findings in a program, sorted by place. Executes nothing and never raises, whatever the source.
+
+    Args:
+        source: the program.
+        tools: the tools it may call. A mapping from their Python names saves the copy where there are thousands.
+        inputs: names of the variables that the run binds.
+        policy: ``"restricted"`` adds the language policy of `restricted.py`.
+        allowed_imports: modules the restricted policy allows; None means `DEFAULT_ALLOWED_IMPORTS`.
+        max_source_bytes: UTF-8 bytes a program may have; a larger one gets one finding, and is not parsed.
+        known_names: variables that earlier programs of the session have bound; too many do no harm.
+        names_known: False where those cannot be known: then no name is reported as unknown.
+    """
+    tree = parse_program(source, max_source_bytes=max_source_bytes)
+    if isinstance(tree, Finding):
+        return [_placed(tree, source)]
+    seen = survey(tree)
+    if seen.too_complex is not None:
+        return [
+            Finding(
+                "too-complex",
+                seen.too_complex.lineno,
+                1,
+                "the comprehension has more `for` clauses than can be compiled",
+                "write it as loops",
+            )
+        ]
+    shapes = tools if isinstance(tools, Mapping) else {shape.name: shape for shape in tools}
+    bound = (*known_names, *inputs) if inputs or known_names else ()
+    earlier = frozenset(bound)
+    found: list[Finding] = []
+    _add(found, awaits_in_def(seen))
+    if names_known:
+        _add(found, unknown_names(seen, shapes, earlier))
+    if seen.calls or seen.imports or seen.attributes:
+        known = callees(seen, shapes, earlier)
+        _add(found, tool_findings(seen, known))
+        _add(found, never_awaited(seen, known))
+    if policy == "restricted":
+        allowed = DEFAULT_ALLOWED_IMPORTS if allowed_imports is None else frozenset(allowed_imports)
+        _add(found, restricted_findings(tree, allowed))
+    if seen.needs_compiling and seen.compiles_in_time and not seen.awaits_in_def:
+        fault = compile_fault(tree, source, returns_at_top_level=bool(seen.top_level_returns))
+        if fault is not None:
+            found.append(fault)
+    if len(found) > 1:
+        found.sort(key=lambda finding: (finding.line, finding.column))
+    return [_placed(finding, source) for finding in found] if found and not source.isascii() else found
+
+
+def _add(found: list[Finding], more: Iterable[Finding]) -> None:
+    """At most twenty of a kind: a model mends a few at a time, and the work behind each must stay bounded."""
+    found.extend(islice(more, _MOST_OF_A_KIND))
+
+
+def _placed(finding: Finding, source: str) -> Finding:
+    """The finding with its column in characters; the tree counts UTF-8 bytes."""
+    if source.isascii() or finding.column == 1 or finding.code in ("syntax", "too-complex"):
+        return finding
+    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    if finding.line > len(lines):
+        return finding
+    before = lines[finding.line - 1].encode("utf-8", "surrogatepass")[: finding.column - 1]
+    return replace(finding, column=len(before.decode("utf-8", "ignore")) + 1)

@@ -1,0 +1,220 @@
+"""One run on the wire, from the host's side: bytes in, events out; answers in, bytes out. No I/O.
+
+Theory of operation. The host sends one `execute` request; until its reply comes, the guest may send tool calls, prints and
+cancellations. A plain call (an object with a method, an id never used before, and params by name) becomes a `Called` event: the
+fast lane. Whatever is JSON but not plain (a batch, params by position, no id, an odd id) becomes `Other` and goes to the JSON-RPC
+library. Whatever is no JSON, answers something never asked, or reuses an id ends the run with a `ProtocolError`.
+
+======================  ================================================  ===========================
+state                   what may come                                     leads to
+======================  ================================================  ===========================
+``running``             call, print, cancel, other                        ``running``
+``running``             the reply to `execute`                            ``ended``
+``running``             anything else                                     ``broken`` (ProtocolError)
+``ended``, ``broken``   anything                                          dropped
+======================  ================================================  ===========================
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from callgate_guest.wire import CANCEL, EXECUTE, PRINT, FrameTooLong, LineBuffer
+
+from ..errors import InvalidArguments, LimitReached, ProtocolError, ToolError
+from ..limits import Limits
+from .decode import decode
+
+__all__ = ["CallCancelled", "Called", "Ended", "Event", "Other", "RunWire", "encode", "error_reply"]
+
+_ID_LENGTH = 64
+_KEPT_AFTER_A_LIMIT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A plain tool call."""
+
+    id: int | str
+    method: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wrote:
+    """The program printed."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallCancelled:
+    """The program gave a call up."""
+
+    id: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A message for the JSON-RPC library: decoded, not yet judged."""
+
+    message: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The reply to `execute`: a value, or what the guest says of the error."""
+
+    value: Any = None
+    value_repr: str | None = None
+    error: dict[str, Any] | None = None
+
+
+Event = Called | Wrote | CallCancelled | Other | Ended
+
+
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
+
+def encode(value: Any) -> str:
+    """Compact JSON. Raises `ValueError` or `TypeError` for what is no JSON."""
+    return _encode(value)
+
+
+class RunWire:
+    """The protocol of one run. `state` is ``running``, ``ended`` or ``broken``.
+
+    Args:
+        limits: of which message, log, value and call sizes are held here.
+        number: the id of this run's `execute` request; successive runs of a session count up.
+    """
+
+    def __init__(self, limits: Limits, number: int = 1, buffer: LineBuffer | None = None) -> None:
+        self.state: Literal["running", "ended", "broken"] = "running"
+        self.logs: list[str] = []
+        self.log_bytes = 0
+        self.value_bytes = 0
+        self._limits = limits
+        self._number = number
+        self._buffer = LineBuffer(limits.max_message_bytes) if buffer is None else buffer
+        self._ids: set[int | str] = set()
+
+    def execute(self, code: str, tools: Sequence[tuple[str, str, Sequence[str]]], inputs: dict[str, Any]) -> bytes:
+        """The request that starts the run. Raises `LimitReached` when it is too long, `TypeError` for inputs that are no JSON."""
+        params = {"code": code, "tools": tools, "inputs": inputs}
+        data = f'{{"jsonrpc":"2.0","method":"{EXECUTE}","params":{_encode(params)},"id":{self._number}}}\n'.encode()
+        if len(data) > self._limits.max_message_bytes:
+            raise LimitReached("max_message_bytes", self._limits.max_message_bytes, len(data))
+        return data
+
+    def receive(self, data: bytes) -> list[Event]:
+        """What `data` says. Raises `ProtocolError` or `LimitReached`, after which the state is ``broken``."""
+        if self.state != "running":
+            return []
+        events: list[Event] = []
+        try:
+            for line in self._buffer.feed(data):
+                event = self._message(line)
+                if event is not None:
+                    events.append(event)
+                if self.state != "running":
+                    break
+        except FrameTooLong as error:
+            self.state = "broken"
+            raise LimitReached("max_message_bytes", self._limits.max_message_bytes, error.size + 1) from None
+        except BaseException:
+            self.state = "broken"
+            raise
+        return events
+
+    def write(self, text: str) -> None:
+        """Add to the logs. Raises `LimitReached` when they are full; what fits is kept."""
+        size = len(text.encode("utf-8", "replace"))
+        room = self._limits.max_log_bytes - self.log_bytes
+        if size > room:
+            self.logs.append(text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore"))
+            raise LimitReached("max_log_bytes", self._limits.max_log_bytes, self.log_bytes + size)
+        self.log_bytes += size
+        self.logs.append(text)
+
+    def _message(self, line: bytes) -> Event | None:
+        message = decode(line)
+        if type(message) is not dict or message.get("jsonrpc") != "2.0":
+            return Other(message)
+        method = message.get("method")
+        if method is None:
+            return self._response(message, len(line))
+        if type(method) is not str:
+            return Other(message)
+        params = message.get("params")
+        if method == PRINT:
+            return self._print(message, params)
+        if method == CANCEL:
+            if type(params) is not dict or type(params.get("id")) not in (int, str) or "id" in message:
+                raise ProtocolError('a `cancel` notification needs params {"id": ...}')
+            return CallCancelled(params["id"])
+        number = message.get("id")
+        if type(number) is int or (type(number) is str and len(number) <= _ID_LENGTH):
+            if number in self._ids:
+                raise ProtocolError(f"the guest used the request id {number!r} twice")
+            self._ids.add(number)
+            if type(params) is dict and len(message) == 4:
+                return Called(number, method, params)
+            if params is None and len(message) == 3:
+                return Called(number, method, {})
+        return Other(message)
+
+    def _print(self, message: dict[str, Any], params: Any) -> Event:
+        if "id" in message or type(params) is not dict or type(params.get("text")) is not str:
+            raise ProtocolError('`print` is a notification with params {"text": ...}')
+        text: str = params["text"]
+        if not text.isascii():
+            text = text.encode("utf-8", "replace").decode()  # a lone surrogate could not be printed by anybody
+        return Wrote(text)
+
+    def _response(self, message: dict[str, Any], size: int) -> Event:
+        number = message.get("id")
+        if type(number) is not int or number != self._number:
+            raise ProtocolError(f"the guest answered a request that was never made (id {number!r:.80})")
+        failure = message.get("error")
+        if failure is not None:
+            if type(failure) is not dict or type(failure.get("data")) is not dict:
+                raise ProtocolError("the guest reported an error without its details")
+            self.state = "ended"
+            return Ended(error=failure["data"])
+        result = message.get("result")
+        if type(result) is not dict or "value" not in result:
+            raise ProtocolError("the guest's result has no value")
+        value = result["value"]
+        self.value_bytes = size
+        if size > self._limits.max_value_bytes:
+            self.value_bytes = len(_encode(value))
+            if self.value_bytes > self._limits.max_value_bytes:
+                raise LimitReached("max_value_bytes", self._limits.max_value_bytes, self.value_bytes)
+        text = result.get("value_repr")
+        self.state = "ended"
+        return Ended(value=value, value_repr=text if type(text) is str else None)
+
+
+def result_reply(number: int | str, body: str) -> bytes:
+    """The response to a call that succeeded; `body` is its result as JSON text."""
+    return f'{{"jsonrpc":"2.0","result":{body},"id":{_encode(number)}}}\n'.encode()
+
+
+def error_reply(number: int | str | None, error: ToolError) -> bytes:
+    """The response to a call that failed."""
+    return (_encode({"jsonrpc": "2.0", "error": error_object(error), "id": number}) + "\n").encode()
+
+
+def error_object(error: ToolError) -> dict[str, Any]:
+    """A `ToolError` as the ``error`` member of a response."""
+    details = {"tool": error.tool, "retryable": error.retryable, "data": error.data}
+    return {"code": error.code, "message": error.message, "data": details}
+
+
+def not_plain(message: str) -> InvalidArguments:
+    """The error for a call whose params are not by name."""
+    return InvalidArguments(message)

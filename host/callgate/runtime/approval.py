@@ -1,0 +1,96 @@
+"""Asking a person, or whoever stands for one. Knows the question and the answers; the gate acts on them."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from callgate.errors import ToolNotAllowed
+from callgate.tools import Tool
+
+from .attempt import propagates
+
+__all__ = ["Allow", "ApprovalRequest", "Approve", "Decision", "Deny", "approver", "ask"]
+
+logger = logging.getLogger("callgate")
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """May this call be made?"""
+
+    tool: Tool
+    arguments: dict[str, Any]
+    """A copy, already validated."""
+    caller: str
+    """``direct``, ``code`` or ``plan``."""
+    call_id: int
+    """`CallRecord.id` of the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """Yes; with other arguments, where some are given. They are validated like the first ones."""
+
+    arguments: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """No. The reason reaches the program, and so the model."""
+
+    reason: str = ""
+
+
+Decision = Allow | Deny | bool
+Approve = Callable[[ApprovalRequest], Awaitable[Decision]]
+
+
+def approver(tool: Tool, approve: Approve | None) -> Approve:
+    """Whom to ask; raises `ToolNotAllowed` when there is nobody."""
+    if approve is None:
+        raise ToolNotAllowed(
+            f"tool {tool.name!r} needs approval, and there is nobody to ask: "
+            "the operator must pass approve=... to the runtime",
+            tool=tool.name,
+        )
+    return approve
+
+
+async def ask(approve: Approve, request: ApprovalRequest) -> dict[str, Any] | None:
+    """Ask; whatever goes wrong in asking is a no, and the host's log says why.
+
+    Returns:
+        The arguments that the answer puts in place of the given ones, if any.
+
+    Raises:
+        ToolNotAllowed: the answer is no.
+    """
+    answer = await _answer(approve, request)
+    if isinstance(answer, Deny):
+        reason = f": {answer.reason}" if answer.reason else ""
+        name = request.tool.name
+        raise ToolNotAllowed(f"the call of tool {name!r} was denied{reason}", tool=name)
+    return answer.arguments
+
+
+async def _answer(approve: Approve, request: ApprovalRequest) -> Allow | Deny:
+    try:
+        answer: Any = approve(request)
+        if inspect.isawaitable(answer):
+            answer = await answer
+    except BaseException as error:
+        if await propagates(error):
+            raise
+        logger.exception("the approval callback failed for tool %r", request.tool.name)
+        return Deny("the approval could not be obtained")
+    match answer:
+        case Allow() | Deny():
+            return answer
+        case bool():
+            return Allow() if answer else Deny()
+    logger.error("the approval callback answered %r for tool %r, not Allow, Deny or a bool", answer, request.tool.name)
+    return Deny("the approval could not be obtained")

@@ -1,0 +1,228 @@
+"""One attempt: call the tool's function once and encode what it returns. Knows failures apart from cancellation.
+
+1. What a tool means to say, it says with a `ToolError`; that passes. Everything else it raises is the host's own
+   business: it is logged, and the caller learns only that there was an internal error.
+2. A cancellation is real when somebody did cancel: an enclosing anyio scope is cancelled, or asyncio has a request to
+   cancel this very task on its books. A `CancelledError` that a tool raises of itself, or catches from a task of its
+   own, is a failure like any other.
+3. A sync tool runs in a worker thread. A thread cannot be killed: when its call is given up it is left behind until
+   it ends by itself. While a gate has left behind as many as a run may run at once, that run starts no further ones:
+   their number stays bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import logging
+import math
+import threading
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from callgate.errors import ToolError
+from callgate.tools import Tool
+from callgate.tools.encoding import NotJson, compact_json
+
+__all__ = ["Threads", "ToolCrashed", "call_once", "copied", "crashed", "propagates"]
+
+logger = logging.getLogger("callgate")
+
+MAX_ERROR_CHARACTERS = 64 * 1024
+"""A longer message of a tool's own error is cut in the middle, and says so."""
+MAX_ERROR_DATA_CHARACTERS = 1024 * 1024
+"""Longer data of a tool's own error is dropped, and the log says so."""
+
+
+class ToolCrashed(ToolError):
+    """The tool raised something that it did not mean to say; the details are in the host's log."""
+
+    default_code = -32603
+
+
+async def call_once(tool: Tool, arguments: dict[str, Any], threads: Threads, max_threads: int) -> str:
+    """Call the function and encode its result.
+
+    Args:
+        tool: the tool.
+        arguments: what `Tool.validate` returned; the function may change them.
+        threads: where sync functions run.
+        max_threads: how many threads may have been left behind.
+
+    Raises:
+        ToolError: the tool failed, broke its contract, or there are too many threads left behind.
+        BaseException: the call was cancelled, or the host is being interrupted.
+    """
+    try:
+        if tool.is_async:
+            result = await tool.invoke(arguments)
+        else:
+            result = await threads.run(tool, arguments, max_threads)
+        return tool.encode(result)
+    except ToolError as error:
+        _make_presentable(tool, error)
+        raise
+    except BaseException as error:
+        if await propagates(error):
+            raise
+        raise crashed(tool, error) from None
+
+
+def crashed(tool: Tool, error: BaseException) -> ToolCrashed:
+    """What the caller is told about an exception that is not its business; the log is told everything."""
+    logger.error("tool %r failed", tool.name, exc_info=error)
+    return ToolCrashed(f"tool {tool.name!r} failed: an internal error; details are in the host's log", tool=tool.name)
+
+
+def copied(error: ToolError) -> ToolError:
+    """An exception of one's own: one instance raised in many tasks would gather all their tracebacks."""
+    try:
+        return copy.copy(error)
+    except Exception:  # a subclass with a constructor of its own
+        return ToolError(error.message, code=error.code, data=error.data, retryable=error.retryable, tool=error.tool)
+
+
+async def propagates(error: BaseException) -> bool:
+    """Whether the exception must go on up: an interrupt, or a cancellation that somebody asked for."""
+    if isinstance(error, Exception):
+        return False
+    if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
+        return True
+    cancelled = anyio.get_cancelled_exc_class()
+    if isinstance(error, BaseExceptionGroup):
+        if error.subgroup(KeyboardInterrupt):
+            return True
+        if error.subgroup(cancelled) and _cancellation_in_force():
+            # The rest of the group is the tool's own trouble; the cancellation is raised afresh without it.
+            logger.error("a tool failed while it was cancelled", exc_info=error)
+            await anyio.lowlevel.checkpoint_if_cancelled()
+            raise asyncio.CancelledError from None
+        return False
+    return isinstance(error, cancelled) and _cancellation_in_force()
+
+
+def _cancellation_in_force() -> bool:
+    if anyio.current_effective_deadline() == -math.inf:
+        return True
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # not asyncio
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+def _make_presentable(tool: Tool, error: ToolError) -> None:
+    """A tool's own error, as it may go out: with the tool's name, a code that is a number, and data that is JSON."""
+    for name, default in (
+        ("message", str(error)),
+        ("code", None),
+        ("data", None),
+        ("retryable", False),
+        ("tool", None),
+    ):
+        if not hasattr(error, name):  # a subclass that did not call its base
+            setattr(error, name, default)
+    error.tool = error.tool or tool.name
+    error.retryable = bool(error.retryable)
+    message = str(error.message).encode(errors="replace").decode()
+    if len(message) > MAX_ERROR_CHARACTERS:
+        half = MAX_ERROR_CHARACTERS // 2
+        cut = len(message) - 2 * half
+        message = f"{message[:half]} ... {cut} characters cut ... {message[-half:]}"
+    if message != error.message:
+        error.message = message
+        error.args = (message,)
+    if type(error.code) is not int:
+        if error.code is not None:
+            logger.error("tool %r raised a ToolError whose code is %r, not a whole number", tool.name, error.code)
+        error.code = type(error).default_code
+    if error.data is None:
+        return
+    try:
+        too_long = len(compact_json(error.data)) > MAX_ERROR_DATA_CHARACTERS
+        fault = f"it is longer than {MAX_ERROR_DATA_CHARACTERS} characters" if too_long else ""
+    except NotJson as not_json:
+        fault = str(not_json)
+    if fault:
+        logger.error("tool %r raised a ToolError whose data is dropped: %s", tool.name, fault)
+        error.data = None
+
+
+class Threads:
+    """The worker threads of one gate."""
+
+    def __init__(self) -> None:
+        self.left_behind = 0
+        """Threads that still run although nobody waits for them."""
+        self._lock = threading.Lock()
+
+    async def run(self, tool: Tool, arguments: dict[str, Any], most: int) -> Any:
+        """Call a sync function in a thread; the context variables go with it."""
+        if self.left_behind >= most:
+            raise ToolError(
+                f"tool {tool.name!r} was not called: {self.left_behind} earlier calls that were given up are still "
+                "running on the host; try again when they have ended",
+                retryable=True,
+                tool=tool.name,
+            )
+        job = _Job(tool, arguments, self)
+        # How many run at once is the gate's concern (max_concurrent_calls): anyio's default of 40 would be a hidden
+        # limit.
+        unlimited = anyio.CapacityLimiter(math.inf)
+        try:
+            await anyio.to_thread.run_sync(job.run, abandon_on_cancel=True, limiter=unlimited)
+        except BaseException:
+            self._leave(job)
+            raise
+        if job.error is not None:
+            error, job.error = job.error, None
+            raise error
+        # A sync function may well return a coroutine; it belongs to the event loop.
+        return await job.result if inspect.isawaitable(job.result) else job.result
+
+    def _leave(self, job: _Job) -> None:
+        with self._lock:
+            job.left = True
+            if job.state == "running":
+                self.left_behind += 1
+
+    def _begin(self, job: _Job) -> bool:
+        with self._lock:
+            if not job.left:
+                job.state = "running"
+            return not job.left
+
+    def _end(self, job: _Job) -> None:
+        with self._lock:
+            job.state = "ended"
+            if job.left:
+                self.left_behind -= 1
+
+
+class _Job:
+    """One call in a thread. No exception leaves `run`: a StopIteration or a SystemExit would upset the thread pool."""
+
+    __slots__ = ("arguments", "error", "left", "result", "state", "threads", "tool")
+
+    def __init__(self, tool: Tool, arguments: dict[str, Any], threads: Threads) -> None:
+        self.tool = tool
+        self.arguments = arguments
+        self.threads = threads
+        self.state = "waiting"
+        self.left = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        if not self.threads._begin(self):
+            return
+        try:
+            self.result = self.tool.invoke(self.arguments)
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.threads._end(self)

@@ -1,0 +1,204 @@
+"""From a program to a `CodeResult`: check it, get a guest, drive it, and put together what came of it.
+
+Used for single runs and for the programs of a session; who owns the guest is the caller's affair.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from callgate_guest.wire import LineBuffer
+
+from ..errors import ConfigurationError, LimitReached
+from ..limits import Limits
+from ..program import Finding, Policy, ToolShape, check_program
+from ..protocol.run import RunWire
+from ..sandbox.backend import Guest, Usage
+from ..tools import Tool
+from .events import Event
+from .gate import RunGate
+from .result import CodeResult, RunError, RunUsage
+from .run import Drive, explain_death, limit_error
+
+__all__ = ["Catalogue", "CodeRun", "Language", "check_failure"]
+
+_TEXT_LIMIT = 200_000
+"""Characters of a message or traceback that the host keeps of what a guest says; the guest cuts well below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """What a program may look like: see `callgate.program.check_program`."""
+
+    policy: Policy = "none"
+    allowed_imports: tuple[str, ...] | None = None
+
+
+class Catalogue:
+    """The tools of a run as a program sees them: for `check`, and for the `execute` request. Made once per set of tools."""
+
+    def __init__(self, tools: Collection[Tool], callable_names: Mapping[str, str]) -> None:
+        self.wire = [(callable_names[tool.name], tool.name, tool.parameters) for tool in tools]
+        self.shapes = {name: _shape(name, tool) for tool in tools for name in (callable_names[tool.name],)}
+
+
+def _shape(name: str, tool: Tool) -> ToolShape:
+    schema = tool.input_schema
+    return ToolShape(
+        name=name,
+        parameters=tuple(tool.parameters),
+        required=frozenset(schema.get("required", ())),
+        accepts_any=bool(schema.get("additionalProperties", False)) or "patternProperties" in schema,
+        aliases=() if name == tool.name else (tool.name,),
+    )
+
+
+def check_failure(findings: list[Finding], sandbox: str) -> CodeResult | None:
+    """The result of a program whose findings stop it; ``None`` when it may run."""
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if not errors:
+        return None
+    first = errors[0]
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    error = RunError("CheckFailed", f"{first}{more}", first.line)
+    return CodeResult(ok=False, error=error, findings=findings, sandbox=sandbox)
+
+
+@dataclass(slots=True)
+class CodeRun:
+    """One program to run: everything about it but the guest."""
+
+    code: str
+    gate: RunGate
+    catalogue: Catalogue
+    limits: Limits
+    inputs: dict[str, Any] = field(default_factory=dict)
+    on_event: Callable[[Event], None] | None = None
+    findings: list[Finding] = field(default_factory=list)
+    number: int = 1
+    buffer: LineBuffer | None = None
+
+    def check(self, language: Language, *, names_known: bool = True) -> list[Finding]:
+        """Look at the program; the findings stay with the run."""
+        self.findings = check_program(
+            self.code,
+            self.catalogue.shapes,
+            inputs=self.inputs,
+            policy=language.policy,
+            allowed_imports=language.allowed_imports,
+            max_source_bytes=self.limits.max_message_bytes,
+            names_known=names_known,
+        )
+        return self.findings
+
+    async def on(self, guest: Guest, *, sandbox: str, end: Callable[[bool], Any]) -> CodeResult:
+        """Run on `guest`.
+
+        Args:
+            guest: a guest with nothing running on it.
+            sandbox: what confines it, for the result.
+            end: called when the run is over, with whether the guest may be used again; where it returns an awaitable, that gives the
+                guest's `GuestExit`.
+        """
+        wire = RunWire(self.limits, self.number, self.buffer)
+        drive = Drive(guest, wire, self.gate, self.limits, self.on_event)
+        started = time.perf_counter()
+        usage: Usage | None = None
+        error: RunError | None = None
+        sound = False
+        ending: Any = None
+        try:
+            try:
+                request = self._request(wire)
+            except LimitReached as reached:
+                drive.failure = reached
+                sound = True
+            else:
+                await drive.run(request)
+                usage = guest.usage()
+                sound = drive.ended is not None
+        finally:
+            ending = end(sound)
+        wall = time.perf_counter() - started
+        if drive.ended is not None:
+            told = drive.ended.error
+            error = None if told is None else _program_error(told, self.limits, usage)
+        elif drive.failure is not None:
+            error = _host_error(drive.failure, wall)
+        if not sound and ending is not None:
+            ended = await ending
+            usage = ended.usage or usage
+            if error is None:
+                error = explain_death(ended, self.limits)
+        return CodeResult(
+            ok=error is None,
+            value=drive.ended.value if drive.ended else None,
+            value_repr=drive.ended.value_repr if drive.ended else None,
+            logs="".join(wire.logs),
+            error=error,
+            findings=self.findings,
+            calls=self.gate.records,
+            sandbox=sandbox,
+            usage=RunUsage(
+                wall_seconds=wall,
+                cpu_seconds=usage.cpu_seconds if usage else None,
+                peak_memory_bytes=usage.peak_memory_bytes if usage else None,
+                tool_calls=len(self.gate.records),
+                sent_bytes=drive.sent_bytes,
+                received_bytes=drive.received_bytes,
+            ),
+            truncated=("logs",) if error is not None and error.limit == "max_log_bytes" else (),
+        )
+
+    def _request(self, wire: RunWire) -> bytes:
+        for name in self.inputs:
+            if not isinstance(name, str) or not name.isidentifier():
+                raise ConfigurationError(f"inputs are bound as variables: {name!r} is no name of one")
+        try:
+            return wire.execute(self.code, self.catalogue.wire, self.inputs)
+        except (TypeError, ValueError) as error:
+            bad = next((name for name, value in self.inputs.items() if not _is_json(value)), "?")
+            raise ConfigurationError(f"inputs must be JSON values; {bad!r} is not: {error}") from None
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _host_error(failure: Exception, wall: float) -> RunError:
+    if isinstance(failure, LimitReached):
+        if failure.limit == "wall_seconds":
+            failure = LimitReached("wall_seconds", failure.allowed, round(wall, 3))
+        return limit_error(failure)
+    return RunError(type(failure).__name__, str(failure))
+
+
+def _program_error(told: dict[str, Any], limits: Limits, usage: Usage | None) -> RunError:
+    """What the guest says of an error, believed no further than its form; errors that mean a limit are named as that."""
+
+    def text(name: str) -> str:
+        value = told.get(name)
+        return value[:_TEXT_LIMIT].encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+
+    line = told.get("line")
+    line = line if type(line) is int else None
+    kind = text("kind") or "Exception"
+    place = {"line": line, "traceback": text("traceback")}
+    if kind == "MemoryError":
+        peak = usage.peak_memory_bytes if usage else None
+        return limit_error(LimitReached("memory_bytes", limits.memory_bytes, peak), place)
+    if kind == "TooManyThreads":
+        return limit_error(LimitReached("max_processes", limits.max_processes, limits.max_processes), place)
+    if told.get("errno") in (errno.ENOSPC, errno.EFBIG):
+        return limit_error(LimitReached("max_file_bytes", limits.max_file_bytes, limits.max_file_bytes), place)
+    tool = told.get("tool")
+    return RunError(kind, text("message"), line, text("traceback"), tool=tool if isinstance(tool, str) else None)

@@ -1,0 +1,385 @@
+"""The one gate. Every tool call passes here, whoever makes it, in this order, and there is no path around it:
+
+1. **known and allowed** for this caller, in this run;
+2. **validated** against the input schema;
+3. **approved**, where the tool asks for it; changed arguments are validated again;
+4. **counted and queued**: `max_tool_calls` counts every call that arrives, refused ones included, and ends the run;
+   `max_concurrent_calls` makes calls wait for a place, and never fails one. A place is held for one attempt, not
+   while a person thinks, a retry waits, or a fallback runs;
+5. **cache**, after approval, so that a hit never gets around it;
+6. **called**: timeout, then retry, then fallback;
+7. **encoded**: the result is validated, written as JSON and measured;
+8. **recorded and told**: a record for every call, an event at its start and one at its end.
+
+Policy, in words. *Timeout*: the call's own, or the tool's, or the run's default; none means that only the wall limit
+of the run holds. A plan's runs are opened with a default of 30 s, code's with none. *Retry*: what the tool was given;
+in a plan, three attempts for read-only and idempotent tools that were given nothing. Tried again are timeouts,
+crashes and errors that say they are retryable; never wrong arguments, and never a timed-out call with side effects,
+whose outcome is unknown. *Fallback*: another tool, with the same arguments, after a failure or a timeout (naming one
+is consent to a second attempt); not after a refusal or a denial. It passes the whole gate itself, and no tool twice
+in one chain.
+
+The gate knows no wire, no program and no plan. It never shows the text of a host's exception to a caller.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import anyio
+
+from callgate.errors import (
+    InvalidArguments,
+    LimitReached,
+    ToolError,
+    ToolTimedOut,
+)
+from callgate.limits import Limits
+from callgate.tools import Caller, Registry, Retry, Tool
+from callgate.tools.encoding import canonical_json, compact_json
+from callgate.tools.faults import described
+
+from .approval import Allow, ApprovalRequest, Approve, Decision, Deny, approver, ask
+from .attempt import Threads, ToolCrashed, call_once, copied, crashed
+from .cache import ResultCache
+from .calls import CallRecord, CallStatus, weight
+from .events import CallEnded, CallStarted, Event
+from .offer import Offer, Offers
+from .slots import Slots
+
+__all__ = ["Allow", "ApprovalRequest", "Approve", "Decision", "Deny", "Gate", "RunGate"]
+
+logger = logging.getLogger("callgate")
+
+MAX_RECORDED_BYTES = 64 * 1024 * 1024
+"""Memory that the recorded arguments of one run may take, about: what a hostile guest sends must not fill the host."""
+MAX_SUGGESTIONS = 100
+"""Unknown names in one run for which the nearest one is looked up: the search costs the host time; asking is free."""
+PLAN_RETRY = Retry()
+"""What a plan gives read-only and idempotent tools that bring no `retry`: three attempts, 1 s and 2 s apart."""
+
+
+class Gate:
+    """The gate of one runtime.
+
+    Its result cache serves one tenant: do not share a gate between people who may not see each other's data.
+
+    Args:
+        registry: the tools; tools added later are seen by runs opened later.
+        approve: asked before every call of a tool with `requires_approval`. Without one such calls are refused.
+        cache_entries: so many results are kept for tools with `cache_seconds`.
+        cache_bytes: so many bytes of results are kept.
+        clock: seconds, never going back; for records and the cache.
+        draw: a random number from 0 to 1; for the jitter of retries.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        approve: Approve | None = None,
+        cache_entries: int = 1024,
+        cache_bytes: int = 64 * 1024 * 1024,
+        clock: Callable[[], float] = time.perf_counter,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self.registry = registry
+        self.approve = approve
+        self.cache = ResultCache(max_entries=cache_entries, max_bytes=cache_bytes, clock=clock)
+        self.threads = Threads()
+        self.clock = clock
+        self.draw = draw
+        self._offers = Offers(registry)
+
+    def open(
+        self,
+        *,
+        caller: Caller,
+        limits: Limits,
+        allowed: Collection[str] | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        default_timeout_seconds: float | None = None,
+    ) -> RunGate:
+        """The gate of one run.
+
+        Args:
+            caller: who calls in this run.
+            limits: `max_tool_calls`, `max_concurrent_calls` and `max_message_bytes` hold here.
+            allowed: names of the tools this run may call. None: every tool that allows this caller. Empty: none at all.
+                A tool that does not allow this caller stays forbidden.
+            on_event: told at the start and the end of every call, at once; what it raises is logged and harms nothing.
+            default_timeout_seconds: for tools without a timeout of their own; None lets the run's wall limit rule.
+
+        Raises:
+            ConfigurationError: `allowed` or a tool's `fallback` names a tool that does not exist.
+        """
+        return RunGate(self, limits, self._offers.get(caller, allowed), on_event, default_timeout_seconds)
+
+
+class RunGate:
+    """The gate of one run; made by `Gate.open`."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        limits: Limits,
+        offer: Offer,
+        on_event: Callable[[Event], None] | None,
+        default_timeout_seconds: float | None,
+    ) -> None:
+        self.records: list[CallRecord] = []
+        """Every call of the run so far, in the order of arrival."""
+        self.tools: list[Tool] = list(offer.tools)
+        """What this run may call, sorted by name."""
+        self.caller: Caller = offer.caller
+        self.limits = limits
+        self._gate = gate
+        self._offer = offer
+        self._known = offer.by_name
+        self._on_event = on_event
+        self._default_timeout_seconds = default_timeout_seconds
+        self._slots = Slots(limits.max_concurrent_calls)
+        self._clock = gate.clock
+        self._opened = gate.clock()
+        self._recordable = MAX_RECORDED_BYTES
+        self._suggestions = MAX_SUGGESTIONS
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        timeout_seconds: float | None = None,
+        retry: Retry | None = None,
+        fallback: str | None = None,
+    ) -> str:
+        """Make a call.
+
+        Args:
+            name: the tool's name, as in the registry.
+            arguments: by name; JSON values.
+            timeout_seconds: instead of the tool's own.
+            retry: instead of the tool's own. Heeded for read-only and idempotent tools, and for those whose operator
+            set
+                a `retry`: repeating a side effect is not the caller's to decide.
+            fallback: instead of the tool's own.
+
+        Returns:
+            The result as compact JSON text, at most `max_message_bytes` long.
+
+        Raises:
+            ToolError: the call was refused, denied, or failed; its subclass says which.
+            LimitReached: the run has made `max_tool_calls` calls already. Ends the run.
+        """
+        return await self._call(name, arguments, timeout_seconds, retry, fallback, ())
+
+    def refuse(self, name: str, arguments: Any, error: ToolError) -> None:
+        """Record a call that was refused before it came to the gate; it counts like any other.
+
+        Raises:
+            LimitReached: the run has made `max_tool_calls` calls already. Ends the run.
+        """
+        record = self._begin(name, arguments)
+        record.status = "refused"
+        record.error = error.message
+        self._tell(CallEnded(record))
+
+    async def _call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        timeout_seconds: float | None,
+        retry: Retry | None,
+        fallback: str | None,
+        tried: tuple[str, ...],
+    ) -> str:
+        record = self._begin(name, arguments)
+        try:
+            return await self._perform(record, name, arguments, timeout_seconds, retry)
+        except ToolError as error:
+            instead = self._fallback(record, name, fallback, tried)
+            if instead is None:
+                raise
+            given = arguments if record.changed_arguments is None else record.changed_arguments
+            try:
+                text = await self._call(instead, given, None, None, None, (*tried, name))
+            except ToolError as second:
+                failed = copied(error)
+                failed.message = f"{error.message}; and its fallback: {second.message}"
+                failed.args = (failed.message,)
+                raise failed from None
+            record.fallback = instead
+            return text
+        finally:
+            if self._on_event is not None:
+                self._tell(CallEnded(record))
+
+    async def _perform(
+        self,
+        record: CallRecord,
+        name: str,
+        arguments: Mapping[str, Any],
+        timeout_seconds: float | None,
+        retry: Retry | None,
+    ) -> str:
+        """Steps 1 to 7, and the record; all but the fallback."""
+        tool: Tool | None = None
+        failure: CallStatus = "refused"
+        try:
+            tool = self._known.get(name)
+            if tool is None:
+                self._suggestions -= 1
+                raise self._offer.refusal(name, suggest=self._suggestions >= 0)
+            given = arguments if type(arguments) is dict else _as_dict(tool, arguments)
+            validated = _validated(tool, given)
+            key = "" if tool.cache_seconds is None else f"{tool.name}\n{canonical_json(given)}"
+            if tool.requires_approval:
+                approve = approver(tool, self._gate.approve)
+                failure = "denied"
+                changed = await ask(approve, ApprovalRequest(tool, _copy(given), self.caller, record.id))
+                if changed is not None:
+                    failure = "refused"
+                    record.changed_arguments = given = _as_dict(tool, changed)
+                    validated = _validated(tool, given)
+                    key = "" if tool.cache_seconds is None else f"{tool.name}\n{canonical_json(given)}"
+            failure = "failed"
+            timeout = timeout_seconds or tool.timeout_seconds or self._default_timeout_seconds
+            policy = self._retry(tool, retry)
+            if tool.cache_seconds is None:
+                text = await self._attempts(tool, given, validated, record, timeout, policy)
+            else:
+                text, record.cached = await self._gate.cache.get_or_run(
+                    key,
+                    tool.cache_seconds,
+                    lambda: self._attempts(tool, given, validated, record, timeout, policy),
+                )
+            if len(text) * 4 > self.limits.max_message_bytes:
+                self._measure(tool, text)
+            record.status = "succeeded"
+            return text
+        except ToolError as error:
+            if tool is not None and failure == "failed" and isinstance(error, ToolTimedOut):
+                failure = "timed_out" if tool.repeatable else "unknown_outcome"
+            record.status = failure
+            record.error = error.message
+            raise
+        except BaseException:
+            record.status = "cancelled"
+            record.error = "the call was cancelled"
+            raise
+        finally:
+            record.duration_seconds = self._clock() - self._opened - record.started_seconds
+
+    async def _attempts(
+        self,
+        tool: Tool,
+        arguments: dict[str, Any],
+        validated: dict[str, Any],
+        record: CallRecord,
+        timeout: float | None,
+        retry: Retry | None,
+    ) -> str:
+        failures = 0
+        while True:
+            try:
+                return await self._once(tool, validated, record, timeout)
+            except ToolError as error:
+                failures += 1
+                again = error.retryable or isinstance(error, ToolCrashed)
+                if retry is None or failures >= retry.attempts or not again:
+                    raise
+            await anyio.sleep(retry.delay_seconds(failures, self._gate.draw()))
+            validated = _validated(tool, arguments)  # the function may have changed its own copy
+
+    async def _once(self, tool: Tool, arguments: dict[str, Any], record: CallRecord, timeout: float | None) -> str:
+        if not self._slots.acquire_nowait():
+            await self._slots.acquire()
+        record.attempts += 1
+        try:
+            threads, most = self._gate.threads, self.limits.max_concurrent_calls
+            if timeout is None:
+                return await call_once(tool, arguments, threads, most)
+            with anyio.move_on_after(timeout) as scope:
+                try:
+                    return await call_once(tool, arguments, threads, most)
+                except ToolError:
+                    if not scope.cancel_called:
+                        raise
+        finally:
+            self._slots.release()
+        unknown = "; it may have done its work all the same: the outcome is unknown, find out before you call it again"
+        raise ToolTimedOut(
+            f"tool {tool.name!r} did not answer within {timeout:g} s{'' if tool.repeatable else unknown}",
+            retryable=tool.repeatable,
+            tool=tool.name,
+        )
+
+    def _retry(self, tool: Tool, asked: Retry | None) -> Retry | None:
+        if asked is not None and (tool.repeatable or tool.retry is not None):
+            return asked
+        if tool.retry is None and self.caller == "plan" and tool.repeatable:
+            return PLAN_RETRY
+        return tool.retry
+
+    def _fallback(self, record: CallRecord, name: str, asked: str | None, tried: tuple[str, ...]) -> str | None:
+        if record.status not in ("failed", "timed_out", "unknown_outcome"):
+            return None
+        instead = asked or self._known[name].fallback
+        return None if instead == name or instead in tried else instead
+
+    def _measure(self, tool: Tool, text: str) -> None:
+        size = len(text) if text.isascii() else len(text.encode())
+        most = self.limits.max_message_bytes
+        if size > most:
+            raise ToolError(
+                f"tool {tool.name!r}: the result is {size} bytes, the limit max_message_bytes is {most}: ask for less",
+                tool=tool.name,
+            )
+
+    def _begin(self, name: str, arguments: Any) -> CallRecord:
+        count = len(self.records)
+        if count >= self.limits.max_tool_calls:
+            raise LimitReached("max_tool_calls", self.limits.max_tool_calls, count)
+        self._recordable -= weight(arguments, self._recordable)
+        if self._recordable < 0:
+            arguments = "(not kept: the arguments recorded in this run take 64 MiB already)"
+        record = CallRecord(count + 1, name[:256], arguments, self.caller, self._clock() - self._opened)
+        self.records.append(record)
+        if self._on_event is not None:
+            self._tell(CallStarted(record))
+        return record
+
+    def _tell(self, event: Event) -> None:
+        if self._on_event is None:
+            return
+        try:
+            self._on_event(event)
+        except Exception:
+            logger.exception("the on_event callback failed")
+
+
+def _validated(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return tool.validate(arguments)
+    except ToolError:
+        raise
+    except Exception as error:  # a validator of the operator's own
+        raise crashed(tool, error) from None
+
+
+def _copy(arguments: dict[str, Any]) -> dict[str, Any]:
+    copy: dict[str, Any] = json.loads(compact_json(arguments))
+    return copy
+
+
+def _as_dict(tool: Tool, arguments: Any) -> dict[str, Any]:
+    if isinstance(arguments, Mapping):
+        return dict(arguments)
+    raise InvalidArguments(
+        f"tool {tool.name!r}: the arguments must be an object, got {described(arguments)}", tool=tool.name
+    )

@@ -1,0 +1,139 @@
+"""The slow lane: whatever is not a plain call goes through `jsonrpcserver`. The only file that imports it.
+
+Three things are mended in front of it, against the examples of the JSON-RPC 2.0 specification: it answers batches that hold
+anything but requests wrongly, it gathers with asyncio (callgate also runs on trio), and it copies an unexpected exception's text
+into the reply (every method here catches its own). So: batches are taken apart here, each request is checked here, and the library
+does what it is good at, which is one valid request.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from callgate_guest.wire import INVALID_REQUEST
+
+from ..errors import CallgateError, InvalidArguments, LimitReached, ToolError
+from ..protocol.run import error_object
+from .gate import RunGate
+
+with warnings.catch_warnings():
+    # importlib.resources.read_text, deprecated in 3.11 and 3.12
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from jsonrpcserver import Error, Success
+    from jsonrpcserver.async_dispatcher import dispatch_request
+    from jsonrpcserver.dispatcher import create_request, not_notification, to_response
+    from jsonrpcserver.response import to_serializable
+    from jsonrpcserver.sentinels import NOCONTEXT
+
+__all__ = ["Answer", "answer"]
+
+_MEMBERS = frozenset({"jsonrpc", "method", "params", "id"})
+
+
+class Answer:
+    """What to send back, and what was wrong.
+
+    Attributes:
+        reply: the response (an object, or a list for a batch); ``None`` where none is due.
+        fault: why the message was no valid request, in words; ``None`` when it was one.
+        stop: an error that ends the run.
+    """
+
+    def __init__(self) -> None:
+        self.reply: Any = None
+        self.fault: str | None = None
+        self.stop: CallgateError | None = None
+
+
+class _Methods(dict[str, Callable[..., Any]]):
+    """Every name is a method: the gate knows which of them are tools, and says so."""
+
+    def __init__(self, gate: RunGate, given: Answer) -> None:
+        super().__init__()
+        self._gate = gate
+        self._given = given
+
+    def __missing__(self, name: str) -> Callable[..., Any]:
+        async def method(*positional: Any, **arguments: Any) -> Any:
+            try:
+                return Success(json.loads(await self._call(name, positional, arguments)))
+            except LimitReached as error:
+                self._given.stop = error
+                return Error(code=-32003, message=str(error))
+            except ToolError as error:
+                return Error(**error_object(error))
+
+        return method
+
+    async def _call(self, name: str, positional: tuple[Any, ...], arguments: dict[str, Any]) -> str:
+        if positional:
+            names = next((tool.parameters for tool in self._gate.tools if tool.name == name), None)
+            if names is not None and len(positional) > len(names):
+                error = InvalidArguments(f"{name} takes {len(names)} arguments, not {len(positional)}", tool=name)
+                self._gate.refuse(name, list(positional), error)
+                raise error
+            arguments = dict(zip(names or (), positional))
+        return await self._gate.call(name, arguments)
+
+
+async def answer(message: Any, gate: RunGate) -> Answer:
+    """Dispatch one decoded message, whatever it is. Raises nothing but cancellation."""
+    given = Answer()
+    methods = _Methods(gate, given)
+    if not isinstance(message, list):
+        given.reply = await _one(message, methods, given)
+    elif not message:
+        given.reply = _invalid(given, "an empty batch")
+    else:
+        replies: list[Any] = [None] * len(message)
+
+        async def fill(place: int) -> None:
+            replies[place] = await _one(message[place], methods, given)
+
+        async with anyio.create_task_group() as tasks:
+            for place in range(len(message)):
+                tasks.start_soon(fill, place)
+        given.reply = [reply for reply in replies if reply is not None] or None
+    return given
+
+
+async def _one(message: Any, methods: _Methods, given: Answer) -> Any:
+    problem = _problem(message)
+    if problem is not None:
+        return _invalid(given, problem)
+    done = await dispatch_request(methods, NOCONTEXT, create_request(message))
+    return to_serializable(to_response(*done)) if not_notification(done) else None
+
+
+def _invalid(given: Answer, problem: str) -> dict[str, Any]:
+    given.fault = given.fault or problem
+    return {
+        "jsonrpc": "2.0",
+        "error": {"code": INVALID_REQUEST, "message": "Invalid Request", "data": problem},
+        "id": None,
+    }
+
+
+def _problem(message: Any) -> str | None:
+    """Why `message` is no request object (JSON-RPC 2.0, section 4), in words; ``None`` when it is one."""
+    if not isinstance(message, dict):
+        return f"a request is an object, not {type(message).__name__}"
+    if message.get("jsonrpc") != "2.0":
+        return 'a request has "jsonrpc": "2.0"'
+    if not isinstance(message.get("method"), str):
+        return "a request has a method, which is text"
+    if not isinstance(message.get("params", {}), (dict, list)):
+        return "params are an object or an array"
+    number = message.get("id")
+    if isinstance(number, bool) or not isinstance(number, (int, float, str, type(None))):
+        return "an id is text, a number or null"
+    if isinstance(number, str) and len(number) > 64:
+        return "an id has at most 64 characters"
+    if not message.keys() <= _MEMBERS:
+        return f"a request has no member {min(message.keys() - _MEMBERS)[:40]!r}"
+    return None

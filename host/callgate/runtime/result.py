@@ -1,0 +1,125 @@
+"""What a run came to: one value with two views, for the model and for people and programs. Runs nothing."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from ..program import Finding
+from .calls import CallRecord
+
+__all__ = ["CodeResult", "RunError", "RunUsage", "cut"]
+
+MODEL_CHARACTERS = 16_000
+"""Characters of `CodeResult.for_model` unless told otherwise: about 4,000 tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunError:
+    """Why a run failed.
+
+    Attributes:
+        kind: the exception's class name in the program, or ``CheckFailed``, ``LimitReached``, ``ProtocolError``, ``GuestDied``,
+            ``SandboxCrashed``.
+        message: what happened.
+        line: line of the program, where there is one.
+        traceback: the program's own lines, as Python shows them; empty where there are none.
+        limit: for ``LimitReached``: the field of `Limits`.
+        tool: for a ``ToolError``: the tool.
+    """
+
+    kind: str
+    message: str
+    line: int | None = None
+    traceback: str = ""
+    limit: str | None = None
+    tool: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunUsage:
+    """What a run spent. Processor time and memory are the kernel's figures for the guest; ``None`` where there are none."""
+
+    wall_seconds: float = 0.0
+    cpu_seconds: float | None = None
+    peak_memory_bytes: int | None = None
+    tool_calls: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CodeResult:
+    """What one program came to. A failed program still has every call it made and everything it printed."""
+
+    ok: bool
+    value: Any = None
+    """JSON value of the last expression or the top-level `return`."""
+    value_repr: str | None = None
+    """Text of the value, where it is no JSON; `value` is then None."""
+    logs: str = ""
+    """Everything the program printed, standard error included."""
+    error: RunError | None = None
+    findings: list[Finding] = field(default_factory=list)
+    """What `check` found before the run; with errors among them, nothing ran."""
+    calls: list[CallRecord] = field(default_factory=list)
+    path: Literal["plan", "sandbox"] = "sandbox"
+    sandbox: str = ""
+    """What confined the program, in one line."""
+    usage: RunUsage = field(default_factory=RunUsage)
+    truncated: tuple[str, ...] = ()
+    """Names of the fields that hold less than there was, because a limit ended them."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole result as JSON values."""
+        return asdict(self)
+
+    def for_model(self, max_characters: int = MODEL_CHARACTERS) -> str:
+        """A short text for the model's context: what was printed, the value or the error, and after a failure the calls made.
+
+        Longer text is cut in the middle, with the number of bytes left out; nothing is lost here: `logs` and `value` are whole.
+        """
+        parts: list[str] = []
+        if self.logs:
+            parts.append(cut(self.logs.rstrip("\n"), max_characters // 2))
+        if self.error is not None:
+            parts.append(cut(self._failure(), max_characters // 2))
+        elif self.value_repr is not None:
+            parts.append(cut(f"Value (not JSON): {self.value_repr}", max_characters // 2))
+        elif self.value is not None:
+            value = self.value if isinstance(self.value, str) else json.dumps(self.value, ensure_ascii=False)
+            parts.append(cut(f"Value: {value}", max_characters // 2))
+        elif not self.logs:
+            parts.append("The program ended without printing anything and without a value.")
+        warnings = [f"Note: {finding}" for finding in self.findings if finding.severity == "warning"]
+        return "\n".join(parts + warnings[:10])
+
+    def _failure(self) -> str:
+        assert self.error is not None
+        error = self.error
+        if error.kind == "CheckFailed":
+            lines = [f"The program was not run: {error.message}"]
+            lines += [f"- {finding}" for finding in self.findings if finding.severity == "error"][:50]
+            return "\n".join(lines)
+        text = error.traceback.rstrip("\n") or f"{error.kind}: {error.message}"
+        if error.kind == "LimitReached" and error.traceback:
+            text += f"\n{error.message}"
+        text = f"The program failed.\n{text}"
+        if self.calls:
+            counts = Counter((call.tool, call.status) for call in self.calls)
+            done = ", ".join(
+                f"{tool} {status}" + (f" ×{n}" if n > 1 else "") for (tool, status), n in counts.most_common(20)
+            )
+            text += f"\nTool calls made before that: {done}."
+        return text
+
+
+def cut(text: str, characters: int) -> str:
+    """`text`, or its two ends with the bytes left out stated between them."""
+    if len(text) <= characters:
+        return text
+    half = max(characters // 2, 1)
+    left_out = len(text[half:-half].encode("utf-8", "replace"))
+    return f"{text[:half]}\n... {left_out} of {len(text.encode('utf-8', 'replace'))} bytes left out ...\n{text[-half:]}"

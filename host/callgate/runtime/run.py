@@ -1,0 +1,178 @@
+"""One program on one guest: sends it, serves its calls, takes its prints, and says how it ended. The only place that does.
+
+A run ends in one of these ways, whichever comes first: the guest's reply; a limit; a fault in what the guest sent; the guest's
+death; cancellation from outside. In every case the calls still going on are cancelled before `drive` returns.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from callgate_guest.wire import INVALID_REQUEST
+
+from ..errors import CallgateError, LimitReached, ProtocolError, SandboxCrashed, ToolError
+from ..limits import Limits
+from ..protocol.run import CallCancelled, Called, Ended, Other, RunWire, Wrote, error_reply, result_reply
+from ..sandbox.backend import Guest, GuestExit
+from .events import Event, Printed
+from .gate import RunGate
+from .jsonrpc_lane import answer
+from .result import RunError
+from .workers import Workers
+
+__all__ = ["Drive", "explain_death"]
+
+logger = logging.getLogger("callgate")
+
+
+@dataclass(slots=True)
+class Drive:
+    """One run under way.
+
+    Args:
+        guest: where it runs.
+        wire: its protocol.
+        gate: what its calls pass.
+        limits: `wall_seconds` is held here, the others by the wire, the gate and the kernel.
+        on_event: told of prints; the gate tells of calls.
+    """
+
+    guest: Guest
+    wire: RunWire
+    gate: RunGate
+    limits: Limits
+    on_event: Callable[[Event], None] | None = None
+    ended: Ended | None = None
+    failure: CallgateError | None = None
+    """Why the host ended the run; the guest must not be used again."""
+    died: bool = False
+    """The guest closed its wire without a reply."""
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    _scope: anyio.CancelScope | None = None
+
+    async def run(self, request: bytes) -> None:
+        """Send `request` and serve the run to its end. Raises nothing but cancellation."""
+        with anyio.move_on_after(self.limits.wall_seconds) as scope:
+            self._scope = scope
+            async with anyio.create_task_group() as tasks:
+                workers: Workers[int | str, Called | Other] = Workers(
+                    tasks, self._serve, self.limits.max_concurrent_calls
+                )
+                try:
+                    await self._send(request)
+                    await self._read(workers)
+                except SandboxCrashed:
+                    self.died = True
+                except (LimitReached, ProtocolError) as error:
+                    self.failure = error
+                tasks.cancel_scope.cancel()
+        if scope.cancelled_caught and self.failure is None and self.ended is None:
+            self.failure = LimitReached("wall_seconds", self.limits.wall_seconds)
+
+    async def _read(self, workers: Workers[int | str, Called | Other]) -> None:
+        others = 0
+        while True:
+            if workers.full:
+                await workers.wait_for_room()
+            stream, data = await self.guest.receive()
+            if stream == "output":
+                self._print(data.decode("utf-8", "replace"))
+                continue
+            if not data:
+                self.died = True
+                return
+            self.received_bytes += len(data)
+            for event in self.wire.receive(data):
+                kind = type(event)
+                if kind is Called:
+                    workers.submit(event.id, event)  # type: ignore[union-attr]
+                elif kind is Wrote:
+                    self._print(event.text)  # type: ignore[union-attr]
+                elif kind is Ended:
+                    self.ended = event  # type: ignore[assignment]
+                    return
+                elif isinstance(event, CallCancelled):
+                    workers.cancel(event.id)
+                elif isinstance(event, Other):
+                    others += 1
+                    workers.submit(f"other {others} {id(event)}", event)
+
+    def _print(self, text: str) -> None:
+        before = len(self.wire.logs)
+        try:
+            self.wire.write(text)
+        finally:
+            if self.on_event is not None and len(self.wire.logs) > before:
+                try:
+                    self.on_event(Printed(self.wire.logs[-1]))
+                except Exception:
+                    logger.exception("on_event raised")
+
+    async def _serve(self, call: Called | Other) -> None:
+        try:
+            if isinstance(call, Other):
+                await self._serve_other(call)
+                return
+            try:
+                data = result_reply(call.id, await self.gate.call(call.method, call.arguments))
+            except ToolError as error:
+                data = error_reply(call.id, error)
+            await self._send(data)
+        except LimitReached as error:
+            self._stop(error)
+        except SandboxCrashed:
+            return  # the reader sees it too, and knows better why
+
+    async def _serve_other(self, call: Other) -> None:
+        given = await answer(call.message, self.gate)
+        if given.reply is not None:
+            await self._send(json.dumps(given.reply, allow_nan=False).encode() + b"\n")
+        if given.stop is not None:
+            self._stop(given.stop)
+        elif given.fault is not None:
+            self._stop(ProtocolError(f"the guest sent an invalid request ({INVALID_REQUEST}): {given.fault}"))
+
+    async def _send(self, data: bytes) -> None:
+        self.sent_bytes += len(data)
+        await self.guest.send(data)
+
+    def _stop(self, error: CallgateError) -> None:
+        if self.failure is None and self.ended is None:
+            self.failure = error
+            assert self._scope is not None
+            self._scope.cancel()
+
+
+def explain_death(ended: GuestExit, limits: Limits) -> RunError:
+    """Why a guest died without a reply, as far as its exit status and the kernel's figures tell."""
+    status, usage = ended.status, ended.usage
+    if status is None:
+        return RunError("SandboxCrashed", "the sandbox went away in the middle of the run; run the program again")
+    if usage is not None and status == -signal.SIGKILL and usage.cpu_seconds >= limits.cpu_seconds * 0.98:
+        return limit_error(LimitReached("cpu_seconds", limits.cpu_seconds, round(usage.cpu_seconds, 3)))
+    if status < 0:
+        name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
+        hint = {
+            "SIGSEGV": "it ran out of stack, or native code went wrong: recurse less deeply",
+            "SIGBUS": "it wrote to a mapped file that had no room left",
+            "SIGSYS": "it made a system call that does not exist in the sandbox",
+            "SIGKILL": "the machine may have run out of memory",
+        }.get(name, "the program, or a library it uses, ended its own process")
+        return RunError("GuestDied", f"the program's process was killed by {name}: {hint}")
+    return RunError(
+        "GuestDied", f"the program ended its own process with status {status} (os._exit): end it by returning"
+    )
+
+
+def limit_error(error: LimitReached, told: dict[str, Any] | None = None) -> RunError:
+    """A limit as the run's error, with what the guest told of the place."""
+    told = told or {}
+    return RunError("LimitReached", str(error), told.get("line"), told.get("traceback", ""), limit=error.limit)

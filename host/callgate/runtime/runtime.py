@@ -1,0 +1,270 @@
+"""`Runtime`: the one door to everything. Holds tools, gate, sandbox and limits together; the work is done elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from typing import Any
+
+import anyio
+import anyio.abc
+
+from ..errors import ConfigurationError, ToolError
+from ..limits import Limits
+from ..program import Finding, Policy
+from ..sandbox.backend import Allowance, Backend
+from ..sandbox.choose import make_backend
+from ..sandbox.pool import WarmPool
+from ..tools import Registry, Tool
+from .code_runs import Catalogue, CodeRun, Language, check_failure
+from .events import Event
+from .gate import Approve, Gate
+from .result import CodeResult
+from .session import Session
+
+__all__ = ["CodeStream", "Runtime"]
+
+_META_TOOLS = ("execute_code",)
+
+
+class Runtime:
+    """Runs programs that call tools. Use as an async context manager, under asyncio or trio; leaving it ends everything it started.
+
+    One runtime serves one tenant: its guests share nothing writable, but they share a zygote, its tools and a result cache.
+
+    Args:
+        tools: `Tool`s, or functions to make tools of.
+        sandbox: ``"auto"`` (the strongest that works here), ``"jail"``, ``"unsafe"`` (nothing confines; for debugging), or a backend.
+        limits: what each run may spend, unless it is given its own.
+        approve: asked before every call of a tool with `requires_approval`; without it, such calls are refused.
+        policy: ``"restricted"`` adds a language policy to `check`: fewer imports, no way into the interpreter. Not the boundary.
+        allowed_imports: modules that the restricted policy lets a program import; ``None`` for a small safe list.
+        packages: a site-packages folder whose packages programs may import, read-only.
+        preimport: modules of it (or of the standard library) imported once, ahead of every run.
+        pool_size: guests kept ready; about 3 MB each. 0 opens each guest when it is needed.
+        max_guests: programs and sessions at the same time; more of them queue.
+        queue_seconds: how long one may queue before it fails with `SandboxBusy`.
+        tier: insist on tier 1 or 2 of the jail.
+
+    Raises (on entering):
+        SandboxUnavailable: the sandbox does not work on this machine; the message says why and what to do.
+    """
+
+    def __init__(
+        self,
+        tools: Registry | Iterable[Tool | Callable[..., Any]] = (),
+        *,
+        sandbox: str | Backend = "auto",
+        limits: Limits | None = None,
+        approve: Approve | None = None,
+        policy: Policy = "none",
+        allowed_imports: Collection[str] | None = None,
+        packages: str | None = None,
+        preimport: Iterable[str] = (),
+        pool_size: int = 4,
+        max_guests: int = 64,
+        queue_seconds: float = 30.0,
+        tier: int | None = None,
+    ) -> None:
+        if max_guests < 1 or pool_size < 0 or queue_seconds <= 0:
+            raise ConfigurationError("max_guests and queue_seconds must be above 0, and pool_size 0 or more")
+        self.registry = tools if isinstance(tools, Registry) else Registry(tools)
+        self.limits = limits or Limits()
+        self.language = Language(policy, None if allowed_imports is None else tuple(allowed_imports))
+        self.gate = Gate(self.registry, approve=approve)
+        self.backend: Backend = make_backend(sandbox, packages=packages, preimport=tuple(preimport), tier=tier)
+        self._pool = WarmPool(
+            self.backend,
+            Allowance.of(self.limits),
+            size=min(pool_size, max_guests),
+            max_guests=max_guests,
+            queue_seconds=queue_seconds,
+        )
+        self._catalogues: dict[tuple[str, ...], Catalogue] = {}
+        self._stack = contextlib.AsyncExitStack()
+        self._entered = False
+
+    async def __aenter__(self) -> Runtime:
+        if self._entered:
+            raise ConfigurationError("this runtime was entered already; make a new one")
+        self._entered = True
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(self.backend)  # type: ignore[arg-type]
+            await stack.enter_async_context(self._pool)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._stack.__aexit__(*error)
+
+    # programs
+
+    async def execute_code(
+        self,
+        code: str,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        tools: Collection[str] | None = None,
+        limits: Limits | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        check: bool = True,
+    ) -> CodeResult:
+        """Run a program in a fresh guest.
+
+        Args:
+            code: Python source.
+            inputs: JSON values, bound as variables.
+            tools: names of the tools this program may call; ``None`` for all that allow callers of kind ``code``, empty for none.
+            limits: instead of the runtime's own. Other kernel limits than the runtime's cost the warm pool's head start.
+            on_event: told of prints, call starts and call ends as they happen.
+            check: look at the program first, and do not run one that is certain to fail.
+
+        Returns:
+            What came of it, failures included: see `CodeResult`.
+
+        Raises:
+            ConfigurationError: an input is no JSON, or `tools` names one that does not exist.
+            SandboxError: no guest can be had.
+        """
+        self._must_be_open()
+        run = self._code_run(code, limits or self.limits, inputs, tools, on_event)
+        if check:
+            run.check(self.language)
+            stopped = self._stopped(run)
+            if stopped is not None:
+                return stopped
+        guest = await self._pool.checkout(Allowance.of(run.limits))
+        return await run.on(
+            guest,
+            sandbox=self.backend.description,
+            end=lambda sound: self._pool.checkin(guest) if sound else self._pool.end(guest),
+        )
+
+    @contextlib.asynccontextmanager
+    async def stream_code(self, code: str, **options: Any) -> AsyncIterator[CodeStream]:
+        """Run a program and iterate over its events while it runs; afterwards `.result` is there.
+
+        ``async with runtime.stream_code(code) as stream: async for event in stream: ...``. Takes what `execute_code` takes, but
+        `on_event`. Leaving the block early cancels the run.
+        """
+        stream = CodeStream()
+
+        async def run() -> None:
+            try:
+                stream.result = await self.execute_code(code, on_event=stream._put, **options)
+            finally:
+                stream._finish()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            yield stream
+            if not stream._over:
+                tasks.cancel_scope.cancel()
+
+    @contextlib.asynccontextmanager
+    async def session(self, *, limits: Limits | None = None) -> AsyncIterator[Session]:
+        """A guest whose state lives on between programs: ``async with runtime.session() as session``.
+
+        Raises:
+            SandboxError: no guest can be had.
+        """
+        self._must_be_open()
+        guest = await self._pool.checkout(Allowance.of(limits or self.limits))
+        try:
+            yield Session(self, guest, limits or self.limits)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._pool.end(guest)
+
+    def check(self, code: str, *, inputs: Collection[str] = (), tools: Collection[str] | None = None) -> list[Finding]:
+        """What is wrong with a program, before anything runs: see `Finding`. Needs no sandbox, and no open runtime."""
+        run = self._code_run(code, self.limits, dict.fromkeys(inputs), tools, None)
+        return run.check(self.language)
+
+    async def handle(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """Answer a model's call, of ``execute_code`` or of a tool directly, with text for the model.
+
+        What the model did wrong is part of the answer: it is worded for the model, and nothing is raised for it.
+
+        Args:
+            name: ``"execute_code"``, or a tool that allows callers of kind ``direct``.
+            arguments: as the model gave them. For ``execute_code``: ``{"code": "..."}``.
+
+        Raises:
+            SandboxError: no guest can be had.
+        """
+        if name == "execute_code":
+            code = arguments.get("code")
+            unknown = sorted(set(arguments) - {"code"})
+            if not isinstance(code, str):
+                return "Error: execute_code needs the argument 'code', which is Python source text."
+            if unknown:
+                return f"Error: execute_code has no argument {unknown[0]!r}; it takes only 'code'."
+            return (await self.execute_code(code)).for_model()
+        try:
+            return await self.gate.open(caller="direct", limits=self.limits).call(name, arguments)
+        except ToolError as error:
+            return f"Error: {error.message}"
+
+    # shared with `Session`
+
+    def _code_run(
+        self,
+        code: str,
+        limits: Limits,
+        inputs: Mapping[str, Any] | None,
+        tools: Collection[str] | None,
+        on_event: Callable[[Event], None] | None,
+    ) -> CodeRun:
+        if not isinstance(code, str):
+            raise ConfigurationError(f"code is Python source text, not {type(code).__name__}")
+        gate = self.gate.open(caller="code", limits=limits, allowed=tools, on_event=on_event)
+        return CodeRun(code, gate, self._catalogue(gate.tools), limits, dict(inputs or {}), on_event)
+
+    def _catalogue(self, tools: list[Tool]) -> Catalogue:
+        key = tuple(tool.name for tool in tools)
+        found = self._catalogues.get(key)
+        if found is None:
+            if len(self._catalogues) > 64:
+                self._catalogues.clear()
+            found = self._catalogues[key] = Catalogue(tools, self.registry.callable_names())
+        return found
+
+    def _stopped(self, run: CodeRun) -> CodeResult | None:
+        return check_failure(run.findings, self.backend.description)
+
+    def _must_be_open(self) -> None:
+        if not self._entered:
+            raise ConfigurationError("enter the runtime first: async with Runtime(...) as runtime")
+
+
+class CodeStream:
+    """Events of a program that is running; iterate over it once. `result` is there when the iteration has ended."""
+
+    def __init__(self) -> None:
+        self.result: CodeResult | None = None
+        self._events: list[Event] = []
+        self._changed = anyio.Event()
+        self._over = False
+
+    def _put(self, event: Event) -> None:
+        self._events.append(event)
+        self._changed.set()
+
+    def _finish(self) -> None:
+        self._over = True
+        self._changed.set()
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self._iterate()
+
+    async def _iterate(self) -> AsyncIterator[Event]:
+        while True:
+            events, self._events = self._events, []
+            for event in events:
+                yield event
+            if self._over and not self._events:
+                return
+            if not self._events:
+                self._changed = anyio.Event()
+                await self._changed.wait()

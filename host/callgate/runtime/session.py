@@ -1,0 +1,82 @@
+"""A session: one guest whose state lives on between programs. Knows when it is over, and says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from callgate_guest.wire import LineBuffer
+
+from ..errors import SandboxError
+from ..limits import Limits
+from ..sandbox.backend import Guest
+from .events import Event
+from .result import CodeResult
+
+if TYPE_CHECKING:
+    from .runtime import Runtime
+
+__all__ = ["Session"]
+
+
+class Session:
+    """One open guest; made by `Runtime.session`. Programs run one after the other and see each other's variables.
+
+    `cpu_seconds`, `memory_bytes`, `max_processes` and `max_file_bytes` hold for the session as a whole, since the kernel counts them
+    for its guest; the other limits hold for each program. A program that fails leaves the session usable. One that reaches a limit, or
+    is cancelled, ends it: its guest is killed.
+    """
+
+    def __init__(self, runtime: Runtime, guest: Guest, limits: Limits) -> None:
+        self._runtime = runtime
+        self._guest = guest
+        self._limits = limits
+        self._count = 0
+        self._buffer = LineBuffer(limits.max_message_bytes)
+        self._turn = anyio.Lock()
+        self._over: str | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether another program can run in it."""
+        return self._over is None
+
+    async def execute_code(
+        self,
+        code: str,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        tools: Collection[str] | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        check: bool = True,
+    ) -> CodeResult:
+        """Run a program in this session: see `Runtime.execute_code`. A second one at the same time waits for the first.
+
+        Raises:
+            SandboxError: the session is over; the message says why.
+        """
+        async with self._turn:
+            if self._over is not None:
+                raise SandboxError(f"this session is over: {self._over}; open a new one with runtime.session()")
+            run = self._runtime._code_run(code, self._limits, inputs, tools, on_event)
+            if check:
+                run.check(self._runtime.language, names_known=self._count == 0)
+                stopped = self._runtime._stopped(run)
+                if stopped is not None:
+                    return stopped
+            self._count += 1
+            run.number = self._count
+            run.buffer = self._buffer
+            self._over = "a program in it was cancelled"
+            result = await run.on(self._guest, sandbox=self._runtime.backend.description, end=self._after)
+            if self._over is not None and result.error is not None:
+                self._over = result.error.message
+            return result
+
+    def _after(self, sound: bool) -> Any:
+        if sound:
+            self._over = None
+            return None
+        return self._guest.aclose()

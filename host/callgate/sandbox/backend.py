@@ -1,0 +1,98 @@
+"""What a sandbox is to the rest of callgate: a few verbs. Knows no backend.
+
+Every backend passes the same conformance suite (``tests/sandbox/test_conformance.py``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from ..limits import Limits
+
+__all__ = ["Allowance", "Backend", "Guest", "GuestExit", "Stream", "Usage"]
+
+Stream = Literal["wire", "output"]
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """The limits that the kernel enforces on one guest. Bytes and seconds."""
+
+    cpu_seconds: float
+    memory_bytes: int
+    max_processes: int
+    max_file_bytes: int
+
+    @classmethod
+    def of(cls, limits: Limits) -> Allowance:
+        return cls(limits.cpu_seconds, limits.memory_bytes, limits.max_processes, limits.max_file_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a guest has spent so far, as the kernel counts it."""
+
+    cpu_seconds: float
+    peak_memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GuestExit:
+    """How a guest ended.
+
+    Attributes:
+        status: exit status; negative is the number of the signal that killed it; ``None`` where nobody can tell any more.
+        usage: what it spent in all, where known.
+    """
+
+    status: int | None
+    usage: Usage | None
+
+
+class Guest(Protocol):
+    """One guest: a place where programs run, with a wire to it."""
+
+    async def send(self, data: bytes) -> None:
+        """Write to the guest's wire. Waits while the guest does not read.
+
+        Raises:
+            SandboxCrashed: the guest has closed its end.
+        """
+
+    async def receive(self) -> tuple[Stream, bytes]:
+        """The next bytes from the guest: of its wire, or of what it wrote to stdout and stderr behind Python's back.
+
+        ``("wire", b"")`` is the end: the guest has closed the wire or died. One task at a time.
+        """
+
+    def usage(self) -> Usage | None:
+        """What the guest has spent so far; ``None`` where the backend cannot tell before the end."""
+
+    def kill(self) -> None:
+        """End the guest now; nothing of its program runs after this returns. Never blocks, never fails, may be repeated."""
+
+    async def aclose(self) -> GuestExit:
+        """Kill the guest, wait until nothing of it is left, and say how it ended. May be repeated."""
+
+
+class Backend(Protocol):
+    """A kind of sandbox, running. Use as an async context manager: leaving it ends every guest."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str:
+        """What confines a guest here, in one line for people."""
+
+    async def open(self, allowance: Allowance) -> Guest:
+        """A fresh guest, confined, that shares nothing with any other.
+
+        Raises:
+            SandboxError: it cannot be had; the message says why and what to do.
+        """
+
+    async def __aenter__(self) -> Backend: ...
+
+    async def __aexit__(self, *_: object) -> None: ...

@@ -1,0 +1,189 @@
+"""The jail as a backend: picks the tier, proves it before the first program, keeps one zygote at work and replaces it.
+
+A tier counts as working when a child of it answers a program *and* that program, which tries to open a host file, to make a
+socket and to start a process, is refused each time, *and* the kernel says of the child, from outside, that it has no
+capability, no_new_privs and a seccomp filter.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+
+import anyio
+import anyio.abc
+
+from ..errors import SandboxCrashed, SandboxError, SandboxUnavailable
+from .backend import Allowance
+from .zygote import JailedGuest, Zygote, ZygoteSettings
+
+__all__ = ["JailBackend", "confinement_steps"]
+
+_RUNS_PER_ZYGOTE = 5000
+_SELF_TEST_SECONDS = 10.0
+_SELF_TEST_ALLOWANCE = Allowance(10.0, 64 << 20, 8, 1 << 20)
+_SELF_TEST = """
+import os, socket, zipfile
+held = []
+for attempt in (lambda: open("/etc/passwd"), socket.socket, os.fork, lambda: os.kill(1, 0), lambda: os.execv("/bin/sh", ["sh"])):
+    try:
+        attempt()
+        held.append(False)
+    except OSError:
+        held.append(True)
+held
+"""
+_DESCRIPTIONS = {
+    1: "jail, tier 1: own user, mount, pid, net, ipc, uts and cgroup namespaces, empty read-only root, Landlock, seccomp, rlimits",
+    2: "jail, tier 2 (no namespaces here): Landlock, seccomp, rlimits, no capabilities; file names of the host can be probed with stat",
+}
+
+confinement_steps = (
+    "descriptors", "mount namespace", "scratch tmpfs", "user namespace", "unprivileged user", "rlimits",
+    "capabilities", "landlock", "seccomp",
+)  # fmt: skip
+"""What a child's exit status above 99 stands for: see `callgate_guest.jail.confine`."""
+
+
+class JailBackend:
+    """Guests forked from a zygote and confined by the kernel.
+
+    Args:
+        tier: 1 or 2 to insist on it; ``None`` takes the strongest that passes its self-test.
+        packages: a site-packages folder of the host that guests may import from, read-only.
+        preimport: modules imported ahead, for every guest.
+    """
+
+    name = "jail"
+
+    def __init__(
+        self, *, tier: int | None = None, packages: str | None = None, preimport: tuple[str, ...] = ()
+    ) -> None:
+        self._settings = ZygoteSettings(tier=tier or 1, packages=packages, preimport=preimport)
+        self._tiers = (tier,) if tier else (1, 2)
+        self._zygote: Zygote | None = None
+        self._retired: set[Zygote] = set()
+        self._tasks: anyio.abc.TaskGroup
+        self._replacing = anyio.Lock()
+        self.tier = 0
+        self.reasons: dict[int, str] = {}
+
+    @property
+    def description(self) -> str:
+        return _DESCRIPTIONS.get(self.tier, "jail, not started")
+
+    @property
+    def zygote_pid(self) -> int:
+        """Process id of the zygote at work; 0 where there is none."""
+        return self._zygote.pid if self._zygote else 0
+
+    async def __aenter__(self) -> JailBackend:
+        if sys.platform != "linux":
+            raise SandboxUnavailable("the jail needs Linux; on other systems use sandbox='docker'")
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        try:
+            for tier in self._tiers:
+                self._settings = replace(self._settings, tier=tier)
+                try:
+                    self._zygote = await self._proven_zygote()
+                except SandboxError as error:
+                    self.reasons[tier] = str(error)
+                    continue
+                self.tier = tier
+                return self
+            told = "; ".join(f"tier {tier}: {reason}" for tier, reason in self.reasons.items())
+            raise SandboxUnavailable(
+                f"the jail does not work on this machine ({told}). "
+                "Allow user namespaces or Landlock, use sandbox='docker', or see `callgate doctor`"
+            )
+        except BaseException:
+            await self.__aexit__(*sys.exc_info())
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        with anyio.CancelScope(shield=True):
+            for zygote in {self._zygote, *self._retired} - {None}:
+                assert zygote is not None
+                await zygote.close()
+            self._zygote = None
+        self._tasks.cancel_scope.cancel()
+        await self._tasks.__aexit__(None, None, None)
+
+    async def open(self, allowance: Allowance) -> JailedGuest:
+        zygote = self._zygote
+        if zygote is None or not zygote.alive or zygote.spawned_in_all >= _RUNS_PER_ZYGOTE:
+            zygote = await self._replace(zygote)
+        return await zygote.spawn(allowance)
+
+    async def _replace(self, worn: Zygote | None) -> Zygote:
+        async with self._replacing:
+            if self._zygote is not None and self._zygote is not worn and self._zygote.alive:
+                return self._zygote
+            fresh = Zygote(self._settings)
+            await fresh.start(self._tasks)
+            self._zygote = fresh
+            if worn is not None:
+                self._retired.add(worn)
+            for old in [each for each in self._retired if not each.alive or each.live_guests == 0]:
+                self._retired.discard(old)
+                await old.close()
+            return fresh
+
+    async def _proven_zygote(self) -> Zygote:
+        zygote = Zygote(self._settings)
+        await zygote.start(self._tasks)
+        try:
+            with anyio.fail_after(_SELF_TEST_SECONDS):
+                await _prove(await zygote.spawn(_SELF_TEST_ALLOWANCE))
+        except TimeoutError:
+            await zygote.close()
+            raise SandboxUnavailable(f"its self-test did not end within {_SELF_TEST_SECONDS:g} s") from None
+        except BaseException:
+            await zygote.close()
+            raise
+        return zygote
+
+
+async def _prove(guest: JailedGuest) -> None:
+    """Run the self-test in `guest`. Raises `SandboxUnavailable` unless everything held."""
+    try:
+        params = {"code": _SELF_TEST, "tools": [], "inputs": {}}
+        request = {"jsonrpc": "2.0", "method": "execute", "params": params, "id": 0}
+        await guest.send(json.dumps(request).encode() + b"\n")
+        answer = b""
+        while not answer.endswith(b"\n"):
+            stream, data = await guest.receive()
+            if stream == "wire":
+                if not data:
+                    break
+                answer += data
+        _check_from_outside(guest.pid)
+    except SandboxCrashed:
+        answer = b""
+    finally:
+        ended = await guest.aclose()
+    if not answer:
+        status = ended.status or 0
+        step = confinement_steps[status - 100] if 100 <= status < 100 + len(confinement_steps) else f"status {status}"
+        raise SandboxUnavailable(f"a child could not be confined: {step} failed")
+    message = json.loads(answer)
+    if message.get("result", {}).get("value") != [True] * 5:
+        told = message.get("result", {}).get("value") or message.get("error", {}).get("data", {}).get("message")
+        raise SandboxUnavailable(f"its self-test found it open: {told}")
+
+
+def _check_from_outside(pid: int) -> None:
+    """What the kernel says of a jailed process. Raises `SandboxUnavailable` where it is not confined."""
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            told = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
+    except OSError:
+        return  # no /proc to ask; the program's own attempts have to do
+    wanted = {"Seccomp": "2", "NoNewPrivs": "1", "CapEff": "0" * 16, "CapPrm": "0" * 16}
+    for field, value in wanted.items():
+        if told.get(field, value) != value:
+            raise SandboxUnavailable(
+                f"the kernel says {field} is {told[field]} of a child that should be confined, not {value}"
+            )

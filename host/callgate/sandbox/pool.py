@@ -1,0 +1,132 @@
+"""A warm pool: guests opened ahead for one allowance, refilled in the background, bounded in all.
+
+Decides who gets a guest and when; opens none faster than its backend does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import anyio
+import anyio.abc
+
+from ..errors import SandboxBusy, SandboxError
+from .backend import Allowance, Backend, Guest, GuestExit
+
+__all__ = ["WarmPool"]
+
+
+class WarmPool:
+    """Guests ready to use.
+
+    Args:
+        backend: opens guests; already entered.
+        allowance: what guests opened ahead may spend. A run with another allowance gets a guest opened for it.
+        size: idle guests to keep ready.
+        max_guests: guests in use at once; further runs queue.
+        queue_seconds: how long a run may queue before it fails with `SandboxBusy`.
+    """
+
+    def __init__(
+        self, backend: Backend, allowance: Allowance, *, size: int, max_guests: int, queue_seconds: float
+    ) -> None:
+        self._backend = backend
+        self._allowance = allowance
+        self._size = size
+        self._max_guests = max_guests
+        self._queue_seconds = queue_seconds
+        self._slots = anyio.Semaphore(max_guests)
+        self._idle: deque[Guest] = deque()
+        self._ending: deque[Guest] = deque()
+        self._wanted = anyio.Event()
+        self._ended = anyio.Event()
+        self._tasks: anyio.abc.TaskGroup
+
+    @property
+    def idle(self) -> int:
+        """Guests that are ready now."""
+        return len(self._idle)
+
+    async def __aenter__(self) -> WarmPool:
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        self._tasks.start_soon(self._see_to_ends)
+        if self._size:
+            self._tasks.start_soon(self._refill)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._tasks.cancel_scope.cancel()
+        await self._tasks.__aexit__(None, None, None)
+        with anyio.CancelScope(shield=True):
+            for guest in (*self._idle, *self._ending):
+                await guest.aclose()
+            self._idle.clear()
+
+    async def checkout(self, allowance: Allowance) -> Guest:
+        """A fresh guest for one run or one session; give it back with `checkin`.
+
+        Raises:
+            SandboxBusy: `max_guests` are in use, and none came free within `queue_seconds`.
+            SandboxError: none can be had.
+        """
+        try:
+            self._slots.acquire_nowait()
+        except anyio.WouldBlock:
+            with anyio.move_on_after(self._queue_seconds) as waiting:
+                await self._slots.acquire()
+            if waiting.cancelled_caught:
+                raise SandboxBusy(
+                    f"{self._max_guests} programs are running and none ended within {self._queue_seconds:g} s: "
+                    "raise max_guests, or run fewer at a time"
+                ) from None
+        try:
+            while self._idle and allowance == self._allowance:
+                guest = self._idle.popleft()
+                self._wanted.set()
+                if getattr(guest, "alive", True):
+                    return guest
+                self._end(guest)
+            return await self._backend.open(allowance)
+        except BaseException:
+            self._slots.release()
+            raise
+
+    def checkin(self, guest: Guest) -> None:
+        """The run is over: end the guest now, and see in the background that nothing of it is left."""
+        guest.kill()
+        self._slots.release()
+        self._end(guest)
+
+    async def end(self, guest: Guest) -> GuestExit:
+        """The same as `checkin`, but returns when nothing of the guest is left, with how it ended."""
+        try:
+            return await guest.aclose()
+        finally:
+            self._slots.release()
+
+    def _end(self, guest: Guest) -> None:
+        self._ending.append(guest)
+        self._ended.set()
+
+    async def _see_to_ends(self) -> None:
+        while True:
+            while self._ending:
+                await self._ending[0].aclose()
+                self._ending.popleft()
+            self._ended = anyio.Event()
+            await self._ended.wait()
+
+    async def _refill(self) -> None:
+        pause = 0.05
+        while True:
+            self._wanted = anyio.Event()
+            try:
+                while len(self._idle) < self._size:
+                    self._idle.append(await self._backend.open(self._allowance))
+                pause = 0.05
+            except SandboxError:  # a run that needs a guest gets the error; here, try again later
+                await anyio.sleep(pause)
+                pause = min(pause * 2, 5.0)
+                continue
+            await self._wanted.wait()

@@ -1,0 +1,89 @@
+"""The tools of one runtime, by name."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callgate.errors import ConfigurationError, ToolNotFound
+from callgate.tools import Registry, Tool, python_name
+
+
+def named(name: str) -> Tool:
+    return Tool.from_schema(name, "does nothing", {"type": "object"}, dict)
+
+
+def test_functions_and_tools_may_be_given() -> None:
+    def get_weather(city: str) -> str:
+        return city
+
+    registry = Registry([get_weather, named("add")])
+    assert registry.names() == ("add", "get_weather")
+    assert len(registry) == 2
+    assert "add" in registry
+    assert registry.get("get_weather").parameters == ("city",)
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"there are two tools called 'a'; give one another name with name=\.\.\."
+    ):
+        Registry([named("a"), named("a")])
+
+
+@pytest.mark.parametrize("name", ["print", "execute", "cancel", "execute_code", "tools", "rpc.x", "ToolError"])
+def test_a_reserved_name_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="the name is reserved; give it another with name="):
+        Registry([named(name)])
+
+
+def test_a_foreign_tool_is_renamed_instead() -> None:
+    registry = Registry()
+    assert registry.add(named("print"), rename=True).name == "print_"
+    assert registry.add(named("rpc.x"), rename=True).name == "rpc_x"
+    assert registry.add(named("search"), rename=True).name == "search"
+    assert registry.add(named("search"), rename=True).name == "search_2"
+    assert registry.add(named("search"), rename=True).name == "search_3"
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ToolNotFound, match=r"^there is no tool 'get_wether'; did you mean get_weather\?$"):
+        Registry([named("get_weather")]).get("get_wether")
+
+
+def test_a_name_that_needs_no_change_is_never_taken_away() -> None:
+    registry = Registry([named("a-b"), named("a_b"), named("a.b"), named("a_b_2")])
+    assert registry.callable_names() == {"a-b": "a_b_3", "a.b": "a_b_4", "a_b": "a_b", "a_b_2": "a_b_2"}
+    assert registry.callable_name("a.b") == "a_b_4"
+
+
+@given(
+    st.lists(
+        st.sampled_from(["a-b", "a_b", "a.b", "a b", "list", "list_", "1", "_1", "print_", "é", "e\u0301"]), unique=True
+    )
+)
+def test_python_names_do_not_depend_on_the_order_of_adding(names: list[str]) -> None:
+    chosen = Registry(map(named, names)).callable_names()
+    assert chosen == Registry(map(named, reversed(names))).callable_names()
+    assert len(set(chosen.values())) == len(names)
+    assert all(python_name(name) == name for name in chosen.values())
+
+
+def test_the_listing_is_the_same_to_the_byte() -> None:
+    def listing(names: str) -> str:
+        return json.dumps([[tool.name, tool.input_schema] for tool in Registry(map(named, names))])
+
+    assert listing("bca") == listing("cab")
+
+
+def test_a_tool_that_is_added_later_is_seen() -> None:
+    registry = Registry([named("b")])
+    assert registry.names() == ("b",)
+    before = registry.tools()
+    assert registry.tools() is before
+    registry.add(named("a"))
+    assert registry.names() == ("a", "b")
+    assert registry.callable_names() == {"a": "a", "b": "b"}

@@ -1,0 +1,457 @@
+"""Tools from functions: what they take, what they return, what they say about themselves."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import functools
+import inspect
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typing_extensions import TypedDict
+
+from callgate.errors import ConfigurationError, InvalidArguments, ToolError
+from callgate.tools import Retry, Tool, tool
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+class Unit(enum.Enum):
+    CELSIUS = "C"
+    FAHRENHEIT = "F"
+
+
+class Place(pydantic.BaseModel):
+    city: str
+    height: int = 0
+    tags: set[str] = set()
+
+
+class Point(TypedDict):
+    x: int
+    y: int
+
+
+@dataclass
+class Wind:
+    speed: float
+    since: datetime.date
+
+
+@tool
+async def forecast(place: Place, day: datetime.date, unit: Unit = Unit.CELSIUS, *, limit: int | None = None) -> Wind:
+    """Weather to come.
+
+    Args:
+        place: where.
+        unit: C or F.
+        limit: at most so many.
+
+    Returns:
+        the wind.
+    """
+    return Wind(speed=place.height, since=day)
+
+
+def test_a_function_describes_itself() -> None:
+    assert forecast.name == "forecast"
+    assert forecast.description == "Weather to come."
+    assert forecast.is_async
+    assert forecast.parameters == ("place", "day", "unit", "limit")
+    assert forecast.input_schema == {
+        "$defs": {
+            "Place": {
+                "properties": {
+                    "city": {"type": "string"},
+                    "height": {"default": 0, "type": "integer"},
+                    "tags": {"default": [], "items": {"type": "string"}, "type": "array", "uniqueItems": True},
+                },
+                "required": ["city"],
+                "title": "Place",
+                "type": "object",
+            },
+            "Unit": {"enum": ["C", "F"], "title": "Unit", "type": "string"},
+        },
+        "additionalProperties": False,
+        "properties": {
+            "place": {"$ref": "#/$defs/Place", "description": "where."},
+            "day": {"format": "date", "type": "string"},
+            "unit": {"$ref": "#/$defs/Unit", "description": "C or F.", "default": "C"},
+            "limit": {
+                "anyOf": [{"type": "integer"}, {"type": "null"}],
+                "description": "at most so many.",
+                "default": None,
+            },
+        },
+        "required": ["place", "day"],
+        "type": "object",
+    }
+    assert forecast.output_schema == {
+        "description": "the wind.",
+        "properties": {"speed": {"type": "number"}, "since": {"format": "date", "type": "string"}},
+        "required": ["speed", "since"],
+        "title": "Wind",
+        "type": "object",
+    }
+
+
+def test_values_that_json_cannot_say_are_built_from_their_json_form() -> None:
+    typed = forecast.validate({"place": {"city": "Oslo", "tags": ["a", "a"]}, "day": "2024-02-29", "unit": "F"})
+    assert typed == {
+        "place": Place(city="Oslo", tags={"a"}),
+        "day": datetime.date(2024, 2, 29),
+        "unit": Unit.FAHRENHEIT,
+    }
+
+
+def test_defaults_stay_in_the_function() -> None:
+    marker = object()
+
+    @tool
+    def echo(a: int, b: Any = marker) -> bool:
+        return b is marker
+
+    assert echo.input_schema["properties"] == {"a": {"type": "integer"}, "b": {}}
+    assert echo.invoke(echo.validate({"a": 1})) is True
+
+
+def test_a_default_of_none_allows_null() -> None:
+    @tool
+    def search(text: str = None) -> None:  # type: ignore[assignment]  # noqa: RUF013
+        """Search."""
+
+    assert search.validate({"text": None}) == {"text": None}
+
+
+def test_the_tool_is_still_called_like_the_function() -> None:
+    @tool(name="plus", read_only=True)
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    assert add.name == "plus"
+    assert add(1, b=2) == 3
+    assert add.__doc__ == "Add."
+    assert str(inspect.signature(add)) == "(a: 'int', b: 'int') -> 'int'"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "tool 'take': missing argument 'count'"),
+        ({"count": True}, "tool 'take': argument 'count' must be a valid integer, got true (a boolean)"),
+        ({"count": "5"}, "tool 'take': argument 'count' must be a valid integer, got \"5\" (a string)"),
+        ({"count": 5.0}, "tool 'take': argument 'count' must be a valid integer, got 5.0 (a number)"),
+        ({"count": None}, "tool 'take': argument 'count' must be a valid integer, got null"),
+        ({"count": 1, "citty": "x"}, "tool 'take': unknown argument 'citty'; did you mean city?"),
+        ({"count": 1, "q": "x"}, "tool 'take': unknown argument 'q'; the arguments are: count, city, either, nested"),
+        (
+            {"count": 1, "either": []},
+            "tool 'take': argument 'either' must be a valid integer or a valid string, got an array of 0 items",
+        ),
+        ({"count": 1, "nested": [{"x": 1}]}, "tool 'take': missing argument 'nested[0].y'"),
+        (
+            {"count": 1, "nested": [{"x": 1, "y": "2"}]},
+            "tool 'take': argument 'nested[0].y' must be a valid integer, got \"2\" (a string)",
+        ),
+        ({"count": float("nan")}, "tool 'take': arguments.count is nan, which is not JSON; use null or a string"),
+        ({"city": "\ud800"}, "tool 'take': arguments.city holds half of a surrogate pair, which is not Unicode text"),
+        (
+            {"city": 1, "town": 2},
+            "tool 'take': argument 'city' must be a valid string, got 1 (a number); missing argument 'count'; "
+            "unknown argument 'town'; the arguments are: count, city, either, nested",
+        ),
+    ],
+)
+def test_every_fault_is_named(arguments: dict[str, Any], message: str) -> None:
+    @tool
+    def take(count: int, city: str = "", either: int | str = 0, *, nested: list[Point] | None = None) -> None:
+        """Take."""
+
+    with pytest.raises(InvalidArguments) as caught:
+        take.validate(arguments)
+    assert sorted(caught.value.message.removeprefix("tool 'take': ").split("; ")) == sorted(
+        message.removeprefix("tool 'take': ").split("; ")
+    )
+    assert caught.value.code == -32602
+    assert caught.value.tool == "take"
+
+
+def test_the_faults_are_data_too() -> None:
+    with pytest.raises(InvalidArguments) as caught:
+        forecast.validate({"place": {"city": 5}, "day": "2024-01-01"})
+    assert caught.value.data == {
+        "faults": [
+            {"argument": "place.city", "problem": "argument 'place.city' must be a valid string, got 5 (a number)"}
+        ]
+    }
+
+
+def test_a_million_wrong_arguments_are_answered_in_few_words() -> None:
+    with pytest.raises(InvalidArguments) as caught:
+        forecast.validate({f"argument_{number}": 1 for number in range(10_000)})
+    assert len(caught.value.message) < 2_000
+
+
+def test_an_integer_is_a_float_and_stays_exact() -> None:
+    @tool
+    def take(number: float, whole: int) -> None:
+        """Take."""
+
+    assert take.validate({"number": 5, "whole": 2**70 + 1}) == {"number": 5.0, "whole": 2**70 + 1}
+
+
+@given(json_values)
+def test_any_json_value_passes_through_an_untyped_parameter(value: Any) -> None:
+    def echo(value):  # type: ignore[no-untyped-def]
+        return value
+
+    echoing = Tool.from_function(echo)
+    typed = echoing.validate({"value": value})
+    assert typed == {"value": value}
+    assert pydantic.TypeAdapter(Any).validate_json(echoing.encode(typed["value"])) == value
+
+
+def test_a_tool_gets_its_own_copy() -> None:
+    @tool
+    def change(items: list[int]) -> None:
+        items.clear()
+
+    given = {"items": [1, 2]}
+    change.invoke(change.validate(given))
+    assert given == {"items": [1, 2]}
+
+
+def test_positional_only_parameters_are_passed_by_position() -> None:
+    @tool
+    def power(base: int, exponent: int = 2, /, *, plus: int = 0) -> int:
+        return int(base**exponent) + plus
+
+    assert power.parameters == ("base", "exponent", "plus")
+    assert power.invoke(power.validate({"base": 3})) == 9
+    assert power.invoke(power.validate({"plus": 1, "exponent": 3, "base": 2})) == 9
+
+
+def test_a_positional_only_default_is_filled_where_a_later_one_is_given() -> None:
+    @tool
+    def three(a: int, b: int = 5, c: int = 7, /) -> list[int]:
+        return [a, b, c]
+
+    assert three.invoke(three.validate({"a": 1, "c": 2})) == [1, 5, 2]
+
+
+def test_field_gives_description_default_and_bounds() -> None:
+    @tool
+    def take(
+        a: Annotated[int, pydantic.Field(description="from Field", ge=1)],
+        b: int = pydantic.Field(default=3, le=5, description="b"),
+        c: list[int] = pydantic.Field(default_factory=list),  # noqa: B008
+    ) -> list[Any]:
+        """Take.
+
+        Args:
+            a: from the docstring.
+        """
+        return [a, b, c]
+
+    assert take.input_schema["properties"]["a"]["description"] == "from Field"
+    assert take.input_schema["properties"]["b"] == {"default": 3, "description": "b", "maximum": 5, "type": "integer"}
+    assert take.input_schema["required"] == ["a"]
+    assert take.invoke(take.validate({"a": 1})) == [1, 3, []]
+    with pytest.raises(InvalidArguments, match="argument 'b' must be less than or equal to 5, got 6"):
+        take.validate({"a": 1, "b": 6})
+
+
+def test_methods_partials_and_callable_objects_are_tools_too() -> None:
+    class Shop:
+        async def price(self, item: str) -> int:
+            """Price."""
+            return len(item)
+
+        async def __call__(self, item: str) -> int:
+            return 1
+
+    method = Tool.from_function(Shop().price)
+    assert (method.name, method.is_async, method.parameters) == ("price", True, ("item",))
+    partial = Tool.from_function(functools.partial(Shop().price, "x"))
+    assert (partial.name, partial.is_async, partial.parameters) == ("price", True, ())
+    instance = Tool.from_function(Shop(), name="shop")
+    assert (instance.is_async, instance.parameters) == (True, ("item",))
+
+
+def test_a_type_that_is_local_to_a_function_is_found() -> None:
+    class Local(pydantic.BaseModel):
+        x: int
+
+    @tool
+    def take(local: Local) -> Local:
+        return local
+
+    assert take.validate({"local": {"x": 1}}) == {"local": Local(x=1)}
+
+
+class Handle:
+    """Nothing that JSON could say."""
+
+
+def stars(*args: int) -> None: ...
+def double_stars(**kwargs: int) -> None: ...
+def method(self) -> None: ...  # type: ignore[no-untyped-def]
+def takes_handle(handle: Handle) -> None: ...
+def returns_handle() -> Handle: ...  # type: ignore[empty-body]
+def unknown_type(x: Missing) -> None: ...  # type: ignore[name-defined] # noqa: F821
+def generates() -> Any:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (stars, r"tool 'stars' takes \*args, which cannot be described to a model: name each parameter, take a list"),
+        (double_stars, r"tool 'double_stars' takes \*\*kwargs, which cannot be described"),
+        (method, "tool 'method' takes 'self': it is a method; make the tool from a bound method"),
+        (takes_handle, "tool 'takes_handle': parameter 'handle' has no JSON form: .*; use JSON types, dataclasses"),
+        (returns_handle, "tool 'returns_handle': the return type has no JSON form"),
+        (unknown_type, "tool 'unknown_type': an annotation cannot be read: name 'Missing' is not defined"),
+        (generates, "tool 'generates' is a generator; a call has one result: return a list"),
+        (lambda: 1, "a lambda has no name: pass name=..., or write a function"),
+        (5, "a tool is made from a function, not from 5"),
+        (forecast, "'forecast' is a tool already"),
+    ],
+)
+def test_what_cannot_be_a_tool_is_refused_with_the_remedy(function: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        Tool.from_function(function)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"timeout_seconds": 0}, "timeout_seconds must be a number above 0, not 0"),
+        ({"timeout_seconds": float("inf")}, "timeout_seconds must be a number above 0, not inf"),
+        ({"cache_seconds": 5}, "cache_seconds needs read_only=True"),
+        ({"read_only": True, "destructive": True}, "cannot be both read_only and destructive"),
+        ({"retry": 3}, r"retry must be a Retry, e.g. Retry\(attempts=3\), not 3"),
+        ({"allowed_callers": ("model",)}, "there is no caller 'model'; the callers are: direct, code, plan"),
+        ({"allowed_callers": "code"}, "allowed_callers must be a list, not the string 'code'"),
+        ({"fallback": "f"}, "fallback must be the name of another tool, not 'f'"),
+        ({"timeout": 5}, "there is no option 'timeout'; the options of a tool are: allowed_callers, cache_seconds"),
+        ({"name": ""}, "a tool's name must not be empty"),
+    ],
+)
+def test_a_wrong_option_is_refused(options: dict[str, Any], message: str) -> None:
+    def f() -> None: ...
+
+    with pytest.raises(ConfigurationError, match=message):
+        tool(**options)(f)
+
+
+def test_options_are_kept() -> None:
+    @tool(
+        idempotent=True,
+        allowed_callers=["plan"],
+        timeout_seconds=2,
+        retry=Retry(attempts=2),
+        fallback="other",
+        cost=0.5,
+        category="search",
+        capabilities=["a"],
+        limitations=["b"],
+        examples=[{"x": 1}],
+        requires_approval=True,
+    )
+    def f() -> None: ...
+
+    assert f.allowed_callers == ("plan",)
+    assert f.repeatable
+    assert (f.capabilities, f.limitations, f.examples) == (("a",), ("b",), ({"x": 1},))
+    assert f.named("g").name == "g"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "result", "text"),
+    [
+        (int, 5, "5"),
+        (float, 5, "5.0"),
+        (str, "é", '"é"'),
+        (None, None, "null"),
+        (list[int], (1, 2), "[1,2]"),
+        (list[Place], [{"city": "Oslo", "tags": ["a"]}], '[{"city":"Oslo","height":0,"tags":["a"]}]'),
+        (Place, Place(city="Oslo"), '{"city":"Oslo","height":0,"tags":[]}'),
+        (Wind, Wind(1.5, datetime.date(2024, 1, 1)), '{"speed":1.5,"since":"2024-01-01"}'),
+        (Unit, Unit.CELSIUS, '"C"'),
+        (Unit, "C", '"C"'),
+        (Point, {"x": 1, "y": 2}, '{"x":1,"y":2}'),
+        (dict[int, str], {1: "a"}, '{"1":"a"}'),
+        (Literal["a"], "a", '"a"'),
+        (int | None, None, "null"),
+        (Any, {"when": datetime.date(2024, 1, 1)}, '{"when":"2024-01-01"}'),
+    ],
+)
+def test_a_result_is_written_as_its_type_says(annotation: Any, result: Any, text: str) -> None:
+    assert returning(annotation).encode(result) == text
+
+
+@pytest.mark.parametrize(
+    ("annotation", "result", "problem"),
+    [
+        (int, "5", 'result must be a valid integer, got "5" (a string)'),
+        (int, True, "result must be a valid integer, got true (a boolean)"),
+        (str, None, "result must be a valid string, got null"),
+        (float, float("nan"), "result is nan, which is not JSON; use null or a string"),
+        (list[float], [1.0, float("inf")], "result[1] is inf, which is not JSON; use null or a string"),
+        (
+            Wind,
+            Wind(float("nan"), datetime.date(2024, 1, 1)),
+            "result.speed is nan, which is not JSON; use null or a string",
+        ),
+        (list[Point], [{"x": 1, "y": "2"}], 'result[0].y must be a valid integer, got "2" (a string)'),
+        (Any, object(), "result is a object, which is not JSON"),
+        (Any, {"a": {1: object()}}, "result.a[1] is a object, which is not JSON"),
+        (str, "\ud800", "result holds half of a surrogate pair, which is not Unicode text"),
+    ],
+)
+def test_a_tool_that_breaks_its_contract_is_at_fault(annotation: Any, result: Any, problem: str) -> None:
+    with pytest.raises(ToolError) as caught:
+        returning(annotation).encode(result)
+    assert caught.value.message == f"tool 'f' returned what it must not: {problem}"
+    assert not isinstance(caught.value, InvalidArguments)
+
+
+def test_a_cycle_is_not_json() -> None:
+    ring: list[Any] = []
+    ring.append(ring)
+    with pytest.raises(ToolError, match=r"result\[0\] contains itself"):
+        returning(Any).encode(ring)
+    with pytest.raises(ToolError, match=r"result\[0\] contains itself"):
+        returning(list[Any]).encode(ring)
+
+
+def test_a_model_whose_content_is_not_what_it_says_is_refused() -> None:
+    with pytest.raises(ToolError, match="returned what it must not"):
+        returning(Place).encode(Place.model_construct(city=5))
+
+
+def test_without_an_annotation_whatever_has_a_json_form_is_written() -> None:
+    def f():  # type: ignore[no-untyped-def]
+        ...
+
+    untyped = Tool.from_function(f)
+    assert untyped.output_schema is None
+    assert untyped.encode([Place(city="Oslo"), Unit.CELSIUS]) == '[{"city":"Oslo","height":0,"tags":[]},"C"]'
+
+
+def returning(annotation: Any) -> Tool:
+    def f() -> None: ...
+
+    f.__annotations__ = {"return": annotation}
+    return Tool.from_function(f)
