@@ -81,9 +81,8 @@ class LimitReached(CallgateError):
         self.limit = limit
         self.allowed = allowed
         self.used = used
-        spent = "" if used is None else f", used {used:g}" if isinstance(used, float) else f", used {used}"
-        super().__init__(f"limit reached: {limit} is {allowed:g}{spent}" if isinstance(allowed, float)
-                         else f"limit reached: {limit} is {allowed}{spent}")
+        spent = "" if used is None else f", used {used}"
+        super().__init__(f"limit reached: {limit} is {allowed}{spent}")
 
 
 class ToolError(CallgateError):

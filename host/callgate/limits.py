@@ -1,4 +1,5 @@
-"""What one run may spend. Knows names, units and defaults; enforces nothing (the kernel, the sandbox and the gate do)."""
+"""What one run may spend. Knows names, units and defaults; enforces nothing (the kernel, the sandbox and the gate
+do)."""
 
 from __future__ import annotations
 
@@ -20,11 +21,13 @@ class Limits:
     """
 
     wall_seconds: float = 60.0
-    """Seconds from the moment the program is handed over, waiting for tools included. At the limit the guest is killed."""
+    """Seconds from the moment the program is handed over, waiting for tools included. At the limit the guest is
+    killed."""
     cpu_seconds: float = 30.0
     """Processor seconds of the guest. The kernel counts in whole seconds: a fraction is rounded up."""
     memory_bytes: int = 512 * 1024 * 1024
-    """Address space that the program may map beyond the interpreter itself. At the limit Python raises ``MemoryError``."""
+    """Address space that the program may map beyond the interpreter itself. At the limit Python raises
+    ``MemoryError``."""
     max_processes: int = 64
     """Threads the program may have at once, its own included. A second process is never allowed."""
     max_file_bytes: int = 64 * 1024 * 1024
@@ -38,7 +41,8 @@ class Limits:
     max_value_bytes: int = 8 * 1024 * 1024
     """Bytes of the run's value, as compact JSON."""
     max_message_bytes: int = 16 * 1024 * 1024
-    """Bytes of one message on the wire, in either direction: the source with its inputs, a call's arguments, a tool's result."""
+    """Bytes of one message on the wire, in either direction: the source with its inputs, a call's arguments, a
+    tool's result."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

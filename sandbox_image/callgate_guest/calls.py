@@ -111,7 +111,7 @@ class ToolCall:
             self._waiters.append((loop, future))
             self._link.watch(loop)
             if self.done:  # another thread read the reply meanwhile
-                _wake(future)
+                _wake(future)  # type: ignore[unreachable]
             try:
                 yield from future
             except BaseException:
@@ -165,7 +165,12 @@ def _refuse(self: ToolCall, *_: Any) -> Any:
     raise self._not_awaited()
 
 
-for _name in ["str", "format", "bool", "len", "iter", "getitem", "setitem", "delitem", "contains", "int", "float", "index", "complex", "call", "enter", "exit", "lt", "le", "gt", "ge", "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "rfloordiv", "mod", "rmod", "pow", "rpow", "divmod", "rdivmod", "and", "rand", "or", "ror", "xor", "rxor", "lshift", "rshift", "matmul", "neg", "pos", "abs", "invert", "round", "bytes", "aiter", "aenter", "aexit", "reversed"]:
+_USES_OF_A_VALUE = """
+    str format bool len iter getitem setitem delitem contains int float index complex call enter exit lt le gt
+    ge add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow divmod rdivmod and rand
+    or ror xor rxor lshift rshift matmul neg pos abs invert round bytes aiter aenter aexit reversed
+"""
+for _name in _USES_OF_A_VALUE.split():
     setattr(ToolCall, f"__{_name}__", _refuse)
 
 Coroutine.register(ToolCall)
@@ -215,7 +220,7 @@ def tool_function(link: Link, name: str, tool: str, parameters: list[str]) -> Ca
                     f"{name}() takes {len(parameters)} positional arguments but {len(positional)} were given; "
                     f"its parameters are: {', '.join(parameters) or 'none'}"
                 )
-            for parameter, value in zip(parameters, positional):
+            for parameter, value in zip(parameters, positional, strict=False):
                 if parameter in arguments:
                     raise TypeError(f"{name}() got multiple values for argument {parameter!r}")
                 arguments[parameter] = value

@@ -1,7 +1,8 @@
 """A program: source to code, code to value or error. Knows Python's rules for both and nothing of the wire.
 
-Top-level ``await`` is compiled as CPython's own flag allows it. A top-level ``return`` is not legal anywhere in Python, so a
-program that has one is wrapped in a function whose names are all declared global: it behaves as a module does.
+Top-level ``await`` is compiled as CPython's own flag allows it. A top-level ``return`` is not legal anywhere in
+Python, so a program that has one is wrapped in a function whose names are all declared global: it behaves as a module
+does.
 """
 
 from __future__ import annotations

@@ -216,8 +216,8 @@ print(f"{len(await fetch(1))}")
 def rehearse() -> None:
     """Serve one run on a wire of this process's own, and leave no trace.
 
-    CPython specialises code as it runs and fills caches, which writes to memory. Done in the zygote, children share the result; done
-    in a child, that child has its pages before its program comes.
+    CPython specialises code as it runs and fills caches, which writes to memory. Done in the zygote, children share
+    the result; done in a child, that child has its pages before its program comes.
     """
     from_host, to_guest = os.pipe()
     from_guest, to_host = os.pipe()

@@ -1,7 +1,8 @@
 """The zygote: one pre-imported CPython that forks a confined child per run.
 
-`launch` is started by the host with an empty environment; it leaves the host's namespaces (tier 1), executes Python afresh
-inside the new root, and `main` serves there. In tier 2 it serves where it is. No threads and no event loop in here, ever.
+`launch` is started by the host with an empty environment; it leaves the host's namespaces (tier 1), executes Python
+afresh inside the new root, and `main` serves there. In tier 2 it serves where it is. No threads and no event loop in
+here, ever.
 
 The host speaks to it over a SOCK_SEQPACKET socket, one JSON object a packet:
 
@@ -38,10 +39,16 @@ from .jail.root import EXECUTABLE, Files, enter
 from .session import Session, rehearse, take_the_wire
 
 PACKET = 1 << 16
-PREIMPORTED = ["ast", "asyncio", "base64", "bisect", "calendar", "collections", "concurrent.futures", "contextlib", "copy", "csv", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions", "functools", "hashlib", "heapq", "io", "itertools", "json", "math", "operator", "pathlib", "random", "re", "statistics", "string", "tempfile", "textwrap", "threading", "time", "traceback", "typing", "uuid", "zoneinfo"]
+PREIMPORTED = (
+    "ast", "asyncio", "base64", "bisect", "calendar", "collections", "concurrent.futures", "contextlib", "copy",
+    "csv", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions", "functools", "hashlib", "heapq",
+    "io", "itertools", "json", "math", "operator", "pathlib", "random", "re", "statistics", "string", "tempfile",
+    "textwrap", "threading", "time", "traceback", "typing", "uuid", "zoneinfo",
+)  # fmt: skip
 _REHEARSALS = 20  # CPython 3.11 to 3.14 specialise a function within its first 20 calls
 _ENVIRONMENT = {
-    "HOME": "/tmp", "LANG": "C.UTF-8", "LOGNAME": "sandbox", "USER": "sandbox", "PATH": "", "TMPDIR": "/tmp", "TZ": "UTC",
+    "HOME": "/tmp", "LANG": "C.UTF-8", "LOGNAME": "sandbox", "USER": "sandbox", "PATH": "", "TMPDIR": "/tmp",
+    "TZ": "UTC",
     # libraries that would start threads when imported, which a zygote must not have
     "MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
 }  # fmt: skip
@@ -79,7 +86,8 @@ def _launch_tier_1(control: socket.socket, settings: dict[str, Any]) -> None:
         del parent  # seen from inside, the parent is pid 0
         os.set_inheritable(proc, True)
         os.set_inheritable(control.fileno(), True)
-        code = f"import sys; sys.path.append('/guest'); from callgate_guest.zygote import inside; inside({control.fileno()}, {proc})"
+        start = f"from callgate_guest.zygote import inside; inside({control.fileno()}, {proc})"
+        code = f"import sys; sys.path.append('/guest'); {start}"
         arguments = [EXECUTABLE, "-I", "-S", "-B", "-X", "utf8", "-c", code, json.dumps(settings)]
         os.execve(EXECUTABLE, arguments, {"LD_LIBRARY_PATH": "/lib", "MALLOC_ARENA_MAX": "2", **_ENVIRONMENT})
     control.close()
@@ -132,8 +140,9 @@ def main(control: socket.socket, tier: int, settings: dict[str, Any], proc: int)
 def _rules_in_place(version: int, packages: str | None) -> landlock.Ruleset:
     """Tier 2 has the host's files under their own paths: the standard library without site-packages, and its libraries.
 
-    One ruleset for all children, since none has anything of its own. Names in the standard library's folder can be listed, or
-    nothing could be imported from it; that shows the names below site-packages too, not what is in the files.
+    One ruleset for all children, since none has anything of its own. Names in the standard library's folder can be
+    listed, or nothing could be imported from it; that shows the names below site-packages too, not what is in the
+    files.
     """
     files = Files.of_this_python(packages)
     rules = landlock.Ruleset(version)

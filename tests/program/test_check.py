@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 import warnings
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callgate.program import DEFAULT_MAX_SOURCE_BYTES, FINDING_CODES, Finding, ToolShape, check_program
+import callgate.program
+from callgate.program import DEFAULT_MAX_SOURCE_BYTES, FINDING_CODES, Finding, Policy, ToolShape, check_program
 
 TOOLS = [
     ToolShape("get_weather", ("city", "units"), frozenset({"city"})),
@@ -165,7 +167,7 @@ def test_every_code_has_an_exact_example() -> None:
 @pytest.mark.parametrize("code", FINDING_CODES)
 def test_the_text_of_each_finding_is_this(code: str) -> None:
     source, finding = EXACT[code]
-    policy = "restricted" if code.startswith("restricted") else "none"
+    policy: Policy = "restricted" if code.startswith("restricted") else "none"
     assert check_program(source, TOOLS, policy=policy) == [finding]
     assert finding.severity == "error"
     assert "\n" not in finding.message + finding.hint
@@ -225,12 +227,9 @@ def test_no_text_makes_it_raise(source: str) -> None:
         assert finding.column >= 1
 
 
-TOKENS = st.sampled_from(
-    "await get_weather ( ) [ ] { } : , . = := * ** 'x' f'{x}' 1 x y _ __class__ def async class lambda for in if else "
-    "return yield import from as tools tool_call try except match case global nonlocal \n \n\x20\x20 \t @ -> ~ not".split(
-        " "
-    )
-)
+WORDS = """await get_weather ( ) [ ] { } : , . = := * ** 'x' f'{x}' 1 x y _ __class__ def async class lambda for in if
+else return yield import from as tools tool_call try except match case global nonlocal @ -> ~ not"""
+TOKENS = st.sampled_from([*WORDS.split(), "\n", "\n    ", "\n  ", "\t"])
 
 
 @given(st.lists(TOKENS, max_size=40).map(" ".join))
@@ -348,9 +347,12 @@ def test_warnings_of_the_compiler_stay_inside(recwarn: pytest.WarningsRecorder) 
 
 def test_checks_in_many_threads_leave_the_warning_filters_alone() -> None:
     before = list(warnings.filters)
-    threads = [
-        threading.Thread(target=lambda: [check_program("def f(): return 1", TOOLS) for _ in range(200)]) for _ in range(4)
-    ]
+
+    def many() -> None:
+        for _ in range(200):
+            check_program("def f(): return 1", TOOLS)
+
+    threads = [threading.Thread(target=many) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -359,10 +361,6 @@ def test_checks_in_many_threads_leave_the_warning_filters_alone() -> None:
 
 
 def test_restrictedpython_is_imported_in_one_file() -> None:
-    from pathlib import Path
-
-    import callgate.program
-
     room = Path(callgate.program.__file__).parent
     importing = [path.name for path in room.glob("*.py") if "from RestrictedPython" in path.read_text(encoding="utf-8")]
     assert importing == ["restricted.py"]

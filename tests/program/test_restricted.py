@@ -11,8 +11,7 @@ import warnings
 import pytest
 
 from callgate.program import DEFAULT_ALLOWED_IMPORTS, Finding, check_program, parse_program
-
-from program.test_valid_programs import PROGRAMS, TOOLS
+from program.programs import PROGRAMS, TOOLS
 
 
 def found(source: str, allowed: frozenset[str] | None = None) -> list[Finding]:
@@ -156,8 +155,9 @@ def test_without_the_policy_none_of_them_is_a_finding_of_it() -> None:
         assert not [f for f in check_program(source, TOOLS) if f.code.startswith("restricted")]
 
 
-NOT_RESTRICTED = ("open(", "globals()", "exec(", "from math import *", "import os", "concurrent", "threading", "except*",
-                  "__name__)", ".__name__", "_rows", "{name}")  # fmt: skip
+NOT_RESTRICTED = (
+    "open(", "globals()", "exec(", "from math import *", "import os", "concurrent", "threading", "except*", ".__name__",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("source", [text for text in PROGRAMS if not any(part in text for part in NOT_RESTRICTED)])
@@ -168,8 +168,8 @@ def test_ordinary_programs_pass_the_policy(source: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "class A:\n    __slots__ = ('x',)\n    __match_args__ = ('x', 'y')\n    def __getattr__(self, name): return 1",
-        "class E(Exception):\n    def __init__(self, m):\n        super().__init__(m)\n    def __str__(self): return 'e'",
+        "class A:\n    __slots__ = ('x',)\n    __match_args__ = ('x',)\n    def __getattr__(self, name): return 1",
+        "class E(Exception):\n    def __init__(self, m): super().__init__(m)\n    def __str__(self): return 'e'",
         "if __name__ == '__main__':\n    print(1)",
         "for _ in range(3): pass",
         "x: int = 1\nx += 1\ny = [1]\ny[0] += 1\nclass A: n = 0\nA.n += 1",
@@ -224,9 +224,8 @@ def test_a_module_of_the_list_gives_away_its_values_but_not_the_modules_in_it() 
             value = getattr(module, attribute, None)
             if isinstance(value, types.ModuleType) and value.__name__ == attribute:
                 assert findings or attribute in DEFAULT_ALLOWED_IMPORTS, f"{name}.{attribute}"
-            elif not attribute.startswith("_") and findings:
-                if findings[0].code == "restricted-import":
-                    assert isinstance(value, types.ModuleType), f"{name}.{attribute}"
+            elif any(finding.code == "restricted-import" for finding in findings):
+                assert isinstance(value, types.ModuleType), f"{name}.{attribute}"
 
 
 def test_a_kind_of_node_nobody_has_looked_at_is_refused() -> None:

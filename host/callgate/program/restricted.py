@@ -271,8 +271,8 @@ class _Policy(RestrictingNodeTransformer):
 
     def _leaves_the_list(self, part: str, dotted: str) -> bool:
         """Whether an attribute of a module is a module that is not allowed. The default list is never harmful."""
-        if part not in sys.stdlib_module_names or part in DEFAULT_ALLOWED_IMPORTS:
-            return False
+        if part.startswith("_") or part not in sys.stdlib_module_names or part in DEFAULT_ALLOWED_IMPORTS:
+            return False  # an underscore is refused as such
         return part not in self._allowed and dotted not in self._allowed
 
     def _instead(self, name: str) -> str:

@@ -1,8 +1,8 @@
 """Bytes that a guest sent, as a JSON value, or a `ProtocolError`. Strict where the standard library is lenient.
 
-Refused: invalid UTF-8, duplicate keys (which one wins differs between parsers), NaN and infinities, numbers that overflow to
-infinity, integers of more digits than `int` takes, nesting deeper than the interpreter's own stack allows, and messages that
-would take far more memory decoded than they have bytes.
+Refused: invalid UTF-8, duplicate keys (which one wins differs between parsers), NaN and infinities, numbers that
+overflow to infinity, integers of more digits than `int` takes, nesting deeper than the interpreter's own stack
+allows, and messages that would take far more memory decoded than they have bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import re
 from typing import Any, NoReturn
 
-from ..errors import ProtocolError
+from callgate.errors import ProtocolError
 
 __all__ = ["decode"]
 

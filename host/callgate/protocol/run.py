@@ -1,9 +1,11 @@
 """One run on the wire, from the host's side: bytes in, events out; answers in, bytes out. No I/O.
 
-Theory of operation. The host sends one `execute` request; until its reply comes, the guest may send tool calls, prints and
-cancellations. A plain call (an object with a method, an id never used before, and params by name) becomes a `Called` event: the
-fast lane. Whatever is JSON but not plain (a batch, params by position, no id, an odd id) becomes `Other` and goes to the JSON-RPC
-library. Whatever is no JSON, answers something never asked, or reuses an id ends the run with a `ProtocolError`.
+Theory of operation. The host sends one `execute` request; until its reply comes, the guest may send tool calls,
+prints and cancellations. A plain call (an object with a method, an id never used before, and params by name) becomes
+a `Called`
+event: the fast lane. Whatever is JSON but not plain (a batch, params by position, no id, an odd id) becomes `Other`
+    and goes to the JSON-RPC library. Whatever is no JSON, answers something never asked, or reuses an id ends the run
+    with a `ProtocolError`.
 
 ======================  ================================================  ===========================
 state                   what may come                                     leads to
@@ -18,14 +20,14 @@ state                   what may come                                     leads 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from callgate.errors import InvalidArguments, LimitReached, ProtocolError, ToolError
+from callgate.limits import Limits
 from callgate_guest.wire import CANCEL, EXECUTE, PRINT, FrameTooLong, LineBuffer
 
-from ..errors import InvalidArguments, LimitReached, ProtocolError, ToolError
-from ..limits import Limits
 from .decode import decode
 
 __all__ = ["CallCancelled", "Called", "Ended", "Event", "Other", "RunWire", "encode", "error_reply"]
@@ -103,32 +105,35 @@ class RunWire:
         self._ids: set[int | str] = set()
 
     def execute(self, code: str, tools: Sequence[tuple[str, str, Sequence[str]]], inputs: dict[str, Any]) -> bytes:
-        """The request that starts the run. Raises `LimitReached` when it is too long, `TypeError` for inputs that are no JSON."""
+        """The request that starts the run.
+
+        Raises:
+            LimitReached: it is too long.
+            TypeError: an input is no JSON.
+        """
         params = {"code": code, "tools": tools, "inputs": inputs}
         data = f'{{"jsonrpc":"2.0","method":"{EXECUTE}","params":{_encode(params)},"id":{self._number}}}\n'.encode()
         if len(data) > self._limits.max_message_bytes:
             raise LimitReached("max_message_bytes", self._limits.max_message_bytes, len(data))
         return data
 
-    def receive(self, data: bytes) -> list[Event]:
-        """What `data` says. Raises `ProtocolError` or `LimitReached`, after which the state is ``broken``."""
-        if self.state != "running":
-            return []
-        events: list[Event] = []
+    def receive(self, data: bytes) -> Iterator[Event]:
+        """What `data` says, one event after the other: what came before a fault counts.
+
+        Raises:
+            ProtocolError: a message is none. The state is ``broken``.
+            LimitReached: a message is too long, or the value. The state is ``broken``.
+        """
         try:
             for line in self._buffer.feed(data):
-                event = self._message(line)
-                if event is not None:
-                    events.append(event)
-                if self.state != "running":
-                    break
+                if self.state == "running":
+                    yield self._message(line)
         except FrameTooLong as error:
             self.state = "broken"
             raise LimitReached("max_message_bytes", self._limits.max_message_bytes, error.size + 1) from None
-        except BaseException:
+        except (ProtocolError, LimitReached):
             self.state = "broken"
             raise
-        return events
 
     def write(self, text: str) -> None:
         """Add to the logs. Raises `LimitReached` when they are full; what fits is kept."""
@@ -140,7 +145,7 @@ class RunWire:
         self.log_bytes += size
         self.logs.append(text)
 
-    def _message(self, line: bytes) -> Event | None:
+    def _message(self, line: bytes) -> Event:
         message = decode(line)
         if type(message) is not dict or message.get("jsonrpc") != "2.0":
             return Other(message)

@@ -12,14 +12,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from callgate.errors import ConfigurationError, LimitReached
+from callgate.limits import Limits
+from callgate.program import Finding, Policy, ToolShape, check_program
+from callgate.protocol.run import RunWire
+from callgate.sandbox.backend import Guest, Usage
+from callgate.tools import Tool
 from callgate_guest.wire import LineBuffer
 
-from ..errors import ConfigurationError, LimitReached
-from ..limits import Limits
-from ..program import Finding, Policy, ToolShape, check_program
-from ..protocol.run import RunWire
-from ..sandbox.backend import Guest, Usage
-from ..tools import Tool
 from .events import Event
 from .gate import RunGate
 from .result import CodeResult, RunError, RunUsage
@@ -40,7 +40,8 @@ class Language:
 
 
 class Catalogue:
-    """The tools of a run as a program sees them: for `check`, and for the `execute` request. Made once per set of tools."""
+    """The tools of a run as a program sees them: for `check`, and for the `execute` request. Made once per set of
+    tools."""
 
     def __init__(self, tools: Collection[Tool], callable_names: Mapping[str, str]) -> None:
         self.wire = [(callable_names[tool.name], tool.name, tool.parameters) for tool in tools]
@@ -102,7 +103,8 @@ class CodeRun:
         Args:
             guest: a guest with nothing running on it.
             sandbox: what confines it, for the result.
-            end: called when the run is over, with whether the guest may be used again; where it returns an awaitable, that gives the
+            end: called when the run is over, with whether the guest may be used again; where it returns an
+            awaitable, that gives the
                 guest's `GuestExit`.
         """
         wire = RunWire(self.limits, self.number, self.buffer)
@@ -156,7 +158,8 @@ class CodeRun:
         )
 
     def _request(self, wire: RunWire) -> bytes:
-        for name in self.inputs:
+        names: list[Any] = list(self.inputs)
+        for name in names:
             if not isinstance(name, str) or not name.isidentifier():
                 raise ConfigurationError(f"inputs are bound as variables: {name!r} is no name of one")
         try:
@@ -183,7 +186,8 @@ def _host_error(failure: Exception, wall: float) -> RunError:
 
 
 def _program_error(told: dict[str, Any], limits: Limits, usage: Usage | None) -> RunError:
-    """What the guest says of an error, believed no further than its form; errors that mean a limit are named as that."""
+    """What the guest says of an error, believed no further than its form; errors that mean a limit are named as
+    that."""
 
     def text(name: str) -> str:
         value = told.get(name)

@@ -1,9 +1,9 @@
 """The slow lane: whatever is not a plain call goes through `jsonrpcserver`. The only file that imports it.
 
-Three things are mended in front of it, against the examples of the JSON-RPC 2.0 specification: it answers batches that hold
-anything but requests wrongly, it gathers with asyncio (callgate also runs on trio), and it copies an unexpected exception's text
-into the reply (every method here catches its own). So: batches are taken apart here, each request is checked here, and the library
-does what it is good at, which is one valid request.
+Three things are mended in front of it, against the examples of the JSON-RPC 2.0 specification: it answers batches
+that hold anything but requests wrongly, it gathers with asyncio (callgate also runs on trio), and it copies an
+unexpected exception's text into the reply (every method here catches its own). So: batches are taken apart here, each
+request is checked here, and the library does what it is good at, which is one valid request.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 import anyio
 
+from callgate.errors import CallgateError, InvalidArguments, LimitReached, ToolError
+from callgate.protocol.run import error_object
 from callgate_guest.wire import INVALID_REQUEST
 
-from ..errors import CallgateError, InvalidArguments, LimitReached, ToolError
-from ..protocol.run import error_object
 from .gate import RunGate
 
 with warnings.catch_warnings():
@@ -77,7 +77,7 @@ class _Methods(dict[str, Callable[..., Any]]):
                 error = InvalidArguments(f"{name} takes {len(names)} arguments, not {len(positional)}", tool=name)
                 self._gate.refuse(name, list(positional), error)
                 raise error
-            arguments = dict(zip(names or (), positional))
+            arguments = dict(zip(names or (), positional, strict=False))
         return await self._gate.call(name, arguments)
 
 

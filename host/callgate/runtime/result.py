@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from ..program import Finding
+from callgate.program import Finding
+
 from .calls import CallRecord
 
 __all__ = ["CodeResult", "RunError", "RunUsage", "cut"]
@@ -21,7 +22,8 @@ class RunError:
     """Why a run failed.
 
     Attributes:
-        kind: the exception's class name in the program, or ``CheckFailed``, ``LimitReached``, ``ProtocolError``, ``GuestDied``,
+        kind: the exception's class name in the program, or ``CheckFailed``, ``LimitReached``, ``ProtocolError``,
+        ``GuestDied``,
             ``SandboxCrashed``.
         message: what happened.
         line: line of the program, where there is one.
@@ -40,7 +42,8 @@ class RunError:
 
 @dataclass(frozen=True, slots=True)
 class RunUsage:
-    """What a run spent. Processor time and memory are the kernel's figures for the guest; ``None`` where there are none."""
+    """What a run spent. Processor time and memory are the kernel's figures for the guest; ``None`` where there are
+    none."""
 
     wall_seconds: float = 0.0
     cpu_seconds: float | None = None
@@ -77,9 +80,11 @@ class CodeResult:
         return asdict(self)
 
     def for_model(self, max_characters: int = MODEL_CHARACTERS) -> str:
-        """A short text for the model's context: what was printed, the value or the error, and after a failure the calls made.
+        """A short text for the model's context: what was printed, the value or the error, and after a failure the
+        calls made.
 
-        Longer text is cut in the middle, with the number of bytes left out; nothing is lost here: `logs` and `value` are whole.
+        Longer text is cut in the middle, with the number of bytes left out; nothing is lost here: `logs` and `value`
+        are whole.
         """
         parts: list[str] = []
         if self.logs:

@@ -1,7 +1,9 @@
-"""One program on one guest: sends it, serves its calls, takes its prints, and says how it ended. The only place that does.
+"""One program on one guest: sends it, serves its calls, takes its prints, and says how it ended. The only place that
+does.
 
-A run ends in one of these ways, whichever comes first: the guest's reply; a limit; a fault in what the guest sent; the guest's
-death; cancellation from outside. In every case the calls still going on are cancelled before `drive` returns.
+A run ends in one of these ways, whichever comes first: the guest's reply; a limit; a fault in what the guest sent;
+the guest's death; cancellation from outside. In every case the calls still going on are cancelled before `drive`
+returns.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ from typing import Any
 
 import anyio
 
+from callgate.errors import CallgateError, LimitReached, ProtocolError, SandboxCrashed, ToolError
+from callgate.limits import Limits
+from callgate.protocol.run import CallCancelled, Called, Ended, Other, RunWire, Wrote, error_reply, result_reply
+from callgate.sandbox.backend import Guest, GuestExit
 from callgate_guest.wire import INVALID_REQUEST
 
-from ..errors import CallgateError, LimitReached, ProtocolError, SandboxCrashed, ToolError
-from ..limits import Limits
-from ..protocol.run import CallCancelled, Called, Ended, Other, RunWire, Wrote, error_reply, result_reply
-from ..sandbox.backend import Guest, GuestExit
 from .events import Event, Printed
 from .gate import RunGate
 from .jsonrpc_lane import answer
@@ -93,7 +95,7 @@ class Drive:
             for event in self.wire.receive(data):
                 kind = type(event)
                 if kind is Called:
-                    workers.submit(event.id, event)  # type: ignore[union-attr]
+                    workers.submit(event.id, event)  # type: ignore[union-attr, arg-type]
                 elif kind is Wrote:
                     self._print(event.text)  # type: ignore[union-attr]
                 elif kind is Ended:

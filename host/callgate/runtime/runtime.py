@@ -9,13 +9,14 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from ..errors import ConfigurationError, ToolError
-from ..limits import Limits
-from ..program import Finding, Policy
-from ..sandbox.backend import Allowance, Backend
-from ..sandbox.choose import make_backend
-from ..sandbox.pool import WarmPool
-from ..tools import Registry, Tool
+from callgate.errors import ConfigurationError, ToolError
+from callgate.limits import Limits
+from callgate.program import Finding, Policy
+from callgate.sandbox.backend import Allowance, Backend
+from callgate.sandbox.choose import make_backend
+from callgate.sandbox.pool import WarmPool
+from callgate.tools import Registry, Tool
+
 from .code_runs import Catalogue, CodeRun, Language, check_failure
 from .events import Event
 from .gate import Approve, Gate
@@ -28,16 +29,20 @@ _META_TOOLS = ("execute_code",)
 
 
 class Runtime:
-    """Runs programs that call tools. Use as an async context manager, under asyncio or trio; leaving it ends everything it started.
+    """Runs programs that call tools. Use as an async context manager, under asyncio or trio; leaving it ends
+    everything it started.
 
-    One runtime serves one tenant: its guests share nothing writable, but they share a zygote, its tools and a result cache.
+    One runtime serves one tenant: its guests share nothing writable, but they share a zygote, its tools and a result
+    cache.
 
     Args:
         tools: `Tool`s, or functions to make tools of.
-        sandbox: ``"auto"`` (the strongest that works here), ``"jail"``, ``"unsafe"`` (nothing confines; for debugging), or a backend.
+        sandbox: ``"auto"`` (the strongest that works here), ``"jail"``, ``"unsafe"`` (nothing confines; for
+        debugging), or a backend.
         limits: what each run may spend, unless it is given its own.
         approve: asked before every call of a tool with `requires_approval`; without it, such calls are refused.
-        policy: ``"restricted"`` adds a language policy to `check`: fewer imports, no way into the interpreter. Not the boundary.
+        policy: ``"restricted"`` adds a language policy to `check`: fewer imports, no way into the interpreter. Not
+        the boundary.
         allowed_imports: modules that the restricted policy lets a program import; ``None`` for a small safe list.
         packages: a site-packages folder whose packages programs may import, read-only.
         preimport: modules of it (or of the standard library) imported once, ahead of every run.
@@ -89,7 +94,7 @@ class Runtime:
             raise ConfigurationError("this runtime was entered already; make a new one")
         self._entered = True
         async with contextlib.AsyncExitStack() as stack:
-            await stack.enter_async_context(self.backend)  # type: ignore[arg-type]
+            await stack.enter_async_context(self.backend)
             await stack.enter_async_context(self._pool)
             self._stack = stack.pop_all()
         return self
@@ -114,8 +119,10 @@ class Runtime:
         Args:
             code: Python source.
             inputs: JSON values, bound as variables.
-            tools: names of the tools this program may call; ``None`` for all that allow callers of kind ``code``, empty for none.
-            limits: instead of the runtime's own. Other kernel limits than the runtime's cost the warm pool's head start.
+            tools: names of the tools this program may call; ``None`` for all that allow callers of kind ``code``,
+            empty for none.
+            limits: instead of the runtime's own. Other kernel limits than the runtime's cost the warm pool's head
+            start.
             on_event: told of prints, call starts and call ends as they happen.
             check: look at the program first, and do not run one that is certain to fail.
 
@@ -144,8 +151,8 @@ class Runtime:
     async def stream_code(self, code: str, **options: Any) -> AsyncIterator[CodeStream]:
         """Run a program and iterate over its events while it runs; afterwards `.result` is there.
 
-        ``async with runtime.stream_code(code) as stream: async for event in stream: ...``. Takes what `execute_code` takes, but
-        `on_event`. Leaving the block early cancels the run.
+        ``async with runtime.stream_code(code) as stream: async for event in stream: ...``. Takes what `execute_code`
+        takes, but `on_event`. Leaving the block early cancels the run.
         """
         stream = CodeStream()
 

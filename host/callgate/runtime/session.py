@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from callgate.errors import SandboxError
+from callgate.limits import Limits
+from callgate.sandbox.backend import Guest
 from callgate_guest.wire import LineBuffer
 
-from ..errors import SandboxError
-from ..limits import Limits
-from ..sandbox.backend import Guest
 from .events import Event
 from .result import CodeResult
 
@@ -24,9 +24,9 @@ __all__ = ["Session"]
 class Session:
     """One open guest; made by `Runtime.session`. Programs run one after the other and see each other's variables.
 
-    `cpu_seconds`, `memory_bytes`, `max_processes` and `max_file_bytes` hold for the session as a whole, since the kernel counts them
-    for its guest; the other limits hold for each program. A program that fails leaves the session usable. One that reaches a limit, or
-    is cancelled, ends it: its guest is killed.
+    `cpu_seconds`, `memory_bytes`, `max_processes` and `max_file_bytes` hold for the session as a whole, since the
+    kernel counts them for its guest; the other limits hold for each program. A program that fails leaves the session
+    usable. One that reaches a limit, or is cancelled, ends it: its guest is killed.
     """
 
     def __init__(self, runtime: Runtime, guest: Guest, limits: Limits) -> None:
@@ -71,7 +71,7 @@ class Session:
             run.buffer = self._buffer
             self._over = "a program in it was cancelled"
             result = await run.on(self._guest, sandbox=self._runtime.backend.description, end=self._after)
-            if self._over is not None and result.error is not None:
+            if not self.alive and result.error is not None:
                 self._over = result.error.message
             return result
 

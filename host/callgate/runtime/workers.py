@@ -1,7 +1,7 @@
 """Tool calls of one run, carried out at the same time by workers that live as long as the run.
 
-Starting a task costs ten times what waking one does, so a worker that has finished a call waits for the next. Knows jobs and their
-keys; what a job is, only `work` knows.
+Starting a task costs ten times what waking one does, so a worker that has finished a call waits for the next. Knows
+jobs and their keys; what a job is, only `work` knows.
 """
 
 from __future__ import annotations

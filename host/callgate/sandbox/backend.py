@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from ..limits import Limits
+from callgate.limits import Limits
 
 __all__ = ["Allowance", "Backend", "Guest", "GuestExit", "Stream", "Usage"]
 
@@ -42,7 +42,8 @@ class GuestExit:
     """How a guest ended.
 
     Attributes:
-        status: exit status; negative is the number of the signal that killed it; ``None`` where nobody can tell any more.
+        status: exit status; negative is the number of the signal that killed it; ``None`` where nobody can tell any
+        more.
         usage: what it spent in all, where known.
     """
 
@@ -70,7 +71,8 @@ class Guest(Protocol):
         """What the guest has spent so far; ``None`` where the backend cannot tell before the end."""
 
     def kill(self) -> None:
-        """End the guest now; nothing of its program runs after this returns. Never blocks, never fails, may be repeated."""
+        """End the guest now; nothing of its program runs after this returns. Never blocks, never fails, may be
+        repeated."""
 
     async def aclose(self) -> GuestExit:
         """Kill the guest, wait until nothing of it is left, and say how it ended. May be repeated."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..errors import ConfigurationError
+from callgate.errors import ConfigurationError
+
 from .backend import Backend
 from .jail import JailBackend
 from .unsafe import UnsafeBackend

@@ -1,8 +1,8 @@
 """The jail as a backend: picks the tier, proves it before the first program, keeps one zygote at work and replaces it.
 
-A tier counts as working when a child of it answers a program *and* that program, which tries to open a host file, to make a
-socket and to start a process, is refused each time, *and* the kernel says of the child, from outside, that it has no
-capability, no_new_privs and a seccomp filter.
+A tier counts as working when a child of it answers a program *and* that program, which tries to open a host file, to
+make a socket and to start a process, is refused each time, *and* the kernel says of the child, from outside, that it
+has no capability, no_new_privs and a seccomp filter.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import replace
 import anyio
 import anyio.abc
 
-from ..errors import SandboxCrashed, SandboxError, SandboxUnavailable
+from callgate.errors import SandboxCrashed, SandboxError, SandboxUnavailable
+
 from .backend import Allowance
 from .zygote import JailedGuest, Zygote, ZygoteSettings
 
@@ -26,7 +27,8 @@ _SELF_TEST_ALLOWANCE = Allowance(10.0, 64 << 20, 8, 1 << 20)
 _SELF_TEST = """
 import os, socket, zipfile
 held = []
-for attempt in (lambda: open("/etc/passwd"), socket.socket, os.fork, lambda: os.kill(1, 0), lambda: os.execv("/bin/sh", ["sh"])):
+for attempt in (lambda: open("/etc/passwd"), socket.socket, os.fork, lambda: os.kill(1, 0), lambda:
+os.execv("/bin/sh", ["sh"])):
     try:
         attempt()
         held.append(False)
@@ -35,8 +37,10 @@ for attempt in (lambda: open("/etc/passwd"), socket.socket, os.fork, lambda: os.
 held
 """
 _DESCRIPTIONS = {
-    1: "jail, tier 1: own user, mount, pid, net, ipc, uts and cgroup namespaces, empty read-only root, Landlock, seccomp, rlimits",
-    2: "jail, tier 2 (no namespaces here): Landlock, seccomp, rlimits, no capabilities; file names of the host can be probed with stat",
+    1: "jail, tier 1: own user, mount, pid, net, ipc, uts and cgroup namespaces, empty read-only root, "
+    "Landlock, seccomp, rlimits",
+    2: "jail, tier 2 (no namespaces here): Landlock, seccomp, rlimits, no capabilities; "
+    "file names of the host can be probed with stat",
 }
 
 confinement_steps = (

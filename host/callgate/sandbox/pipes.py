@@ -1,7 +1,8 @@
-"""File descriptors as async streams, under asyncio and under trio. Knows readiness and bytes, nothing of what they mean.
+"""File descriptors as async streams, under asyncio and under trio. Knows readiness and bytes, nothing of what they
+mean.
 
-The asyncio side keeps its readers registered between reads: `anyio.wait_readable` registers anew for each, which costs more than
-the read itself.
+The asyncio side keeps its readers registered between reads: `anyio.wait_readable` registers anew for each, which
+costs more than the read itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Protocol
 import anyio
 import anyio.lowlevel
 
-from ..errors import SandboxCrashed
+from callgate.errors import SandboxCrashed
+
 from .backend import Stream
 
 __all__ = ["Pipes", "open_pipes"]

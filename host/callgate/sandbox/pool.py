@@ -10,7 +10,8 @@ from collections import deque
 import anyio
 import anyio.abc
 
-from ..errors import SandboxBusy, SandboxError
+from callgate.errors import SandboxBusy, SandboxError
+
 from .backend import Allowance, Backend, Guest, GuestExit
 
 __all__ = ["WarmPool"]

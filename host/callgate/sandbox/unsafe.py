@@ -15,8 +15,8 @@ from pathlib import Path
 import anyio
 
 import callgate_guest.wire
+from callgate.errors import SandboxCrashed
 
-from ..errors import SandboxCrashed
 from .backend import Allowance, GuestExit, Stream, Usage
 from .pipes import Pipes, open_pipes
 
@@ -67,7 +67,7 @@ class UnsafeGuest:
             before = self.usage()
             self.kill()
             with anyio.CancelScope(shield=True), anyio.move_on_after(_GONE_SECONDS):
-                while self._process.poll() is None:
+                while self._process.poll() is None:  # noqa: ASYNC110 (nothing tells of the end but asking)
                     await anyio.sleep(0.001)
             if self._process.returncode is None:
                 raise SandboxCrashed(f"process {self.pid} was killed and is still there after {_GONE_SECONDS:g} s")
@@ -100,13 +100,16 @@ class UnsafeBackend:
             resource.setrlimit(resource.RLIMIT_AS, (allowance.memory_bytes + (64 << 20),) * 2)
             resource.setrlimit(resource.RLIMIT_FSIZE, (allowance.max_file_bytes,) * 2)
 
-        code = f"import sys; sys.path.append({_GUEST_ROOT!r}); import runpy; runpy.run_module('callgate_guest', run_name='__main__')"
+        start = "import runpy; runpy.run_module('callgate_guest', run_name='__main__')"
+        code = f"import sys; sys.path.append({_GUEST_ROOT!r}); {start}"
         scratch = tempfile.TemporaryDirectory(prefix="callgate-unsafe-")
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: ASYNC220 (a fork and an exec)
             [sys.executable, "-I", "-X", "utf8", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, start_new_session=True, cwd=scratch.name, preexec_fn=limit,
         )  # fmt: skip
-        assert process.stdin and process.stdout and process.stderr
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         fds = [os.dup(stream.fileno()) for stream in (process.stdout, process.stderr, process.stdin)]
         for stream in (process.stdout, process.stderr, process.stdin):
             stream.close()

@@ -1,4 +1,5 @@
-"""The host's side of a zygote: starts it, asks it for guests, hears of their ends. See `callgate_guest.zygote` for the other side."""
+"""The host's side of a zygote: starts it, asks it for guests, hears of their ends. See `callgate_guest.zygote` for
+the other side."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ import anyio
 import anyio.abc
 
 import callgate_guest.wire
+from callgate.errors import SandboxCrashed, SandboxUnavailable
 
-from ..errors import SandboxCrashed, SandboxUnavailable
 from .backend import Allowance, GuestExit, Stream, Usage
 from .pipes import Pipes, open_pipes
 
@@ -154,7 +155,8 @@ class Zygote:
         ours.setblocking(False)
         self._control = ours
         try:
-            code = f"import sys; sys.path.append({_GUEST_ROOT!r}); from callgate_guest.zygote import launch; launch({theirs.fileno()})"
+            start = f"from callgate_guest.zygote import launch; launch({theirs.fileno()})"
+            code = f"import sys; sys.path.append({_GUEST_ROOT!r}); {start}"
             executable = getattr(sys, "_base_executable", None) or sys.executable
             self._process = subprocess.Popen(  # noqa: ASYNC220 (a vfork and an exec)
                 [executable, "-I", "-S", "-B", "-X", "utf8", "-c", code],
@@ -289,7 +291,7 @@ class Zygote:
         with anyio.CancelScope(shield=True):
             if self._process is not None:
                 with anyio.move_on_after(2.0):
-                    while self._process.poll() is None:
+                    while self._process.poll() is None:  # noqa: ASYNC110 (nothing tells of the end but asking)
                         await anyio.sleep(0.002)
                 if self._process.poll() is None:
                     self._process.kill()

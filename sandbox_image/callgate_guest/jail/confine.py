@@ -1,8 +1,9 @@
-"""The order in which a freshly forked child gives everything up. Nothing here can be undone; any failure ends the child.
+"""The order in which a freshly forked child gives everything up. Nothing here can be undone; any failure ends the
+child.
 
-1. Its own three descriptors, no other. 2. Tier 1: a mount namespace with a /tmp of its own, then a user namespace in which its
-user has no name (and RLIMIT_NPROC counts it alone). Tier 2: root becomes nobody. 3. rlimits. 4. No capability. 5. Landlock.
-6. seccomp, last, since it forbids all of the above.
+1. Its own three descriptors, no other. 2. Tier 1: a mount namespace with a /tmp of its own, then a user namespace in
+which its user has no name (and RLIMIT_NPROC counts it alone). Tier 2: root becomes nobody. 3. rlimits. 4. No
+capability. 5. Landlock. 6. seccomp, last, since it forbids all of the above.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from .root import mount_scratch
 
 
 class Step(Exception):
-    """A step of the confinement failed. `number` is its index in `STEPS`, and the child's exit status above `FIRST_STATUS`."""
+    """A step of the confinement failed. `number` is its index in `STEPS`, and the child's exit status above
+    `FIRST_STATUS`."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -47,7 +49,8 @@ def confine(
         allowance: what the kernel is to hold it to.
         base_bytes: address space of the zygote.
         landlock_abi: the kernel's.
-        rules: what may be opened, where that is the same for all children; ``None`` makes a ruleset of this child's own.
+        rules: what may be opened, where that is the same for all children; ``None`` makes a ruleset of this child's
+        own.
     """
     step = 0
     try:

@@ -1,7 +1,7 @@
 """Files: a Landlock ruleset, so that a process opens only what it was given, whatever is mounted.
 
-Landlock (``linux/landlock.h``) mediates opening, creating, renaming and removing, not stat, chmod, chown, utime or xattr: seccomp
-has those. The ABI of the running kernel decides what can be handled; 1 is enough for files.
+Landlock (``linux/landlock.h``) mediates opening, creating, renaming and removing, not stat, chmod, chown, utime or
+xattr: seccomp has those. The ABI of the running kernel decides what can be handled; 1 is enough for files.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class Allowance(TypedDict):
 
 
 def address_space(proc: int) -> int:
-    """Bytes of address space that this process has mapped. `proc` is an open directory: a procfs that shows this process."""
+    """Bytes of address space that this process has mapped. `proc` is an open directory, a procfs that shows it."""
     fd = os.open("self/statm", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
     try:
         return int(os.read(fd, 256).split()[0]) * resource.getpagesize()

@@ -1,7 +1,8 @@
 """The file system: a read-only tmpfs that holds Python's own files and nothing else, and a private /tmp per guest.
 
 Layout of the new root: /python (interpreter and standard library), /lib (the shared libraries they need), /guest (this
-package), /packages (the operator's, where given), /usr/share/zoneinfo, /dev/null, /dev/zero, /dev/urandom, and an empty /tmp.
+package), /packages (the operator's, where given), /usr/share/zoneinfo, /dev/null, /dev/zero, /dev/urandom, and an
+empty /tmp.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def _load_and_list(folders: list[str]) -> list[str]:
 
 
 def enter(files: Files) -> None:
-    """Build the new root in this process's own mount namespace and make it `/`. The old one is gone. Raises `OSError`."""
+    """Build the new root in this process's own mount namespace and make it `/`; the old one is gone. `OSError`."""
     sources = _binds(files)
     opened = {inside: os.open(outside, os.O_PATH | os.O_CLOEXEC) for inside, outside in sources.items()}
     libc("mount", None, b"/", None, _RECURSIVE | _PRIVATE, None)

@@ -1,10 +1,10 @@
 """System calls: a default-deny seccomp filter with checked arguments, made for one process.
 
-Theory of operation. The filter is a classic BPF program over ``struct seccomp_data`` (``linux/seccomp.h``). Calls of another
-architecture, and x32 calls, kill the process. The calls in `ALLOWED` pass. Those below pass for certain arguments only. All else
-fails with EPERM; `clone3`, whose arguments a filter cannot see, fails with ENOSYS, upon which C libraries use `clone`.
-A process may signal itself and start threads; there is no call left by which it could name another process, open a socket,
-execute a file or mount anything.
+Theory of operation. The filter is a classic BPF program over ``struct seccomp_data`` (``linux/seccomp.h``). Calls of
+another architecture, and x32 calls, kill the process. The calls in `ALLOWED` pass. Those below pass for certain
+arguments only. All else fails with EPERM; `clone3`, whose arguments a filter cannot see, fails with ENOSYS, upon
+which C libraries use `clone`. A process may signal itself and start threads; there is no call left by which it could
+name another process, open a socket, execute a file or mount anything.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """System calls by name: their numbers, and one way to make one. Knows nothing of why.
 
-The numbers are those of Linux's own headers (``asm/unistd_64.h`` for x86-64, ``asm-generic/unistd.h`` for AArch64);
-``None`` where an architecture has no such call.
+The numbers are those of Linux's own headers (``asm/unistd_64.h`` for x86-64, ``asm-generic/unistd.h`` for AArch64).
 """
 
 from __future__ import annotations
@@ -13,163 +12,53 @@ from typing import Final
 
 _COLUMN: Final = {"x86_64": 0, "aarch64": 1}.get(platform.machine())
 
-_TABLE: Final[dict[str, tuple[int | None, int | None]]] = {
-    # what the jail itself calls
-    "capset": (126, 91),
-    "landlock_add_rule": (445, 445),
-    "landlock_create_ruleset": (444, 444),
-    "landlock_restrict_self": (446, 446),
-    "mount_setattr": (442, 442),
-    "pidfd_open": (434, 434),
-    "pivot_root": (155, 41),
-    "seccomp": (317, 277),
-    # what a program may call, whatever the arguments
-    "access": (21, None),
-    "alarm": (37, None),
-    "brk": (12, 214),
-    "chdir": (80, 49),
-    "clock_getres": (229, 114),
-    "clock_nanosleep": (230, 115),
-    "close": (3, 57),
-    "close_range": (436, 436),
-    "copy_file_range": (326, 285),
-    "creat": (85, None),
-    "dup": (32, 23),
-    "dup2": (33, None),
-    "dup3": (292, 24),
-    "epoll_create1": (291, 20),
-    "epoll_ctl": (233, 21),
-    "epoll_pwait": (281, 22),
-    "epoll_pwait2": (441, 441),
-    "epoll_wait": (232, None),
-    "eventfd2": (290, 19),
-    "exit": (60, 93),
-    "exit_group": (231, 94),
-    "faccessat": (269, 48),
-    "faccessat2": (439, 439),
-    "fallocate": (285, 47),
-    "fchdir": (81, 50),
-    "fdatasync": (75, 83),
-    "flock": (73, 32),
-    "fstat": (5, 80),
-    "fsync": (74, 82),
-    "ftruncate": (77, 46),
-    "futex": (202, 98),
-    "futex_waitv": (449, 449),
-    "getcpu": (309, 168),
-    "getcwd": (79, 17),
-    "getdents64": (217, 61),
-    "getegid": (108, 177),
-    "geteuid": (107, 175),
-    "getgid": (104, 176),
-    "getgroups": (115, 158),
-    "getitimer": (36, 102),
-    "getpeername": (52, 205),
-    "getpgrp": (111, None),
-    "getpid": (39, 172),
-    "getppid": (110, 173),
-    "getrandom": (318, 278),
-    "getresgid": (120, 150),
-    "getresuid": (118, 148),
-    "getrlimit": (97, 163),
-    "getrusage": (98, 165),
-    "getsockname": (51, 204),
-    "getsockopt": (55, 209),
-    "gettid": (186, 178),
-    "gettimeofday": (96, 169),
-    "getuid": (102, 174),
-    "link": (86, None),
-    "linkat": (265, 37),
-    "lseek": (8, 62),
-    "lstat": (6, None),
-    "madvise": (28, 233),
-    "membarrier": (324, 283),
-    "mincore": (27, 232),
-    "mkdir": (83, None),
-    "mkdirat": (258, 34),
-    "mmap": (9, 222),
-    "mprotect": (10, 226),
-    "mremap": (25, 216),
-    "msync": (26, 227),
-    "munmap": (11, 215),
-    "nanosleep": (35, 101),
-    "newfstatat": (262, 79),
-    "open": (2, None),
-    "openat": (257, 56),
-    "pause": (34, None),
-    "pipe": (22, None),
-    "pipe2": (293, 59),
-    "poll": (7, None),
-    "ppoll": (271, 73),
-    "pread64": (17, 67),
-    "preadv": (295, 69),
-    "pselect6": (270, 72),
-    "pwrite64": (18, 68),
-    "pwritev": (296, 70),
-    "read": (0, 63),
-    "readlink": (89, None),
-    "readlinkat": (267, 78),
-    "readv": (19, 65),
-    "recvfrom": (45, 207),
-    "rename": (82, None),
-    "renameat": (264, 38),
-    "renameat2": (316, 276),
-    "restart_syscall": (219, 128),
-    "rmdir": (84, None),
-    "rseq": (334, 293),
-    "rt_sigaction": (13, 134),
-    "rt_sigpending": (127, 136),
-    "rt_sigprocmask": (14, 135),
-    "rt_sigreturn": (15, 139),
-    "rt_sigsuspend": (130, 133),
-    "rt_sigtimedwait": (128, 137),
-    "sched_yield": (24, 124),
-    "select": (23, None),
-    "sendfile": (40, 71),
-    "sendto": (44, 206),
-    "set_robust_list": (273, 99),
-    "set_tid_address": (218, 96),
-    "setitimer": (38, 103),
-    "setsockopt": (54, 208),
-    "shutdown": (48, 210),
-    "sigaltstack": (131, 132),
-    "stat": (4, None),
-    "statx": (332, 291),
-    "symlink": (88, None),
-    "symlinkat": (266, 36),
-    "time": (201, None),
-    "times": (100, 153),
-    "truncate": (76, 45),
-    "umask": (95, 166),
-    "uname": (63, 160),
-    "unlink": (87, None),
-    "unlinkat": (263, 35),
-    "write": (1, 64),
-    "writev": (20, 66),
-    # the same, where the mounts are the guest's own
-    "chmod": (90, None),
-    "fchmod": (91, 52),
-    "fchmodat": (268, 53),
-    "fstatfs": (138, 44),
-    "statfs": (137, 43),
-    "utimensat": (280, 88),
-    # what a program may call with arguments that the filter checks
-    "clock_gettime": (228, 113),
-    "clone": (56, 220),
-    "clone3": (435, 435),
-    "fcntl": (72, 25),
-    "ioctl": (16, 29),
-    "kill": (62, 129),
-    "prctl": (157, 167),
-    "prlimit64": (302, 261),
-    "sched_getaffinity": (204, 123),
-    "socketpair": (53, 199),
-    "tgkill": (234, 131),
-}
 
-ALLOWED: Final = ["access", "alarm", "brk", "chdir", "clock_getres", "clock_nanosleep", "close", "close_range", "copy_file_range", "creat", "dup", "dup2", "dup3", "epoll_create1", "epoll_ctl", "epoll_pwait", "epoll_pwait2", "epoll_wait", "eventfd2", "exit", "exit_group", "faccessat", "faccessat2", "fallocate", "fchdir", "fdatasync", "flock", "fstat", "fsync", "ftruncate", "futex", "futex_waitv", "getcpu", "getcwd", "getdents64", "getegid", "geteuid", "getgid", "getgroups", "getitimer", "getpeername", "getpgrp", "getpid", "getppid", "getrandom", "getresgid", "getresuid", "getrlimit", "getrusage", "getsockname", "getsockopt", "gettid", "gettimeofday", "getuid", "link", "linkat", "lseek", "lstat", "madvise", "membarrier", "mincore", "mkdir", "mkdirat", "mmap", "mprotect", "mremap", "msync", "munmap", "nanosleep", "newfstatat", "open", "openat", "pause", "pipe", "pipe2", "poll", "ppoll", "pread64", "preadv", "pselect6", "pwrite64", "pwritev", "read", "readlink", "readlinkat", "readv", "recvfrom", "rename", "renameat", "renameat2", "restart_syscall", "rmdir", "rseq", "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigreturn", "rt_sigsuspend", "rt_sigtimedwait", "sched_yield", "select", "sendfile", "sendto", "set_robust_list", "set_tid_address", "setitimer", "setsockopt", "shutdown", "sigaltstack", "stat", "statx", "symlink", "symlinkat", "time", "times", "truncate", "umask", "uname", "unlink", "unlinkat", "write", "writev"]
+def _table(text: str) -> dict[str, tuple[int | None, int | None]]:
+    """``name x86-64 AArch64``, with ``-`` where an architecture has no such call."""
+    rows = (row.split() for row in text.split("|"))
+    return {name: (None if x86 == "-" else int(x86), None if arm == "-" else int(arm)) for name, x86, arm in rows}
 
-ALLOWED_ON_OWN_MOUNTS: Final = ["chmod", "fchmod", "fchmodat", "fstatfs", "statfs", "utimensat"]
+
+_JAIL: Final = _table("""
+capset 126 91 | landlock_add_rule 445 445 | landlock_create_ruleset 444 444 | landlock_restrict_self 446 446 |
+mount_setattr 442 442 | pivot_root 155 41 | seccomp 317 277
+""")
+
+ALLOWED: Final = _table("""
+access 21 - | alarm 37 - | brk 12 214 | chdir 80 49 | clock_getres 229 114 | clock_nanosleep 230 115 |
+close 3 57 | close_range 436 436 | copy_file_range 326 285 | creat 85 - | dup 32 23 | dup2 33 - | dup3 292 24 |
+epoll_create1 291 20 | epoll_ctl 233 21 | epoll_pwait 281 22 | epoll_pwait2 441 441 | epoll_wait 232 - |
+eventfd2 290 19 | exit 60 93 | exit_group 231 94 | faccessat 269 48 | faccessat2 439 439 | fallocate 285 47 |
+fchdir 81 50 | fdatasync 75 83 | flock 73 32 | fstat 5 80 | fsync 74 82 | ftruncate 77 46 | futex 202 98 |
+futex_waitv 449 449 | getcpu 309 168 | getcwd 79 17 | getdents64 217 61 | getegid 108 177 | geteuid 107 175 |
+getgid 104 176 | getgroups 115 158 | getitimer 36 102 | getpeername 52 205 | getpgrp 111 - | getpid 39 172 |
+getppid 110 173 | getrandom 318 278 | getresgid 120 150 | getresuid 118 148 | getrlimit 97 163 |
+getrusage 98 165 | getsockname 51 204 | getsockopt 55 209 | gettid 186 178 | gettimeofday 96 169 |
+getuid 102 174 | link 86 - | linkat 265 37 | lseek 8 62 | lstat 6 - | madvise 28 233 | membarrier 324 283 |
+mincore 27 232 | mkdir 83 - | mkdirat 258 34 | mmap 9 222 | mprotect 10 226 | mremap 25 216 | msync 26 227 |
+munmap 11 215 | nanosleep 35 101 | newfstatat 262 79 | open 2 - | openat 257 56 | pause 34 - | pipe 22 - |
+pipe2 293 59 | poll 7 - | ppoll 271 73 | pread64 17 67 | preadv 295 69 | pselect6 270 72 | pwrite64 18 68 |
+pwritev 296 70 | read 0 63 | readlink 89 - | readlinkat 267 78 | readv 19 65 | recvfrom 45 207 | rename 82 - |
+renameat 264 38 | renameat2 316 276 | restart_syscall 219 128 | rmdir 84 - | rseq 334 293 | rt_sigaction 13 134
+| rt_sigpending 127 136 | rt_sigprocmask 14 135 | rt_sigreturn 15 139 | rt_sigsuspend 130 133 |
+rt_sigtimedwait 128 137 | sched_yield 24 124 | select 23 - | sendfile 40 71 | sendto 44 206 |
+set_robust_list 273 99 | set_tid_address 218 96 | setitimer 38 103 | setsockopt 54 208 | shutdown 48 210 |
+sigaltstack 131 132 | stat 4 - | statx 332 291 | symlink 88 - | symlinkat 266 36 | time 201 - | times 100 153 |
+truncate 76 45 | umask 95 166 | uname 63 160 | unlink 87 - | unlinkat 263 35 | write 1 64 | writev 20 66
+""")
+"""What a program may call, whatever the arguments."""
+
+ALLOWED_ON_OWN_MOUNTS: Final = _table("""
+chmod 90 - | fchmod 91 52 | fchmodat 268 53 | fstatfs 138 44 | statfs 137 43 | utimensat 280 88
+""")
+"""The same, where all that can be reached are mounts of its own: modes, times and sizes."""
+
+_CHECKED: Final = _table("""
+clock_gettime 228 113 | clone 56 220 | clone3 435 435 | fcntl 72 25 | ioctl 16 29 | kill 62 129 | prctl 157 167
+| prlimit64 302 261 | sched_getaffinity 204 123 | socketpair 53 199 | tgkill 234 131
+""")
+
+_NUMBERS: Final = {**_JAIL, **ALLOWED, **ALLOWED_ON_OWN_MOUNTS, **_CHECKED}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc.syscall
@@ -183,7 +72,7 @@ def supported() -> bool:
 
 def number(name: str) -> int | None:
     """The call's number here; ``None`` where this architecture does not have it."""
-    return None if _COLUMN is None else _TABLE[name][_COLUMN]
+    return None if _COLUMN is None else _NUMBERS[name][_COLUMN]
 
 
 def check(result: int, what: str) -> int:

@@ -1,0 +1,107 @@
+"""Peers: how to ask them for figures, and what to say when they fail. The harness itself must survive every one of them.
+
+Monty runs in a process of its own: `AsyncMonty` 1.4 aborts the interpreter at its exit in some runs, and a peer's threads would
+disturb the host under test.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from types import TracebackType
+from typing import Any
+
+import anyio
+import anyio.abc
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+__all__ = ["Bubblewrap", "MontyPeer", "PeerFailed"]
+
+_ANSWER_SECONDS = 60.0
+_LONGEST_ANSWER = 1 << 24
+
+
+class PeerFailed(Exception):
+    """A peer could not give a figure; the text says why, for the table."""
+
+
+class MontyPeer:
+    """pydantic-monty in a process of its own. Each method asks it and waits; after the first failure every one fails."""
+
+    name = "Monty"
+
+    def __init__(self) -> None:
+        self._process: anyio.abc.Process | None = None
+        self._answers: BufferedByteReceiveStream
+        self._failure = "" if find_spec("pydantic_monty") else "pydantic-monty is not installed"
+
+    async def __aenter__(self) -> MontyPeer:
+        if not self._failure:
+            self._process = await anyio.open_process(
+                [sys.executable, "-m", "callgate.bench.monty"], stderr=subprocess.DEVNULL
+            )
+            assert self._process.stdout is not None
+            self._answers = BufferedByteReceiveStream(self._process.stdout)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            with anyio.CancelScope(shield=True):
+                if self._process.returncode is None:
+                    self._process.kill()
+                await self._process.aclose()
+
+    async def ask(self, what: str, **details: Any) -> dict[str, Any]:
+        """Have it do `what`, a function of `callgate.bench.monty`; returns what that returns.
+
+        Raises:
+            PeerFailed: it is not installed, ended, raised, or took more than a minute.
+        """
+        if self._failure or self._process is None:
+            raise PeerFailed(self._failure or "it was not started")
+        assert self._process.stdin is not None
+        try:
+            with anyio.fail_after(_ANSWER_SECONDS):
+                await self._process.stdin.send(json.dumps({"do": what, **details}).encode() + b"\n")
+                answer: dict[str, Any] = json.loads(await self._answers.receive_until(b"\n", _LONGEST_ANSWER))
+        except TimeoutError:
+            self._failure = f"no answer within {_ANSWER_SECONDS:g} s"
+        except (OSError, anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, ValueError):
+            self._failure = f"its process ended (status {self._process.returncode})"
+        else:
+            if "failed" in answer:
+                raise PeerFailed(answer["failed"])
+            return answer
+        raise PeerFailed(self._failure)
+
+
+class Bubblewrap:
+    """bubblewrap with a bare Python in it: what one would write without callgate."""
+
+    name = "bubblewrap + Python"
+
+    def __init__(self) -> None:
+        self._command = shutil.which("bwrap") or ""
+
+    def run(self) -> float:
+        """Run one program; returns how long it took, in seconds. Blocks. Raises `PeerFailed`."""
+        if not self._command:
+            raise PeerFailed("bubblewrap is not installed")
+        python = getattr(sys, "_base_executable", None) or sys.executable
+        jail = [self._command, "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/"]
+        started = time.perf_counter()
+        try:
+            done = subprocess.run(
+                [*jail, python, "-I", "-S", "-c", "print(1 + 1)"], capture_output=True, text=True, timeout=20, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise PeerFailed(str(error)) from None
+        if done.stdout != "2\n":
+            raise PeerFailed(done.stderr.strip().replace("\n", " ")[:200] or f"status {done.returncode}")
+        return time.perf_counter() - started
