@@ -30,46 +30,35 @@ PROGRAM_FAILED: Final = -32010  # the reply to `execute` when the program raised
 PROGRAM_NAME: Final = "<program>"  # file name of the program's own frames; later ones of a session: <program-2>, ...
 
 
-class FrameTooLong(Exception):
-    """A line grew past the limit before its newline came."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        super().__init__(f"a message of more than {size} bytes")
-
-
 class LineBuffer:
-    """Bytes in, complete lines out. Holds at most `max_bytes` of an unfinished line."""
+    """Bytes in, complete lines out. Holds at most `max_bytes` of an unfinished line, and what one `feed` brought.
+
+    A line above the limit sets `too_long`; the lines before it are still given, nothing after it is.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._parts: list[bytes] = []
         self._size = 0
+        self.too_long = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Lines completed by `data`, without their newline. Raises `FrameTooLong` for a line above the limit."""
-        if data[-1:] == b"\n" and not self._parts:
-            lines = data.split(b"\n")
-            lines.pop()
-        else:
-            lines = data.split(b"\n")
-            rest = lines.pop()
-            if lines and self._parts:
-                self._parts.append(lines[0])
-                lines[0] = b"".join(self._parts)
-                self._parts.clear()
-                self._size = 0
-            if rest:
-                self._parts.append(rest)
-                self._size += len(rest)
-                if self._size > self._max_bytes:
-                    raise FrameTooLong(self._max_bytes)
-        for line in lines:
+        """Lines completed by `data`, without their newline."""
+        if self.too_long:
+            return []
+        lines = data.split(b"\n")
+        rest = lines.pop()
+        if lines and self._parts:
+            self._parts.append(lines[0])
+            lines[0] = b"".join(self._parts)
+            self._parts.clear()
+            self._size = 0
+        if rest:
+            self._parts.append(rest)
+            self._size += len(rest)
+        for number, line in enumerate(lines):
             if len(line) > self._max_bytes:
-                raise FrameTooLong(self._max_bytes)
+                self.too_long = True
+                return lines[:number]
+        self.too_long = self._size > self._max_bytes
         return lines
-
-    @property
-    def unfinished(self) -> int:
-        """Bytes of the line that has no newline yet."""
-        return self._size

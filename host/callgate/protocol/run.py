@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 from callgate.errors import InvalidArguments, LimitReached, ProtocolError, ToolError
 from callgate.limits import Limits
-from callgate_guest.wire import CANCEL, EXECUTE, PRINT, FrameTooLong, LineBuffer
+from callgate_guest.wire import CANCEL, EXECUTE, PRINT, LineBuffer
 
 from .decode import decode
 
@@ -128,9 +128,8 @@ class RunWire:
             for line in self._buffer.feed(data):
                 if self.state == "running":
                     yield self._message(line)
-        except FrameTooLong as error:
-            self.state = "broken"
-            raise LimitReached("max_message_bytes", self._limits.max_message_bytes, error.size + 1) from None
+            if self._buffer.too_long and self.state == "running":
+                raise LimitReached("max_message_bytes", self._limits.max_message_bytes)
         except (ProtocolError, LimitReached):
             self.state = "broken"
             raise
