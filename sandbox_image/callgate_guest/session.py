@@ -29,6 +29,8 @@ class TooManyThreads(RuntimeError):
     """The kernel lets this program have no more threads."""
 
 
+TooManyThreads.__module__ = "builtins"
+
 _THREAD_STARTERS = {
     name: getattr(threading, name)
     for name in ("_start_new_thread", "_start_joinable_thread")  # the second since Python 3.13

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import random
 
 import pytest
 
 from callgate.program import Finding, check_program, parse_program
+from callgate.program.syntax import compile_fault
+from program.programs import PROGRAMS, TOOLS
 
 
 @pytest.mark.parametrize(
@@ -83,3 +86,29 @@ def test_text_with_many_dots_is_no_dotted_name() -> None:
 
 def test_many_small_f_strings_are_no_large_one() -> None:
     assert check_program("x = 1\n" + "f'{x} and {x}'\n" * 4000, ()) == []
+
+
+SPLICES = ["break", "continue", "return 1", "yield 1", "await x", "nonlocal x", "global x", "async with x: pass",
+           "async for x in y: pass", "lambda a, a: 1", "lambda: (yield)", "lambda: await x", "x = *y", "def f(a, a): pass",
+           "class A: return 1", "try: pass\nexcept: pass\nexcept X: pass", "[x async for x in y]", "from __future__ import q",
+           "def f(): return [x async for x in y]", "async def f():\n yield 1\n return 1", "[await x for x in y]",
+           "[(x := 1) for x in y]", "match 1:\n case x: pass\n case y: pass", "*x", "del x", "from x import *"]  # fmt: skip
+
+
+def test_what_the_compiler_refuses_is_found_although_it_is_not_always_asked() -> None:
+    draw = random.Random(11)
+    refused = 0
+    for _ in range(3000):
+        lines = draw.choice(PROGRAMS).split("\n")
+        place = draw.randrange(len(lines))
+        indent = lines[place][: len(lines[place]) - len(lines[place].lstrip())]
+        lines[place:place] = [indent + line for line in draw.choice(SPLICES).split("\n")]
+        source = "\n".join(lines)
+        tree = parse_program(source)
+        if isinstance(tree, Finding):
+            continue
+        fault = compile_fault(tree, source, returns_at_top_level=True)
+        found = [finding for finding in check_program(source, TOOLS) if finding.code in ("syntax", "await-in-def")]
+        assert bool(found) == (fault is not None), source
+        refused += fault is not None
+    assert refused > 300

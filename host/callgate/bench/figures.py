@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Figure", "percentile", "ratio"]
+__all__ = ["Figure", "percentile", "ratio", "seconds"]
 
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
@@ -48,7 +48,7 @@ class Figure:
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     """Ours over theirs: the median of the ratios of neighbours, so that what disturbs both disturbs it little."""
-    pairs = list(zip(ours, theirs))
+    pairs = list(zip(ours, theirs, strict=False))
     if not pairs:
         raise ValueError("no pairs")
     return statistics.median(mine / other for mine, other in pairs)

@@ -98,7 +98,11 @@ class Bubblewrap:
         started = time.perf_counter()
         try:
             done = subprocess.run(
-                [*jail, python, "-I", "-S", "-c", "print(1 + 1)"], capture_output=True, text=True, timeout=20, check=False
+                [*jail, python, "-I", "-S", "-c", "print(1 + 1)"],
+                capture_output=True,
+                text=True,
+                timeout=20,
+                check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise PeerFailed(str(error)) from None

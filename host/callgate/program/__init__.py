@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .bindings import bound_names
 from .check import Policy, check_program
 from .findings import FINDING_CODES, Finding, Severity, ToolShape
 from .restricted_lists import DEFAULT_ALLOWED_IMPORTS
@@ -15,6 +16,7 @@ __all__ = [
     "Policy",
     "Severity",
     "ToolShape",
+    "bound_names",
     "check_program",
     "parse_program",
 ]

@@ -201,7 +201,6 @@ _CHILDREN: Final = _children()
 
 
 def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, seen: Survey, push: Push) -> None:
-    seen.unusual = True
     scope.stores.append(node.name)
     seen.functions.append((node, scope))
     for decorator in node.decorator_list:
@@ -215,7 +214,6 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, seen: 
 
 
 def _lambda(node: ast.Lambda, scope: Scope, seen: Survey, push: Push) -> None:
-    seen.unusual = True
     inner = Scope("lambda", "<lambda>", scope, node, (node.body,))
     seen.scopes.append(inner)
     _arguments(node.args, inner, scope, seen, push)
@@ -231,10 +229,11 @@ def _arguments(arguments: ast.arguments, inner: Scope, scope: Scope, seen: Surve
         if argument is not None:
             inner.stores.append(argument.arg)
             _annotation(argument.annotation, scope, seen)
+    if len(set(inner.stores)) != len(inner.stores):
+        seen.unusual = True  # one of them twice
 
 
 def _class(node: ast.ClassDef, scope: Scope, seen: Survey, push: Push) -> None:
-    seen.unusual = True
     scope.stores.append(node.name)
     for child in (*node.decorator_list, *node.bases):
         push(child)
@@ -246,6 +245,7 @@ def _class(node: ast.ClassDef, scope: Scope, seen: Survey, push: Push) -> None:
 
 def _type_parameters(node: ast.AST, scope: Scope, seen: Survey) -> None:
     for parameter in getattr(node, "type_params", ()):
+        seen.unusual = True
         seen.module.stores.append(parameter.name)
         for field in ("bound", "default_value"):
             _annotation(getattr(parameter, field, None), scope, seen)
@@ -294,8 +294,15 @@ def _named(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
 
 
 def _try(node: ast.Try, scope: Scope, seen: Survey, push: Push) -> None:
-    seen.unusual = True
+    seen.blocks += 1
     seen.tries.append(node)
+    if node.__class__ is not ast.Try or any(handler.type is None for handler in node.handlers[:-1]):
+        seen.unusual = True
+
+
+def _handler(node: ast.ExceptHandler, scope: Scope, seen: Survey, push: Push) -> None:
+    if node.name is not None:
+        scope.stores.append(node.name)
 
 
 def _attribute(node: Attribute, scope: Scope, seen: Survey, push: Push) -> None:
@@ -303,9 +310,10 @@ def _attribute(node: Attribute, scope: Scope, seen: Survey, push: Push) -> None:
 
 
 def _return(node: ast.Return, scope: Scope, seen: Survey, push: Push) -> None:
-    seen.unusual = True
     if scope.kind == "module":
         seen.top_level_returns.append(node)
+    elif scope.kind == "class":
+        seen.unusual = True
 
 
 def _yield(node: ast.expr, scope: Scope, seen: Survey, push: Push) -> None:
@@ -327,7 +335,13 @@ def _comprehension(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
         scope.has_generator_expression = True
     if len(node.generators) > MOST_CLAUSES:
         seen.too_complex = node
-    if scope.kind != "module":
+    if scope.kind != "module" and any(clause.is_async for clause in node.generators):
+        seen.unusual = True
+
+
+def _async_block(node: ast.stmt, scope: Scope, seen: Survey, push: Push) -> None:
+    seen.blocks += 1
+    if scope.kind not in ("module", "async"):
         seen.unusual = True
 
 
@@ -351,7 +365,7 @@ _SPECIAL: Final = cast(
         ast.ImportFrom: _import,
         ast.Global: _global,
         ast.Nonlocal: _unusual,
-        ast.ExceptHandler: _named,
+        ast.ExceptHandler: _handler,
         ast.MatchAs: _named,
         ast.MatchStar: _named,
         ast.MatchMapping: _named,
@@ -369,9 +383,9 @@ _SPECIAL: Final = cast(
         ast.For: _block,
         ast.While: _block,
         ast.If: _block,
-        ast.AsyncFor: _unusual,
-        ast.With: _unusual,
-        ast.AsyncWith: _unusual,
+        ast.AsyncFor: _async_block,
+        ast.With: _block,
+        ast.AsyncWith: _async_block,
         ast.Match: _unusual,
         ast.Break: _unusual,
         ast.Continue: _unusual,

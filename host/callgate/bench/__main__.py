@@ -1,0 +1,38 @@
+"""``python -m callgate.bench``: measure, print the table, write it to files where asked."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from callgate.errors import SandboxUnavailable
+from .context import FULL, QUICK, BenchFailed
+from .harness import run
+from .measures import MEASURES
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Fewer of everything: half a minute instead of a few.")
+@click.option("--only", multiple=True, type=click.Choice(list(MEASURES)), help="Just this; may be repeated.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write every figure to FILE.")
+@click.option("--markdown", type=click.Path(path_type=Path), help="Write the page of the documentation to FILE.")
+def main(quick: bool, only: tuple[str, ...], json_file: Path | None, markdown: Path | None) -> None:
+    """Measure callgate beside its peers, in one run."""
+    errors = Console(stderr=True)
+    try:
+        report = run(QUICK if quick else FULL, only, lambda name: errors.print(f"[dim]measuring {name} ...[/dim]"))
+    except (SandboxUnavailable, BenchFailed) as error:
+        errors.print(f"ERROR {error}", markup=False)
+        sys.exit(1)
+    console = Console()
+    report.show(console if console.is_terminal else Console(width=180))
+    if json_file is not None:
+        json_file.write_text(report.to_json())
+    if markdown is not None:
+        markdown.write_text(report.to_markdown())
+
+
+main()

@@ -1,0 +1,123 @@
+"""What every measurement is given: how much to measure, the peers, and the tools that programs call."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+
+from callgate.limits import Limits
+from callgate.runtime import CodeResult, Runtime
+from callgate.tools import tool
+from .peers import Bubblewrap, MontyPeer
+
+__all__ = [
+    "FULL",
+    "LIMITS",
+    "QUICK",
+    "TINY",
+    "Bench",
+    "BenchFailed",
+    "Sizes",
+    "calm",
+    "execute",
+    "median",
+    "opened",
+    "round_trips",
+]
+
+LIMITS = Limits(wall_seconds=600.0, cpu_seconds=600.0, max_tool_calls=1_000_000)
+_SETTLE_SECONDS = 0.01  # a guest is in the pool once it is forked; until it waits for its program takes 3 to 5 ms
+
+_stamps: list[float] = []
+
+
+class BenchFailed(Exception):
+    """callgate itself did not do what a measurement needs; the figure would mean nothing."""
+
+
+@tool(read_only=True)
+async def tick(n: int = 0) -> int:
+    """The cheapest tool there is; it notes when it was called."""
+    _stamps.append(time.perf_counter())
+    return n
+
+
+@tool(read_only=True)
+async def pause(seconds: float) -> float:
+    """A tool that takes its time."""
+    await anyio.sleep(seconds)
+    return seconds
+
+
+def round_trips() -> list[float]:
+    """The times between the calls of `tick` since this was asked last."""
+    trips = [later - earlier for earlier, later in itertools.pairwise(_stamps)]
+    _stamps.clear()
+    return trips
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How often each thing is measured."""
+
+    runs: int
+    cold_runs: int
+    calls: int
+    gathers: int
+    long_calls: int
+    rounds: int
+    round_runs: int
+    loops: int
+    loop_length: int
+    flat_runs: int
+
+
+FULL = Sizes(400, 60, 1000, 15, 100_000, 5, 200, 7, 1_000_000, 1000)
+QUICK = Sizes(60, 12, 300, 5, 10_000, 3, 60, 3, 300_000, 200)
+TINY = Sizes(2, 1, 5, 1, 20, 1, 4, 1, 1000, 5)
+
+
+@dataclass(slots=True)
+class Bench:
+    """One run of the harness."""
+
+    sizes: Sizes
+    monty: MontyPeer
+    bubblewrap: Bubblewrap
+
+
+@asynccontextmanager
+async def opened(**options: object) -> AsyncIterator[Runtime]:
+    """A runtime with the two tools and generous limits, its pool full."""
+    async with Runtime([tick, pause], limits=LIMITS, **options) as runtime:  # type: ignore[arg-type]
+        await calm(runtime)
+        yield runtime
+
+
+async def calm(runtime: Runtime) -> None:
+    """Wait until the pool is full and its guests wait for programs: "pool warm" means that."""
+    with anyio.fail_after(30):
+        while runtime._pool.idle < runtime._pool._size:
+            await anyio.sleep(0.001)  # noqa: ASYNC110 (the pool tells nobody)
+    await anyio.sleep(_SETTLE_SECONDS)
+
+
+async def execute(runtime: Runtime, code: str) -> tuple[float, CodeResult]:
+    """Run `code`; the seconds it took, and the result. Raises `BenchFailed` where the program did not succeed."""
+    started = time.perf_counter()
+    result = await runtime.execute_code(code)
+    took = time.perf_counter() - started
+    if not result.ok:
+        raise BenchFailed(result.for_model(2000))
+    return took, result
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle one."""
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2]

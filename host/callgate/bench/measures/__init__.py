@@ -1,0 +1,30 @@
+"""The measurements, in the order of the table. Each takes a `Bench` and gives rows."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from callgate.bench.context import Bench
+from callgate.bench.rows import Row
+from . import calls, footprint, loop, runs, throughput
+
+__all__ = ["MEASURES", "ON_TRIO", "Measure"]
+
+Measure = Callable[[Bench], Awaitable[list[Row]]]
+
+MEASURES: dict[str, Measure] = {
+    "warm": runs.warm,
+    "cold": runs.cold,
+    "call": calls.sequential,
+    "gather": calls.gathered,
+    "many": calls.many,
+    "slow": calls.slow_tools,
+    "throughput": throughput.throughput,
+    "memory": footprint.memory,
+    "loop": loop.loop,
+    "flat": footprint.flat,
+}
+"""By the names that `--only` takes."""
+
+ON_TRIO = ("warm", "call")
+"""Those that are repeated under trio, for information."""

@@ -1,0 +1,56 @@
+"""A loop that only computes: what the sandbox costs a program that asks nothing of the host."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+from callgate.bench.context import Bench, calm, execute, opened
+from callgate.bench.figures import Figure, ratio
+from callgate.bench.peers import PeerFailed
+from callgate.bench.rows import Row, against
+
+__all__ = ["loop"]
+
+_MOST = 1.05  # "1.0 × CPython", within what two runs of the same interpreter differ by
+
+
+def _program(length: int) -> str:
+    return (
+        "def work(n):\n    total = 0\n    for i in range(n):\n        total += i * i % 7\n    return total\n"
+        f"work({length})\n"
+    )
+
+
+async def loop(bench: Bench) -> list[Row]:
+    """The same program in the guest, in this interpreter, and in the peer, in turns."""
+    code = _program(bench.sizes.loop_length)
+    ours: list[float] = []
+    plain: list[float] = []
+    theirs: list[float] = []
+    failed = ""
+    async with opened() as runtime:
+        for _ in range(bench.sizes.loops):
+            await calm(runtime)
+            ours.append((await execute(runtime, code))[0])
+            started = time.perf_counter()
+            exec(compile(code, "loop", "exec"), {})
+            plain.append(time.perf_counter() - started)
+            if not failed:
+                try:
+                    theirs += (await bench.monty.ask("run", code=code))["seconds"]
+                except PeerFailed as error:
+                    failed = str(error)
+    row = against(
+        "loop", "a CPU-bound loop in the guest", ours, peer=bench.monty.name, theirs=theirs, failed=failed,
+        note=f"plain CPython: {Figure.of(plain)}; met up to {_MOST:g}, which is noise",
+    )  # fmt: skip
+    share = ratio(ours, plain)
+    numbers = {**row.numbers, "plain_p50": statistics.median(plain), "ratio_to_plain": share}
+    changes = {
+        "measured": f"{share:.2f} × plain CPython; {row.measured}",
+        "target": "1.0 × plain CPython",
+        "verdict": "met" if share <= _MOST else "missed",
+        "numbers": numbers,
+    }
+    return [Row(**{**row.to_dict(), **changes})]

@@ -1,0 +1,61 @@
+"""From code to result: a fresh guest, one small program."""
+
+from __future__ import annotations
+
+import anyio.to_thread
+
+from callgate.bench.context import Bench, calm, execute, opened
+from callgate.bench.peers import PeerFailed
+from callgate.bench.rows import Row, against
+
+__all__ = ["cold", "warm"]
+
+_PROGRAMS = {"1 + 1": "1 + 1", "one awaited call": "await tick(n=1)"}
+
+
+async def warm(bench: Bench) -> list[Row]:
+    """A guest from a full pool against a checkout of Monty's pool. Both sides rest between runs, so that the pool can refill."""
+    rows = []
+    async with opened() as runtime:
+        for name, code in _PROGRAMS.items():
+            ours: list[float] = []
+            theirs: list[float] = []
+            failed = ""
+            for _ in range(bench.sizes.runs):
+                await calm(runtime)
+                ours.append((await execute(runtime, code))[0])
+                if not failed:
+                    await calm(runtime)
+                    try:
+                        theirs += (await bench.monty.ask("run", code=code))["seconds"]
+                    except PeerFailed as error:
+                        failed = str(error)
+            rows.append(
+                against(
+                    "warm", f"fresh jailed CPython, code to result, pool warm: {name}", ours, peer=bench.monty.name,
+                    theirs=theirs, most=1.0, failed=failed, note="Monty: a subset of Python, no kernel boundary",
+                )
+            )  # fmt: skip
+    return rows
+
+
+async def cold(bench: Bench) -> list[Row]:
+    """A guest opened for the run against bubblewrap starting Python."""
+    ours: list[float] = []
+    theirs: list[float] = []
+    failed = ""
+    async with opened(pool_size=0) as runtime:
+        await execute(runtime, "1 + 1")
+        for _ in range(bench.sizes.cold_runs):
+            ours.append((await execute(runtime, "1 + 1"))[0])
+            if not failed:
+                try:
+                    theirs.append(await anyio.to_thread.run_sync(bench.bubblewrap.run))
+                except PeerFailed as error:
+                    failed = str(error)
+    return [
+        against(
+            "cold", "the same without a pool: 1 + 1", ours, peer=bench.bubblewrap.name, theirs=theirs, most=0.06,
+            failed=failed,
+        )
+    ]  # fmt: skip

@@ -1,0 +1,94 @@
+"""The report: a table for the terminal, JSON, Markdown. Formats rows; measures nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .rows import Row
+
+__all__ = ["Report"]
+
+_COLOURS = {"met": "green", "missed": "red", "open": "yellow", "for information": "dim"}
+_HOW = """\
+p50 unless said; p99 and the spread from the 10th to the 90th percentile follow it. A ratio is the median over neighbouring pairs:
+ours and the peer's runs take turns, so that what disturbs one disturbs the other. *Pool warm* means that the pool is full and its
+guests are waiting; both sides rest between runs until that is so. Peers run in a process of their own.
+"""
+
+
+@dataclass(slots=True)
+class Report:
+    """What one run of the harness found, and where."""
+
+    date: str
+    machine: str
+    load: str
+    sandbox: str
+    sizes: str
+    rows: list[Row] = field(default_factory=list)
+    load_after: str = ""
+
+    def to_json(self) -> str:
+        """Everything, for programs."""
+        told = {name: getattr(self, name) for name in ("date", "machine", "load", "load_after", "sandbox", "sizes")}
+        return json.dumps({**told, "rows": [row.to_dict() for row in self.rows]}, indent=2, ensure_ascii=False) + "\n"
+
+    def show(self, console: Console) -> None:
+        """Print the table."""
+        table = Table(show_lines=True, title=f"callgate, {self.sizes}")
+        for heading, share in (("measure", 3), ("measured", 4), ("target", 2), ("", 1), ("ratio", 1), ("peer", 4)):
+            table.add_column(heading, ratio=share, overflow="fold")
+        for row in self.rows:
+            colour = _COLOURS[row.verdict]
+            peer = escape(row.peer) + (f"\n[dim]{escape(row.note)}[/dim]" if row.note else "")
+            table.add_row(row.measure, row.measured, row.target, f"[{colour}]{row.verdict}[/]", _ratio(row), peer)
+        console.print(table)
+        console.print(f"{self.machine}\nload average before {self.load}, after {self.load_after}\n{self.sandbox}")
+
+    def to_markdown(self) -> str:
+        """The page in the documentation."""
+        lines = [
+            "# Benchmarks",
+            "",
+            "Written by `python -m callgate.bench --markdown`; change the harness, not this page.",
+            "",
+            f"Measured {self.date} ({self.sizes}) on a virtual machine: {self.machine}. Its cores are shared with other machines,",
+            f"and figures move by a third from run to run. Load average before: {self.load}; after: {self.load_after}.",
+            f"Sandbox: {self.sandbox}.",
+            "",
+            _HOW,
+            "| measure | measured | target | | ratio | peer | remarks |",
+            "|---|---|---|---|---|---|---|",
+            *(_markdown_row(row) for row in self.rows),
+            "",
+            *_verdicts(self.rows),
+        ]
+        return "\n".join(lines)
+
+
+def _ratio(row: Row) -> str:
+    return "" if row.ratio is None else f"{row.ratio:.2f} ×" if row.ratio >= 0.1 else f"{row.ratio:.3f} ×"
+
+
+def _markdown_row(row: Row) -> str:
+    verdict = f"**{row.verdict}**" if row.verdict in ("met", "missed") else row.verdict
+    cells = (row.measure, row.measured, row.target, verdict, _ratio(row), row.peer, row.note)
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def _verdicts(rows: Sequence[Row]) -> list[str]:
+    judged = [row for row in rows if row.target]
+    missed = [row for row in judged if row.verdict == "missed"]
+    unknown = [row for row in judged if row.verdict == "open"]
+    lines = [f"{len(judged) - len(missed) - len(unknown)} of {len(judged)} targets met.", ""]
+    if missed:
+        lines += ["Missed:", "", *(f"- {row.measure}: {row.measured}; target {row.target}" for row in missed), ""]
+    if unknown:
+        lines += ["Not judged:", "", *(f"- {row.measure}: {row.peer}" for row in unknown), ""]
+    return lines

@@ -1,0 +1,87 @@
+"""The entry point: finds the command, and turns whatever ends it into one ERROR line, one TIP and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from .words import INTERRUPTED, PIPE_CLOSED, USAGE, Stop, explain
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS = {
+    "run": "Run a program in the sandbox.",
+    "check": "Look at a program without running it.",
+    "tools": "List the tools of a file or module, or print typed stubs of them.",
+    "doctor": "Say what confines programs on this machine, and what to do where nothing does.",
+    "demo": "See a program call tools from inside the sandbox, on real data.",
+}
+"""Commands and what they do; `callgate --help` needs none of their modules."""
+
+
+class _Commands(click.Group):
+    def list_commands(self, _: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, _: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        found: click.Command = importlib.import_module(f"callgate.cli.{name}").command
+        return found
+
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from callgate import __version__
+
+        click.echo(f"callgate {__version__}")
+        context.exit()
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+def callgate() -> None:
+    """Run a model's Python in a sandbox, and let it call your tools.
+
+    Exit codes: 0 ok, 1 the program failed, 2 usage, 3 no sandbox works here, 4 a limit was reached, 130 interrupted.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit. `arguments` are those after the program's name; ``None`` takes the process's own."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        status = callgate.main(args=arguments, prog_name="callgate", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except Stop as stop:
+        explain(stop.message, stop.tip)
+        return stop.status
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "callgate"
+        explain(error.format_message(), f"{command} --help shows what it takes")
+        return USAGE
+    except click.ClickException as error:
+        explain(error.format_message(), "callgate --help shows what there is")
+        return USAGE
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # what is left in the buffer has nowhere to go; without this, Python complains about it at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED

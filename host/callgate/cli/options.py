@@ -1,0 +1,121 @@
+"""Options that several commands share; one flag for every field of `Limits`, made from the dataclass."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeVar
+
+import click
+
+from callgate.errors import ConfigurationError
+from callgate.limits import Limits
+
+from .words import Stop
+
+__all__ = ["flag", "inputs_from", "limit_options", "limits_from", "size_text", "tools_option"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_UNITS = {"": 1, "B": 1}
+for _power, _letter in enumerate("KMGT", start=1):
+    _UNITS[_letter] = _UNITS[f"{_letter}IB"] = 1024**_power
+    _UNITS[f"{_letter}B"] = 1000**_power
+
+
+class _Size(click.ParamType):
+    """Bytes: ``65536``, ``64KiB``, ``512M`` (1024s), ``1GB`` (1000s)."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", str(value))
+        unit = _UNITS.get(match.group(2).upper()) if match else None
+        if match is None or unit is None:
+            self.fail(f"{value!r} is no size: write bytes, or a unit such as 512MiB, 64K or 1GB", param, ctx)
+        number = match.group(1)
+        return int(float(number) * unit) if "." in number else int(number) * unit
+
+
+def size_text(size: int) -> str:
+    """Bytes as the size flags take them: the largest binary unit that states them exactly."""
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        if size and size % _UNITS[unit.upper()] == 0:
+            return f"{size // _UNITS[unit.upper()]}{unit}"
+    return str(size)
+
+
+def flag(limit: str) -> str:
+    """The flag of a field of `Limits`."""
+    return "--" + limit.replace("_", "-")
+
+
+@cache
+def _docs() -> dict[str, str]:
+    """The docstring of every field of `Limits`; Python keeps them in the source alone."""
+    (body,) = ast.parse(inspect.getsource(Limits)).body
+    assert isinstance(body, ast.ClassDef)
+    found = {}
+    for field, text in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+            found[field.target.id] = str(ast.literal_eval(text.value)).split("``")[0].split(".")[0]
+    return found
+
+
+def limit_options(command: _Command) -> _Command:
+    """Add one flag for every field of `Limits`."""
+    for field in reversed(dataclasses.fields(Limits)):
+        size = field.name.endswith("_bytes")
+        kind = _Size() if size else click.FLOAT if field.type == "float" else click.INT
+        shown = size_text(field.default) if size and isinstance(field.default, int) else f"{field.default:g}"
+        command = click.option(
+            flag(field.name), field.name, type=kind, metavar="SIZE" if size else "N", help=f"{_docs()[field.name]}. Default {shown}."
+        )(command)
+    return command
+
+
+def limits_from(options: dict[str, Any]) -> Limits:
+    """Take the limits out of a command's options. Raises `Stop` for one that cannot be."""
+    given = {field.name: options.pop(field.name) for field in dataclasses.fields(Limits)}
+    try:
+        return Limits(**{name: value for name, value in given.items() if value is not None})
+    except ConfigurationError as error:
+        raise Stop(f"{flag(str(error).split()[0])}: {error}", "every limit is a number above 0") from None
+
+
+tools_option = click.option(
+    "--tools", "-t", "tool_files", multiple=True, metavar="FILE_OR_MODULE[:NAME]", help="Tools to offer; may be repeated."
+)  # fmt: skip
+
+
+def inputs_from(given: tuple[str, ...], *, values: bool = True) -> dict[str, Any]:
+    """``NAME=JSON`` pairs as variables. Raises `Stop`.
+
+    Args:
+        given: the pairs as written.
+        values: whether each needs a value; without one it is ``None``.
+    """
+    found: dict[str, Any] = {}
+    for each in given:
+        name, equals, text = each.partition("=")
+        if not name.isidentifier():
+            raise Stop(f"--input {each!r}: {name!r} cannot be a variable", "write --input NAME=JSON, for example --input limit=3")
+        if not equals and values:
+            raise Stop(f"--input {each!r} has no value", f"write --input {name}=JSON, for example --input {name}=3")
+        try:
+            found[name] = json.loads(text, parse_constant=_not_json) if equals else None
+        except ValueError:
+            shown = json.dumps(text, ensure_ascii=False)
+            raise Stop(f"--input {name}: {text!r} is not JSON", f"text needs its quotes: --input '{name}={shown}'") from None
+    return found
+
+
+def _not_json(text: str) -> Any:
+    raise ValueError(text)

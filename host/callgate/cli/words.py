@@ -1,0 +1,74 @@
+"""Words for people, on stderr: what happened, what went wrong, what to do. Knows terminals; knows no command.
+
+What a guest, a tool or a file wrote never drives the user's terminal: `tame` makes control characters visible before they are shown.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Final
+
+__all__ = [
+    "FAILED", "INTERRUPTED", "LIMIT", "NO_SANDBOX", "OK", "PIPE_CLOSED", "USAGE", "Stop", "explain", "one_line", "say", "tame",
+]  # fmt: skip
+
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+NO_SANDBOX: Final = 3
+LIMIT: Final = 4
+INTERRUPTED: Final = 130
+PIPE_CLOSED: Final = 141
+
+_LONGEST: Final = 600
+
+# C0 but tab and newline, DEL, C1, and what changes the direction or is invisible (Unicode Cf and line separators)
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
+
+
+class Stop(Exception):
+    """A command cannot go on: what happened, what to do, and the exit code."""
+
+    def __init__(self, message: str, tip: str, status: int = USAGE) -> None:
+        super().__init__(message)
+        self.message = message
+        self.tip = tip
+        self.status = status
+
+
+def tame(text: str) -> str:
+    """`text` with every character that could drive a terminal, or hide in one, written as an escape (``\\x1b``)."""
+    return _CONTROL.sub(lambda match: _visible(match.group()), text.replace("\r\n", "\n"))
+
+
+def _visible(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def one_line(text: str, longest: int = _LONGEST) -> str:
+    """`text` tamed, on one line, its middle left out when it is long."""
+    text = " ".join(tame(text).split())
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]} ... {text[-half:]}"
+
+
+def say(text: str, style: str = "") -> None:
+    """Write tamed text and a newline to stderr; in colour on a terminal, unless ``NO_COLOR`` is set."""
+    text = tame(text)
+    if style and sys.stderr.isatty():
+        from rich.console import Console
+
+        Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True).print(text, style=style)
+    else:
+        print(text, file=sys.stderr, flush=True)
+
+
+def explain(message: str, tip: str) -> None:
+    """The one ERROR line and the one TIP."""
+    say(f"ERROR {one_line(message)}", "bold red")
+    if tip:
+        say(f"TIP {one_line(tip)}", "cyan")

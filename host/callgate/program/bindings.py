@@ -1,0 +1,36 @@
+"""The names a program leaves behind for the next one of its session. Knows scoping, not what was executed.
+
+It is a superset of what is there after the program has run, which is what `check_program` wants as `known_names`; after
+a program that binds by other means (a star import, `exec`) nothing can be known: see `names_known`.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from .findings import Finding
+from .survey import survey
+from .syntax import DEFAULT_MAX_SOURCE_BYTES, parse_program
+
+__all__ = ["bound_names"]
+
+
+def bound_names(source: str, *, max_source_bytes: int = DEFAULT_MAX_SOURCE_BYTES) -> frozenset[str]:
+    """Names that a program may bind at its top level; none for what is no program. Never raises.
+
+    ``from tools import get_weather`` is left out: the name stands for the tool, as before.
+    """
+    tree = parse_program(source, max_source_bytes=max_source_bytes)
+    if isinstance(tree, Finding):
+        return frozenset()
+    seen = survey(tree)
+    names = list(seen.module.stores)
+    for node, scope in seen.imports:
+        if scope is not seen.module:
+            continue
+        of_tools = isinstance(node, ast.ImportFrom) and node.module == "tools" and not node.level
+        for alias in node.names:
+            if alias.asname is None and (of_tools or (isinstance(node, ast.Import) and alias.name == "tools")):
+                if alias.name in names:
+                    names.remove(alias.name)
+    return frozenset(names)
