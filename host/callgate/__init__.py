@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-from .errors import (
-    CallgateError,
-    ConfigurationError,
-    InvalidArguments,
-    LimitReached,
-    ProtocolError,
-    SandboxBusy,
-    SandboxCrashed,
-    SandboxError,
-    SandboxUnavailable,
-    ToolCancelled,
-    ToolError,
-    ToolNotAllowed,
-    ToolNotFound,
-    ToolTimedOut,
-)
-from .limits import Limits
-from .program import Finding
-from .runtime import (
-    Allow,
-    ApprovalRequest,
-    CallEnded,
-    CallRecord,
-    CallStarted,
-    CodeResult,
-    Deny,
-    Event,
-    Printed,
-    RunError,
-    Runtime,
-    RunUsage,
-    Session,
-)
-from .tools import Registry, Retry, Tool, tool
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .errors import (
+        CallgateError,
+        ConfigurationError,
+        InvalidArguments,
+        LimitReached,
+        ProtocolError,
+        SandboxBusy,
+        SandboxCrashed,
+        SandboxError,
+        SandboxUnavailable,
+        ToolCancelled,
+        ToolError,
+        ToolNotAllowed,
+        ToolNotFound,
+        ToolTimedOut,
+    )
+    from .limits import Limits
+    from .program import Finding
+    from .runtime import (
+        Allow,
+        ApprovalRequest,
+        CallEnded,
+        CallRecord,
+        CallStarted,
+        CodeResult,
+        Deny,
+        Event,
+        Printed,
+        RunError,
+        Runtime,
+        RunUsage,
+        Session,
+    )
+    from .tools import Registry, Retry, Tool, tool
 
 __all__ = [
     "Allow",
@@ -74,3 +78,13 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name's room when it is first asked for (PEP 562); `callgate --help` needs none."""
+    if name in __all__:
+        for room in ("errors", "limits", "tools", "program", "runtime"):
+            module = importlib.import_module(f".{room}", __name__)
+            if hasattr(module, name):
+                return globals().setdefault(name, getattr(module, name))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -40,6 +40,8 @@ class Limits:
     """UTF-8 bytes that the program may print."""
     max_value_bytes: int = 8 * 1024 * 1024
     """Bytes of the run's value, as compact JSON."""
+    max_source_bytes: int = 256 * 1024
+    """UTF-8 bytes of a program's source. Far larger sources can stall Python's own parser, which runs on the host."""
     max_message_bytes: int = 16 * 1024 * 1024
     """Bytes of one message on the wire, in either direction: the source with its inputs, a call's arguments, a
     tool's result."""

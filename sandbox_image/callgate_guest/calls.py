@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Generator
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE
 from typing import Any
 
-from .link import Link
+from .link import Link, NotJson
 from .wire import CANCEL, CANCELLED, TOOL_FAILED
 
 _ASYNC = CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE
@@ -116,12 +116,17 @@ class ToolCall:
                 yield from future
             except BaseException:
                 if not self.done:
-                    self._link.notify(CANCEL, {"id": self._number})
-                    self._link.forget(self._number)
-                    self._error = {"code": CANCELLED, "message": "the program gave this call up"}
-                    self.done = True
+                    self._waiters = [waiter for waiter in self._waiters if waiter[1] is not future]
+                    if not self._waiters:  # nobody else awaits the same call
+                        self._give_up()
                 raise
         return self.result()
+
+    def _give_up(self) -> None:
+        self._error = {"code": CANCELLED, "message": "the program gave this call up"}
+        self.done = True
+        self._link.forget(self._number)
+        self._link.notify(CANCEL, {"id": self._number})
 
     def send(self, value: Any) -> Any:
         if self._generator is None:
@@ -174,26 +179,29 @@ for _name in _USES_OF_A_VALUE.split():
     setattr(ToolCall, f"__{_name}__", _refuse)
 
 Coroutine.register(ToolCall)
+# the name that Python's own errors show: "Object of type ... is not JSON serializable"
+ToolCall.__name__ = ToolCall.__qualname__ = "tool call (not awaited: write await in front of it)"
+
+
+_LISTABLE = frozenset(
+    "set frozenset dict_keys dict_values dict_items generator map filter zip range deque ndarray".split()
+)
 
 
 def _not_json(tool: str, arguments: dict[str, Any], error: Exception) -> Exception:
     """A clear error for arguments that cannot cross the wire."""
-    for name, value in arguments.items():
+    if isinstance(error, NotJson):
+        value = error.value
         if isinstance(value, ToolCall):
             return value._not_awaited()
         if asyncio.iscoroutine(value) or asyncio.isfuture(value):
-            return TypeError(f"{tool}({name}=...) was given something not awaited: write `await` in front of it")
-    if isinstance(error, TypeError):
-        kind = str(error).removeprefix("Object of type ").split(" ")[0]
-        hint = (
-            "; pass list(...)"
-            if kind in {"set", "frozenset", "dict_keys", "dict_values", "generator", "map", "range"}
-            else ""
-        )
+            return TypeError(f"{tool} was given something that was not awaited: write `await` in front of it")
+        kind = type(value).__name__
+        hint = "; pass list(...)" if kind in _LISTABLE else "; pass text" if kind in ("bytes", "bytearray") else ""
         return TypeError(f"the arguments of {tool} must be JSON values; {kind} is not{hint}")
     if isinstance(error, RecursionError):
         return ValueError(f"the arguments of {tool} are nested too deeply for JSON")
-    return ValueError(f"the arguments of {tool} must be JSON values: {error}")
+    return type(error)(f"the arguments of {tool} must be JSON values: {error}")
 
 
 def called_from_async() -> bool:

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from .wire import LineBuffer
+from .wire import OUT_OF_MEMORY, LineBuffer
 
 
 class Record(dict[str, Any]):
@@ -47,8 +47,20 @@ class Reply(Protocol):
     done: bool
 
 
+class NotJson(TypeError):
+    """A value that is not JSON. `value` is that value, not what it sits in."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+        super().__init__(type(value).__name__)
+
+
+def _refuse(value: object) -> Any:
+    raise NotJson(value)
+
+
 decode: Callable[[str], Any] = json.JSONDecoder(object_hook=Record).decode
-encode: Callable[[Any], str] = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+encode: Callable[[Any], str] = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_refuse).encode
 
 
 class Link:
@@ -60,9 +72,12 @@ class Link:
         os.set_blocking(incoming, False)
         os.set_blocking(outgoing, False)
         self._lines = LineBuffer(1 << 62)  # the host bounds what it sends
-        self._write_lock = threading.Lock()
-        self._turn = threading.Condition(threading.Lock())
+        self._write_lock = threading.RLock()  # a signal handler or a finalizer may write in the middle of a write
+        self._writing = False
+        self._unsent: deque[bytes] = deque()
+        self._turn = threading.Condition()
         self._reading = False
+        self._sleepers = 0
         self._pending: dict[int, Reply] = {}
         self._requests: deque[dict[str, Any]] = deque()
         self._last_id = 0
@@ -98,13 +113,25 @@ class Link:
         self._write(f'{{"jsonrpc":"2.0",{body},"id":{encode(number)}}}\n')
 
     def _write(self, text: str) -> None:
-        data = text.encode()
+        self._unsent.append(text.encode())
         with self._write_lock:
-            while data:
-                try:
-                    data = data[os.write(self._outgoing, data) :]
-                except BlockingIOError:
-                    self._read_until_writable()
+            if self._writing:  # this very thread is in the middle of a message: it sends this one after it
+                return
+            self._writing = True
+            try:
+                while self._unsent:
+                    self._write_whole(memoryview(self._unsent.popleft()))
+            finally:
+                self._writing = False
+
+    def _write_whole(self, data: memoryview) -> None:
+        while data:
+            try:
+                data = data[os.write(self._outgoing, data) :]
+            except BlockingIOError:
+                self._read_until_writable()
+            except BrokenPipeError:
+                os._exit(0)  # the host is gone
 
     def _read_until_writable(self) -> None:
         poll = select.poll()
@@ -137,9 +164,13 @@ class Link:
     def _read(self) -> None:
         """Read what is there and hand it out. The caller holds the turn."""
         try:
-            data = os.read(self._incoming, 1 << 18)
+            self._hand_out(os.read(self._incoming, 1 << 18))
         except BlockingIOError:
             return
+        except MemoryError:  # part of a message is lost, and with it everything that waits for it
+            os._exit(OUT_OF_MEMORY)
+
+    def _hand_out(self, data: bytes) -> None:
         if not data:
             self.closed = True
             return
@@ -153,6 +184,9 @@ class Link:
                 self._requests.append(message)
             else:
                 self.on_cancel()
+        if self._sleepers:
+            with self._turn:
+                self._turn.notify_all()
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let `loop` read replies as they come, until it is closed."""
@@ -185,7 +219,11 @@ class Link:
             if not self._take_turn():
                 with self._turn:
                     if self._reading and not ready():
-                        self._turn.wait()
+                        self._sleepers += 1
+                        try:
+                            self._turn.wait()
+                        finally:
+                            self._sleepers -= 1
                 continue
             try:
                 while not ready() and not self.closed:
@@ -197,3 +235,9 @@ class Link:
     def forget(self, number: int) -> None:
         """Nobody waits for this response any more."""
         self._pending.pop(number, None)
+
+    def forget_all(self, error: dict[str, Any]) -> None:
+        """The host answers none of the requests that are still pending: end them with `error`."""
+        pending, self._pending = self._pending, {}
+        for waiting in pending.values():
+            waiting.resolve({"error": error})

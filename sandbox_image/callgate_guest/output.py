@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import threading
 from collections.abc import Callable
 from typing import Any
 
 _CHUNK = 8192  # characters of an unfinished line that are sent without waiting for its end
+
+_PIECE = 1 << 16  # characters of one notification
 
 
 class Output(io.TextIOBase):
@@ -42,8 +45,12 @@ class Output(io.TextIOBase):
             text = "".join(self._held)
             self._held.clear()
             self._size = 0
-            for start in range(0, len(text), 1 << 20):
-                self._send(text[start : start + (1 << 20)])
+            for start in range(0, len(text), _PIECE):
+                self._send(text[start : start + _PIECE])
+
+    def reconfigure(self, **_: Any) -> None:
+        """It is line-buffered UTF-8 whatever a program asks for."""
+        self.flush()
 
     def fileno(self) -> int:
         return self._number
@@ -61,10 +68,11 @@ class _Bytes(io.RawIOBase):
     def __init__(self, output: Output) -> None:
         super().__init__()
         self._output = output
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def write(self, data: Any) -> int:
         raw = bytes(data)
-        self._output.write(raw.decode("utf-8", "replace"))
+        self._output.write(self._decoder.decode(raw))
         return len(raw)
 
     def writable(self) -> bool:

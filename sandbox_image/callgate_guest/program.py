@@ -13,8 +13,10 @@ import sys
 import traceback
 import types
 from collections.abc import Iterable, Iterator
+from inspect import CO_COROUTINE
 from typing import Any
 
+from .calls import ToolCall
 from .link import encode
 from .wire import PROGRAM_NAME
 
@@ -24,22 +26,34 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 class Program:
-    """One program, compiled. `code` evaluates to a coroutine when `is_async`. Raises `SyntaxError` as Python does."""
+    """One program, compiled. Raises `SyntaxError` as Python does.
+
+    Attributes:
+        code: evaluates to a coroutine when `is_async`.
+        returns: what it evaluates to is the program's value; otherwise the value is the variable `VALUE`.
+    """
 
     def __init__(self, source: str, name: str = PROGRAM_NAME) -> None:
         source = source.removeprefix("\ufeff")
         lines = source.splitlines(keepends=True)
         linecache.cache[name] = (len(source), None, lines, name)
-        tree = ast.parse(source, name)
-        if tree.body and isinstance(tree.body[-1], ast.Expr):
-            last = tree.body[-1]
-            target = ast.copy_location(ast.Name(VALUE, ast.Store()), last)
-            tree.body[-1] = ast.copy_location(ast.Assign([target], last.value), last)
-        if any(isinstance(node, ast.Return) for node in _own_nodes(tree.body)):
-            self.code = _as_function(tree, name)
-        else:
-            self.code = compile(tree, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-        self.is_async = bool(self.code.co_flags & 0x80)
+        try:
+            tree = ast.parse(source, name)
+            self.returns = any(isinstance(node, ast.Return) for node in _own_nodes(tree.body))
+            last = tree.body[-1] if tree.body else None
+            if isinstance(last, ast.Expr):
+                target = ast.copy_location(ast.Name(VALUE, ast.Store()), last)
+                valued = ast.Return(last.value) if self.returns else ast.Assign([target], last.value)
+                tree.body[-1] = ast.copy_location(valued, last)
+            if self.returns:
+                self.code = _as_function(tree, name)
+            else:
+                self.code = compile(tree, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        except (MemoryError, RecursionError):  # CPython's parser says MemoryError when its own stack is full
+            raise SyntaxError("the program is nested too deeply", (name, 1, 0, "")) from None
+        except ValueError as error:  # a null byte; half of a surrogate pair
+            raise SyntaxError(str(error), (name, 1, 0, "")) from None
+        self.is_async = bool(self.code.co_flags & CO_COROUTINE)
 
 
 def _own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -50,15 +64,24 @@ def _own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
         yield node
         if not isinstance(node, _FUNCTIONS):
             stack.extend(ast.iter_child_nodes(node))
+        else:  # what of it is evaluated outside it
+            stack.extend(getattr(node, "decorator_list", ()))
+            stack.extend(getattr(node, "bases", ()))
+            if not isinstance(node, ast.ClassDef):
+                stack.extend(value for value in (*node.args.defaults, *node.args.kw_defaults) if value is not None)
 
 
-class _ReturnsValue(ast.NodeTransformer):
-    """Top-level ``return x`` stores x as the program's value first; annotations of globals are dropped."""
+class _ForFunction(ast.NodeTransformer):
+    """What is legal at the top level of a module only, put so that it works in a function whose names are global."""
 
-    def visit_Return(self, node: ast.Return) -> Any:
-        value = node.value or ast.copy_location(ast.Constant(None), node)
-        store = ast.Assign([ast.Name(VALUE, ast.Store())], value)
-        return [ast.copy_location(store, node), ast.copy_location(ast.Return(None), node)]
+    def visit_Global(self, node: ast.Global) -> Any:
+        return ast.copy_location(ast.Pass(), node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
+        if node.names[0].name != "*":
+            return node
+        text = f"__import__('builtins').exec({ast.unparse(node)!r}, globals())"
+        return ast.copy_location(ast.parse(text).body[0], node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
         if node.value is None:
@@ -75,6 +98,8 @@ def _as_function(tree: ast.Module, name: str) -> types.CodeType:
     names = {VALUE}
     nodes = list(_own_nodes(tree.body))
     for node in nodes:
+        if isinstance(node, (ast.Yield, ast.YieldFrom)):
+            raise SyntaxError("'yield' outside function", (name, node.lineno, node.col_offset + 1, None))
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             names.add(node.id)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -88,11 +113,13 @@ def _as_function(tree: ast.Module, name: str) -> types.CodeType:
     waits = any(isinstance(node, (ast.Await, ast.AsyncFor, ast.AsyncWith)) for node in nodes) or any(
         isinstance(node, ast.comprehension) and node.is_async for node in nodes
     )
-    _ReturnsValue().visit(tree)
+    _ForFunction().visit(tree)
     outer = ast.parse(("async " if waits else "") + "def _program(): pass")
     function = outer.body[0]
     assert isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
-    function.body = [ast.Global(sorted(names)), *tree.body]
+    future = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+    function.body = [ast.Global(sorted(names)), *(node for node in tree.body if node not in future)]
+    outer.body[:0] = future
     module = compile(ast.fix_missing_locations(outer), name, "exec", dont_inherit=True)
     code = next(constant for constant in module.co_consts if isinstance(constant, types.CodeType))
     return code.replace(co_name="<module>", co_qualname="<module>")
@@ -101,7 +128,7 @@ def _as_function(tree: ast.Module, name: str) -> types.CodeType:
 def value_of(namespace: dict[str, Any]) -> str:
     """The members of the reply that carry the program's value: as JSON, or as text where it is none."""
     value = namespace.pop(VALUE, None)
-    if type(value).__name__ == "ToolCall" and type(value).__module__.startswith("callgate_guest"):
+    if type(value) is ToolCall:
         raise value._not_awaited()
     try:
         return f'"value":{encode(value)}'
@@ -111,8 +138,8 @@ def value_of(namespace: dict[str, Any]) -> str:
 
 def safe_repr(value: object) -> str:
     try:
-        return repr(value)
-    except Exception as error:
+        return str(repr(value))
+    except BaseException as error:
         return f"<{type(value).__name__} whose repr() raised {type(error).__name__}>"
 
 
@@ -129,11 +156,11 @@ def describe(error: BaseException) -> dict[str, Any]:
         told = traceback.TracebackException.from_exception(error, limit=None, compact=True)
         line = _prune(told)
         text = "".join(told.format())
-    except Exception as failure:  # an exception made to break its own formatting
+    except BaseException as failure:  # an exception made to break its own formatting
         line, text = None, f"{type(error).__name__}: (its traceback could not be formatted: {type(failure).__name__})\n"
     try:
-        message = str(error)
-    except Exception:
+        message = "".join(str(error))
+    except BaseException:
         message = "<exception whose str() raised>"
     if isinstance(error, SyntaxError):
         line, message = error.lineno, error.msg or message

@@ -21,8 +21,8 @@ from typing import Any
 from .calls import ToolError, call_by_name, tool_function
 from .link import Link, encode
 from .output import Output
-from .program import Program, describe, value_of
-from .wire import PRINT, PROGRAM_FAILED, PROGRAM_NAME
+from .program import VALUE, Program, describe, value_of
+from .wire import CANCELLED, PRINT, PROGRAM_FAILED, PROGRAM_NAME
 
 
 class TooManyThreads(RuntimeError):
@@ -96,11 +96,13 @@ class Session:
         self._bind(params)
         name = PROGRAM_NAME if self._count == 1 else f"<program-{self._count}>"
         program = Program(params["code"], name)
+        self._namespace.pop(VALUE, None)  # of a program that failed after it
         try:
+            value = types.FunctionType(program.code, self._namespace)()
             if program.is_async:
-                self._run_main(types.FunctionType(program.code, self._namespace)())
-            else:
-                types.FunctionType(program.code, self._namespace)()
+                value = self._run_main(value)
+            if program.returns:
+                self._namespace[VALUE] = value
         except SystemExit as leave:
             if leave.code not in (None, 0):
                 raise
@@ -125,13 +127,16 @@ class Session:
 
     # the event loop
 
-    def _run_main(self, main: Coroutine[Any, Any, Any]) -> None:
-        async def run() -> None:
+    def _run_main(self, main: Coroutine[Any, Any, Any]) -> Any:
+        async def run() -> Any:
             self._main = asyncio.current_task()
-            await main
+            try:
+                return await main
+            finally:
+                await self._end_tasks()
 
         try:
-            self._loop.run_until_complete(run())
+            return self._loop.run_until_complete(run())
         finally:
             self._main = None
 
@@ -160,18 +165,27 @@ class Session:
         raise outcome[1]
 
     def _settle(self) -> None:
-        """What CPython does at the end of a program: wait for its threads, cancel its tasks."""
-        left = asyncio.all_tasks(self._loop)
-        if left:
-            for task in left:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        """What CPython does at the end of a program: wait for its threads. Calls that nobody waits for are given up."""
+        if asyncio.all_tasks(self._loop):  # a task raised SystemExit, which stops the loop at once
+            self._loop.run_until_complete(self._end_tasks())
         futures = sys.modules.get("concurrent.futures.thread")
         pooled = getattr(futures, "_threads_queues", {})
         here = threading.current_thread()
         for thread in threading.enumerate():
             if thread is not here and not thread.daemon and thread not in pooled:
                 thread.join()
+        self.link.forget_all({"code": CANCELLED, "message": "the program that made this call has ended"})
+
+    async def _end_tasks(self) -> None:
+        """What `asyncio.run` does at its end: cancel the tasks that are left, close the asynchronous generators."""
+        await asyncio.sleep(0)  # a generator that was just dropped starts a task to close itself
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.gather(*left, return_exceptions=True)
+        generators = list(getattr(self._loop, "_asyncgens", ()))
+        await asyncio.gather(*(generator.aclose() for generator in generators), return_exceptions=True)
 
     # what the program prints
 

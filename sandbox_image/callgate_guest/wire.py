@@ -27,6 +27,8 @@ LIMIT_REACHED: Final = -32003
 CANCELLED: Final = -32004
 PROGRAM_FAILED: Final = -32010  # the reply to `execute` when the program raised
 
+OUT_OF_MEMORY: Final = 98  # exit status of a guest that had no memory left to say so
+
 PROGRAM_NAME: Final = "<program>"  # file name of the program's own frames; later ones of a session: <program-2>, ...
 
 

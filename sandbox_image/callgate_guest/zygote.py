@@ -19,6 +19,7 @@ closing the socket: everything dies                    ..
 from __future__ import annotations
 
 import array
+import errno
 import gc
 import importlib
 import json
@@ -31,12 +32,13 @@ import sys
 from typing import Any
 
 from .jail import landlock, syscalls
-from .jail.capabilities import die_with_parent
+from .jail.capabilities import NOBODY, become, die_with_parent
 from .jail.confine import FIRST_STATUS, Step, confine
 from .jail.namespaces import MOUNT, leave_host, unshare
 from .jail.rlimits import address_space
 from .jail.root import EXECUTABLE, Files, enter
 from .session import Session, rehearse, take_the_wire
+from .wire import OUT_OF_MEMORY
 
 PACKET = 1 << 16
 PREIMPORTED = (
@@ -88,7 +90,17 @@ def _launch_tier_1(control: socket.socket, settings: dict[str, Any]) -> None:
         os.set_inheritable(control.fileno(), True)
         start = f"from callgate_guest.zygote import inside; inside({control.fileno()}, {proc})"
         code = f"import sys; sys.path.append('/guest'); {start}"
-        arguments = [EXECUTABLE, "-I", "-S", "-B", "-X", "utf8", "-c", code, json.dumps(settings)]
+        arguments = [
+            EXECUTABLE,
+            "-I",
+            "-S",
+            "-B",
+            "-X",
+            "utf8",
+            "-c",
+            code,
+            json.dumps({**settings, "packages": "/packages" if settings["packages"] else None}),
+        ]
         os.execve(EXECUTABLE, arguments, {"LD_LIBRARY_PATH": "/lib", "MALLOC_ARENA_MAX": "2", **_ENVIRONMENT})
     control.close()
     os.close(proc)
@@ -119,7 +131,7 @@ def main(control: socket.socket, tier: int, settings: dict[str, Any], proc: int)
     os.environ.clear()
     os.environ.update(_ENVIRONMENT)
     if settings["packages"]:
-        sys.path.append("/packages" if tier == 1 else settings["packages"])
+        sys.path.append(settings["packages"])
     for name in [*PREIMPORTED, *settings["preimport"]]:
         importlib.import_module(name)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -145,6 +157,8 @@ def _rules_in_place(version: int, packages: str | None) -> landlock.Ruleset:
     files.
     """
     files = Files.of_this_python(packages)
+    if os.geteuid() == 0:
+        _require_readable_by_nobody(files)
     rules = landlock.Ruleset(version)
     rules.allow(
         entry.path for entry in os.scandir(files.stdlib) if entry.name not in ("site-packages", "dist-packages")
@@ -155,6 +169,25 @@ def _rules_in_place(version: int, packages: str | None) -> landlock.Ruleset:
     rules.allow([files.stdlib], listing_only=True)
     rules.allow(["/dev/null"], write=True)
     return rules
+
+
+def _require_readable_by_nobody(files: Files) -> None:
+    """Root's guests become nobody, who has to be able to read what root can. Raises `RuntimeError`."""
+    child = os.fork()
+    if child == 0:
+        try:
+            become(NOBODY)
+            for path in (files.stdlib, files.extensions, files.packages):
+                if path:
+                    os.listdir(path)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    if os.waitpid(child, 0)[1]:
+        raise RuntimeError(
+            f"guests of root run as user {NOBODY}, who may not read Python's own files in {files.stdlib}: "
+            "use a Python that lies in no private folder, or another user than root"
+        )
 
 
 def _serve(control: socket.socket, common: dict[str, Any]) -> None:
@@ -186,9 +219,11 @@ def _spawn(
 ) -> None:
     number = request["spawn"]
     try:
+        if len(fds) != 3:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         pid = os.fork()
     except OSError as error:
-        _send(control, {"refused": number, "reason": f"fork: {error.strerror}"})
+        _send(control, {"refused": number, "reason": error.strerror})
         for fd in fds:
             os.close(fd)
         return
@@ -222,6 +257,8 @@ def _child(fds: list[int], allowance: Any, common: dict[str, Any]) -> None:
         status = 0
     except Step as step:
         status = FIRST_STATUS + step.number
+    except MemoryError:
+        status = OUT_OF_MEMORY
     except BaseException:
         status = 99
     finally:

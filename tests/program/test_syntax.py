@@ -88,11 +88,13 @@ def test_many_small_f_strings_are_no_large_one() -> None:
     assert check_program("x = 1\n" + "f'{x} and {x}'\n" * 4000, ()) == []
 
 
-SPLICES = ["break", "continue", "return 1", "yield 1", "await x", "nonlocal x", "global x", "async with x: pass",
-           "async for x in y: pass", "lambda a, a: 1", "lambda: (yield)", "lambda: await x", "x = *y", "def f(a, a): pass",
-           "class A: return 1", "try: pass\nexcept: pass\nexcept X: pass", "[x async for x in y]", "from __future__ import q",
-           "def f(): return [x async for x in y]", "async def f():\n yield 1\n return 1", "[await x for x in y]",
-           "[(x := 1) for x in y]", "match 1:\n case x: pass\n case y: pass", "*x", "del x", "from x import *"]  # fmt: skip
+SPLICES = [
+    "break", "continue", "return 1", "yield 1", "await x", "nonlocal x", "global x", "async with x: pass", "*x",
+    "async for x in y: pass", "lambda a, a: 1", "lambda: (yield)", "lambda: await x", "x = *y", "def f(a, a): pass",
+    "del x", "class A: return 1", "try: pass\nexcept: pass\nexcept X: pass", "[x async for x in y]",
+    "[await x for x in y]", "def f(): return [x async for x in y]", "async def f():\n yield 1\n return 1",
+    "from __future__ import q", "[(x := 1) for x in y]", "match 1:\n case x: pass\n case y: pass", "from x import *",
+]  # fmt: skip
 
 
 def test_what_the_compiler_refuses_is_found_although_it_is_not_always_asked() -> None:

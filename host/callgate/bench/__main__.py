@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 
 from callgate.errors import SandboxUnavailable
+
 from .context import FULL, QUICK, BenchFailed
 from .harness import run
 from .measures import MEASURES

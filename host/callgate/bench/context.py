@@ -13,6 +13,7 @@ import anyio
 from callgate.limits import Limits
 from callgate.runtime import CodeResult, Runtime
 from callgate.tools import tool
+
 from .peers import Bubblewrap, MontyPeer
 
 __all__ = [
@@ -102,8 +103,8 @@ async def opened(**options: object) -> AsyncIterator[Runtime]:
 async def calm(runtime: Runtime) -> None:
     """Wait until the pool is full and its guests wait for programs: "pool warm" means that."""
     with anyio.fail_after(30):
-        while runtime._pool.idle < runtime._pool._size:
-            await anyio.sleep(0.001)  # noqa: ASYNC110 (the pool tells nobody)
+        while runtime._pool.idle < runtime._pool._size:  # noqa: ASYNC110 (the pool tells nobody)
+            await anyio.sleep(0.001)
     await anyio.sleep(_SETTLE_SECONDS)
 
 

@@ -1,7 +1,8 @@
 """The peer's own process: ``python -m callgate.bench.monty``. The one file that imports pydantic_monty.
 
-Reads one JSON object a line from stdin, ``{"do": name, ...}``, and answers each with one line: what the function of that name
-returned, or ``{"failed": reason}``. Ends when stdin does, without an interpreter shutdown, which this peer does not survive.
+Reads one JSON object a line from stdin, ``{"do": name, ...}``, and answers each with one line: what the function of
+that name returned, or ``{"failed": reason}``. Ends when stdin does, without an interpreter shutdown, which this peer
+does not always survive.
 """
 
 from __future__ import annotations
@@ -80,15 +81,18 @@ class Peer:
         return {"seconds": time.perf_counter() - started}
 
     async def workers(self) -> dict[str, Any]:
-        """Process ids of its workers, while they idle and after a run."""
+        """Process ids of its workers, one of which has run something."""
         await self._feed("1 + 1")
         await asyncio.sleep(0.2)
-        with open(f"/proc/self/task/{os.getpid()}/children") as children:
-            pids = [int(pid) for pid in children.read().split()]
-        for task in os.listdir("/proc/self/task"):
-            with open(f"/proc/self/task/{task}/children") as children:
-                pids += [int(pid) for pid in children.read().split()]
-        return {"pids": sorted(set(pids))}
+        return {"pids": _children()}
+
+
+def _children() -> list[int]:
+    found: list[int] = []
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/children") as children:
+            found += map(int, children.read().split())
+    return found
 
 
 async def _answer(action: Callable[..., Awaitable[dict[str, Any]]], details: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Peers: how to ask them for figures, and what to say when they fail. The harness itself must survive every one of them.
+"""Peers: how to ask them for figures, and what to say when they fail. The harness survives every one of them.
 
-Monty runs in a process of its own: `AsyncMonty` 1.4 aborts the interpreter at its exit in some runs, and a peer's threads would
-disturb the host under test.
+Monty runs in a process of its own: `AsyncMonty` 1.4 aborts the interpreter at its exit in some runs, and a peer's
+threads would disturb the host under test.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PeerFailed(Exception):
 
 
 class MontyPeer:
-    """pydantic-monty in a process of its own. Each method asks it and waits; after the first failure every one fails."""
+    """pydantic-monty in a process of its own. Once that process is gone, whatever it is asked fails."""
 
     name = "Monty"
 

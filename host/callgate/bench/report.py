@@ -16,9 +16,10 @@ __all__ = ["Report"]
 
 _COLOURS = {"met": "green", "missed": "red", "open": "yellow", "for information": "dim"}
 _HOW = """\
-p50 unless said; p99 and the spread from the 10th to the 90th percentile follow it. A ratio is the median over neighbouring pairs:
-ours and the peer's runs take turns, so that what disturbs one disturbs the other. *Pool warm* means that the pool is full and its
-guests are waiting; both sides rest between runs until that is so. Peers run in a process of their own.
+p50 unless said; p99 and the spread from the 10th to the 90th percentile follow it. A ratio is the median over
+neighbouring pairs: ours and the peer's runs take turns, so that what disturbs one disturbs the other. *Pool warm* means
+that the pool is full and its guests are waiting; both sides rest between runs until that is so. Peers run in a process
+of their own.
 """
 
 
@@ -58,8 +59,9 @@ class Report:
             "",
             "Written by `python -m callgate.bench --markdown`; change the harness, not this page.",
             "",
-            f"Measured {self.date} ({self.sizes}) on a virtual machine: {self.machine}. Its cores are shared with other machines,",
-            f"and figures move by a third from run to run. Load average before: {self.load}; after: {self.load_after}.",
+            f"Measured {self.date} ({self.sizes}): {self.machine}.",
+            "A virtual machine whose cores are shared: figures move by a third from run to run, ratios by less.",
+            f"Load average before: {self.load}; after: {self.load_after}.",
             f"Sandbox: {self.sandbox}.",
             "",
             _HOW,

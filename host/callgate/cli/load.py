@@ -1,4 +1,4 @@
-"""``--tools``: from a file or module to the tools in it. Runs the operator's own code, on the host, with all its rights."""
+"""``--tools``: from a file or module to the tools in it. Runs the operator's own code, with all the host's rights."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def load_tools(specifications: Iterable[str]) -> Registry:
     """The tools of all `specifications` together.
 
     Args:
-        specifications: ``FILE.py``, ``package.module``, either with ``:NAME``. Without a name: every `Tool` at the module's top level.
-            A name stands for a `Tool`, a `Registry`, a list of tools and functions, or a plain function.
+        specifications: ``FILE.py``, ``package.module``, either with ``:NAME``. Without a name: every `Tool` at the top
+            level. A name stands for a `Tool`, a `Registry`, a list of tools and functions, or a plain function.
 
     Raises:
         Stop: something in them is wrong; a usage error.
@@ -69,7 +69,9 @@ def _file(path: str) -> ModuleType:
     try:
         specification.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise Stop(f"{path} could not be loaded: {_told(error, str(place))}", "run it with python to see the whole traceback") from None
+        raise Stop(
+            f"{path} could not be loaded: {_told(error, str(place))}", "run it with python to see the whole traceback"
+        ) from None
     return module
 
 
@@ -81,11 +83,17 @@ def _module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            hint = f"did you mean the file {name}.py?" if Path(f"{name}.py").is_file() else "install it, or name a FILE.py"
+            hint = (
+                f"did you mean the file {name}.py?" if Path(f"{name}.py").is_file() else "install it, or name a FILE.py"
+            )
             raise Stop(f"there is no module {name!r}", hint) from None
-        raise Stop(f"module {name!r} could not be imported: {error}", "install what it needs into this environment") from None
+        raise Stop(
+            f"module {name!r} could not be imported: {error}", "install what it needs into this environment"
+        ) from None
     except (Exception, SystemExit) as error:
-        raise Stop(f"module {name!r} could not be imported: {_told(error)}", f"python -c 'import {name}' shows it whole") from None
+        raise Stop(
+            f"module {name!r} could not be imported: {_told(error)}", f"python -c 'import {name}' shows it whole"
+        ) from None
 
 
 def _search(folder: Path) -> None:
@@ -105,7 +113,11 @@ def _all(module: ModuleType, specification: str) -> list[Tool]:
     tools = [value for value in vars(module).values() if isinstance(value, Tool)]
     if not tools:
         functions = [name for name, value in vars(module).items() if _is_own_function(module, name, value)]
-        tip = f"decorate a function with @tool, or name one: {specification}:{functions[0]}" if functions else "decorate a function with @tool"
+        tip = (
+            f"decorate a function with @tool, or name one: {specification}:{functions[0]}"
+            if functions
+            else "decorate a function with @tool"
+        )
         raise Stop(f"{specification} has no tools", tip)
     return tools
 
@@ -128,7 +140,9 @@ def _named(module: ModuleType, name: str, specification: str) -> list[Tool]:
         several = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
         return [each if isinstance(each, Tool) else _made(each) for each in several]
     except ConfigurationError as error:
-        raise Stop(f"--tools {specification}: {error}", "a tool is a function with annotated parameters and a docstring") from None
+        raise Stop(
+            f"--tools {specification}: {error}", "a tool is a function with annotated parameters and a docstring"
+        ) from None
 
 
 def _made(value: Any) -> Tool:

@@ -28,20 +28,14 @@ for _power, _letter in enumerate("KMGT", start=1):
     _UNITS[f"{_letter}B"] = 1000**_power
 
 
-class _Size(click.ParamType):
+def _size(text: str) -> int:
     """Bytes: ``65536``, ``64KiB``, ``512M`` (1024s), ``1GB`` (1000s)."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", str(value))
-        unit = _UNITS.get(match.group(2).upper()) if match else None
-        if match is None or unit is None:
-            self.fail(f"{value!r} is no size: write bytes, or a unit such as 512MiB, 64K or 1GB", param, ctx)
-        number = match.group(1)
-        return int(float(number) * unit) if "." in number else int(number) * unit
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
+    unit = _UNITS.get(match.group(2).upper()) if match else None
+    if match is None or unit is None:
+        raise click.BadParameter(f"{text!r} is no size: write bytes, or a unit such as 512MiB, 64K or 1GB")
+    number = match.group(1)
+    return int(float(number) * unit) if "." in number else int(number) * unit
 
 
 def size_text(size: int) -> str:
@@ -65,7 +59,7 @@ def _docs() -> dict[str, str]:
     found = {}
     for field, text in zip(body.body, body.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
-            found[field.target.id] = str(ast.literal_eval(text.value)).split("``")[0].split(".")[0]
+            found[field.target.id] = str(ast.literal_eval(text.value)).replace("``", "").split(". ")[0].rstrip(".")
     return found
 
 
@@ -73,10 +67,14 @@ def limit_options(command: _Command) -> _Command:
     """Add one flag for every field of `Limits`."""
     for field in reversed(dataclasses.fields(Limits)):
         size = field.name.endswith("_bytes")
-        kind = _Size() if size else click.FLOAT if field.type == "float" else click.INT
+        kind: Any = _size if size else click.FLOAT if field.type == "float" else click.INT
         shown = size_text(field.default) if size and isinstance(field.default, int) else f"{field.default:g}"
         command = click.option(
-            flag(field.name), field.name, type=kind, metavar="SIZE" if size else "N", help=f"{_docs()[field.name]}. Default {shown}."
+            flag(field.name),
+            field.name,
+            type=kind,
+            metavar="SIZE" if size else "N",
+            help=f"{_docs()[field.name]}. Default {shown}.",
         )(command)
     return command
 
@@ -87,12 +85,18 @@ def limits_from(options: dict[str, Any]) -> Limits:
     try:
         return Limits(**{name: value for name, value in given.items() if value is not None})
     except ConfigurationError as error:
-        raise Stop(f"{flag(str(error).split()[0])}: {error}", "every limit is a number above 0") from None
+        name, _, fault = str(error).partition(" ")
+        raise Stop(f"{flag(name)} {fault}", "every limit is a number above 0") from None
 
 
 tools_option = click.option(
-    "--tools", "-t", "tool_files", multiple=True, metavar="FILE_OR_MODULE[:NAME]", help="Tools to offer; may be repeated."
-)  # fmt: skip
+    "--tools",
+    "-t",
+    "tool_files",
+    multiple=True,
+    metavar="FILE_OR_MODULE[:NAME]",
+    help="Tools to offer; may be repeated.",
+)
 
 
 def inputs_from(given: tuple[str, ...], *, values: bool = True) -> dict[str, Any]:
@@ -106,14 +110,19 @@ def inputs_from(given: tuple[str, ...], *, values: bool = True) -> dict[str, Any
     for each in given:
         name, equals, text = each.partition("=")
         if not name.isidentifier():
-            raise Stop(f"--input {each!r}: {name!r} cannot be a variable", "write --input NAME=JSON, for example --input limit=3")
+            raise Stop(
+                f"--input {each!r}: {name!r} cannot be a variable",
+                "write --input NAME=JSON, for example --input limit=3",
+            )
         if not equals and values:
             raise Stop(f"--input {each!r} has no value", f"write --input {name}=JSON, for example --input {name}=3")
         try:
             found[name] = json.loads(text, parse_constant=_not_json) if equals else None
         except ValueError:
             shown = json.dumps(text, ensure_ascii=False)
-            raise Stop(f"--input {name}: {text!r} is not JSON", f"text needs its quotes: --input '{name}={shown}'") from None
+            raise Stop(
+                f"--input {name}: {text!r} is not JSON", f"text needs its quotes: --input '{name}={shown}'"
+            ) from None
     return found
 
 

@@ -27,7 +27,9 @@ class Source:
                 raise Stop(f"there are two programs: -c and {file}", "leave one of them out")
             return cls("<command>", code)
         if file is None:
-            raise Stop("there is no program", "name a file, or give the program with -c CODE, or '-' to read it from stdin")
+            raise Stop(
+                "there is no program", "name a file, or give the program with -c CODE, or '-' to read it from stdin"
+            )
         try:
             data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         except OSError as error:
@@ -35,5 +37,7 @@ class Source:
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise Stop(f"{file} is not UTF-8: byte {error.start} is {data[error.start]:#04x}", "save it as UTF-8") from None
+            raise Stop(
+                f"{file} is not UTF-8: byte {error.start} is {data[error.start]:#04x}", "save it as UTF-8"
+            ) from None
         return cls("<stdin>" if file == "-" else file, text, from_stdin=file == "-")

@@ -1,6 +1,6 @@
 """Words for people, on stderr: what happened, what went wrong, what to do. Knows terminals; knows no command.
 
-What a guest, a tool or a file wrote never drives the user's terminal: `tame` makes control characters visible before they are shown.
+What a guest, a tool or a file wrote never drives the user's terminal: `tame` makes control characters visible first.
 """
 
 from __future__ import annotations
@@ -10,8 +10,19 @@ import sys
 from typing import Final
 
 __all__ = [
-    "FAILED", "INTERRUPTED", "LIMIT", "NO_SANDBOX", "OK", "PIPE_CLOSED", "USAGE", "Stop", "explain", "one_line", "say", "tame",
-]  # fmt: skip
+    "FAILED",
+    "INTERRUPTED",
+    "LIMIT",
+    "NO_SANDBOX",
+    "OK",
+    "PIPE_CLOSED",
+    "USAGE",
+    "Stop",
+    "explain",
+    "one_line",
+    "say",
+    "tame",
+]
 
 OK: Final = 0
 FAILED: Final = 1

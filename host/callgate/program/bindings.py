@@ -7,6 +7,7 @@ a program that binds by other means (a star import, `exec`) nothing can be known
 from __future__ import annotations
 
 import ast
+from collections import Counter
 
 from .findings import Finding
 from .survey import survey
@@ -24,13 +25,12 @@ def bound_names(source: str, *, max_source_bytes: int = DEFAULT_MAX_SOURCE_BYTES
     if isinstance(tree, Finding):
         return frozenset()
     seen = survey(tree)
-    names = list(seen.module.stores)
+    names = Counter(seen.module.stores)
     for node, scope in seen.imports:
-        if scope is not seen.module:
-            continue
-        of_tools = isinstance(node, ast.ImportFrom) and node.module == "tools" and not node.level
-        for alias in node.names:
-            if alias.asname is None and (of_tools or (isinstance(node, ast.Import) and alias.name == "tools")):
-                if alias.name in names:
-                    names.remove(alias.name)
-    return frozenset(names)
+        if scope is seen.module:
+            of_tools = isinstance(node, ast.ImportFrom) and node.module == "tools" and not node.level
+            for alias in node.names:
+                itself = of_tools or (isinstance(node, ast.Import) and alias.name == "tools")
+                if itself and alias.asname is None:
+                    names[alias.name] -= 1
+    return frozenset(name for name, count in names.items() if count > 0)

@@ -103,6 +103,7 @@ class RunWire:
         self._number = number
         self._buffer = LineBuffer(limits.max_message_bytes) if buffer is None else buffer
         self._ids: set[int | str] = set()
+        self._cancelled: set[int | str] = set()
 
     def execute(self, code: str, tools: Sequence[tuple[str, str, Sequence[str]]], inputs: dict[str, Any]) -> bytes:
         """The request that starts the run.
@@ -136,6 +137,8 @@ class RunWire:
 
     def write(self, text: str) -> None:
         """Add to the logs. Raises `LimitReached` when they are full; what fits is kept."""
+        if not text:
+            return
         size = len(text.encode("utf-8", "replace"))
         room = self._limits.max_log_bytes - self.log_bytes
         if size > room:
@@ -159,6 +162,9 @@ class RunWire:
         if method == CANCEL:
             if type(params) is not dict or type(params.get("id")) not in (int, str) or "id" in message:
                 raise ProtocolError('a `cancel` notification needs params {"id": ...}')
+            if params["id"] not in self._ids or params["id"] in self._cancelled:
+                raise ProtocolError("the guest cancelled a call that it never made, or twice")
+            self._cancelled.add(params["id"])
             return CallCancelled(params["id"])
         number = message.get("id")
         if type(number) is int or (type(number) is str and len(number) <= _ID_LENGTH):
@@ -175,9 +181,9 @@ class RunWire:
         if "id" in message or type(params) is not dict or type(params.get("text")) is not str:
             raise ProtocolError('`print` is a notification with params {"text": ...}')
         text: str = params["text"]
-        if not text.isascii():
-            text = text.encode("utf-8", "replace").decode()  # a lone surrogate could not be printed by anybody
-        return Wrote(text)
+        if not text:
+            raise ProtocolError("the guest printed nothing, which no guest does")
+        return Wrote(_printable(text))
 
     def _response(self, message: dict[str, Any], size: int) -> Event:
         number = message.get("id")
@@ -192,15 +198,24 @@ class RunWire:
         result = message.get("result")
         if type(result) is not dict or "value" not in result:
             raise ProtocolError("the guest's result has no value")
-        value = result["value"]
+        value, text = result["value"], result.get("value_repr")
+        if type(text) is not str:
+            text = None
         self.value_bytes = size
         if size > self._limits.max_value_bytes:
-            self.value_bytes = len(_encode(value))
+            try:
+                self.value_bytes = len(_encode(value)) + len(_encode(text) if text else "")
+            except RecursionError:
+                raise ProtocolError("the guest sent a message that is nested too deeply") from None
             if self.value_bytes > self._limits.max_value_bytes:
                 raise LimitReached("max_value_bytes", self._limits.max_value_bytes, self.value_bytes)
-        text = result.get("value_repr")
         self.state = "ended"
-        return Ended(value=value, value_repr=text if type(text) is str else None)
+        return Ended(value=value, value_repr=text and _printable(text))
+
+
+def _printable(text: str) -> str:
+    """Half of a surrogate pair could not be printed by anybody."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def result_reply(number: int | str, body: str) -> bytes:

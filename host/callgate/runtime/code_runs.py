@@ -12,10 +12,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
+
 from callgate.errors import ConfigurationError, LimitReached
 from callgate.limits import Limits
 from callgate.program import Finding, Policy, ToolShape, check_program
-from callgate.protocol.run import RunWire
+from callgate.protocol.run import Ended, RunWire
 from callgate.sandbox.backend import Guest, Usage
 from callgate.tools import Tool
 from callgate_guest.wire import LineBuffer
@@ -65,6 +67,9 @@ def check_failure(findings: list[Finding], sandbox: str) -> CodeResult | None:
     if not errors:
         return None
     first = errors[0]
+    if first.code == "too-large":
+        error = RunError("LimitReached", f"limit reached: max_source_bytes: {first}", limit="max_source_bytes")
+        return CodeResult(ok=False, error=error, findings=findings, sandbox=sandbox)
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     error = RunError("CheckFailed", f"{first}{more}", first.line)
     return CodeResult(ok=False, error=error, findings=findings, sandbox=sandbox)
@@ -84,16 +89,23 @@ class CodeRun:
     number: int = 1
     buffer: LineBuffer | None = None
 
-    def check(self, language: Language, *, names_known: bool = True) -> list[Finding]:
-        """Look at the program; the findings stay with the run."""
+    def check(self, language: Language, *, earlier: Collection[str] | None = None) -> list[Finding]:
+        """Look at the program; the findings stay with the run.
+
+        Args:
+            language: what it may look like.
+            earlier: in a session, names that earlier programs have bound, as far as can be told; no name is then
+                reported as unknown. ``None`` for a program that stands alone.
+        """
         self.findings = check_program(
             self.code,
             self.catalogue.shapes,
             inputs=self.inputs,
             policy=language.policy,
             allowed_imports=language.allowed_imports,
-            max_source_bytes=self.limits.max_message_bytes,
-            names_known=names_known,
+            max_source_bytes=self.limits.max_source_bytes,
+            known_names=earlier or (),
+            names_known=earlier is None,
         )
         return self.findings
 
@@ -123,14 +135,20 @@ class CodeRun:
             else:
                 await drive.run(request)
                 usage = guest.usage()
-                sound = drive.ended is not None
-        finally:
-            ending = end(sound)
+                error = self._told(drive.ended, usage)
+                sound = drive.ended is not None and (error is None or error.limit is None)
+        except ConfigurationError:  # inputs that are no JSON: nothing was sent
+            end(True)
+            raise
+        except BaseException:  # cancelled
+            ending = end(False)
+            if ending is not None:
+                with anyio.CancelScope(shield=True):
+                    await ending
+            raise
+        ending = end(sound)
         wall = time.perf_counter() - started
-        if drive.ended is not None:
-            told = drive.ended.error
-            error = None if told is None else _program_error(told, self.limits, usage)
-        elif drive.failure is not None:
+        if drive.failure is not None:
             error = _host_error(drive.failure, wall)
         if not sound and ending is not None:
             ended = await ending
@@ -157,11 +175,17 @@ class CodeRun:
             truncated=("logs",) if error is not None and error.limit == "max_log_bytes" else (),
         )
 
+    def _told(self, ended: Ended | None, usage: Usage | None) -> RunError | None:
+        return None if ended is None or ended.error is None else _program_error(ended.error, self.limits, usage)
+
     def _request(self, wire: RunWire) -> bytes:
         names: list[Any] = list(self.inputs)
         for name in names:
             if not isinstance(name, str) or not name.isidentifier():
                 raise ConfigurationError(f"inputs are bound as variables: {name!r} is no name of one")
+        size = len(self.code.encode("utf-8", "surrogatepass"))
+        if size > self.limits.max_source_bytes:
+            raise LimitReached("max_source_bytes", self.limits.max_source_bytes, size)
         try:
             return wire.execute(self.code, self.catalogue.wire, self.inputs)
         except (TypeError, ValueError) as error:

@@ -32,6 +32,8 @@ with warnings.catch_warnings():
 
 __all__ = ["Answer", "answer"]
 
+MAX_BATCH = 1024
+"""Requests in one batch: each is a task of the host's."""
 _MEMBERS = frozenset({"jsonrpc", "method", "params", "id"})
 
 
@@ -89,6 +91,8 @@ async def answer(message: Any, gate: RunGate) -> Answer:
         given.reply = await _one(message, methods, given)
     elif not message:
         given.reply = _invalid(given, "an empty batch")
+    elif len(message) > MAX_BATCH:
+        given.reply = _invalid(given, f"a batch of more than {MAX_BATCH} requests")
     else:
         replies: list[Any] = [None] * len(message)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from callgate.program import Finding
@@ -76,8 +76,14 @@ class CodeResult:
     """Names of the fields that hold less than there was, because a limit ended them."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole result as JSON values."""
-        return asdict(self)
+        """The whole result as JSON values. What the program and its calls gave is not copied."""
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain["error"] = None if self.error is None else asdict(self.error)
+        plain["findings"] = [asdict(finding) for finding in self.findings]
+        plain["calls"] = [{each.name: getattr(call, each.name) for each in fields(call)} for call in self.calls]
+        plain["usage"] = asdict(self.usage)
+        plain["truncated"] = list(self.truncated)
+        return plain
 
     def for_model(self, max_characters: int = MODEL_CHARACTERS) -> str:
         """A short text for the model's context: what was printed, the value or the error, and after a failure the
@@ -99,7 +105,8 @@ class CodeResult:
         elif not self.logs:
             parts.append("The program ended without printing anything and without a value.")
         warnings = [f"Note: {finding}" for finding in self.findings if finding.severity == "warning"]
-        return "\n".join(parts + warnings[:10])
+        text = "\n".join(parts + warnings[:10])
+        return text.encode("utf-8", "replace").decode()  # a lone surrogate could not be sent to anybody
 
     def _failure(self) -> str:
         assert self.error is not None

@@ -17,11 +17,11 @@ from typing import Any
 
 import anyio
 
-from callgate.errors import CallgateError, LimitReached, ProtocolError, SandboxCrashed, ToolError
+from callgate.errors import CallgateError, LimitReached, ProtocolError, SandboxCrashed, ToolCancelled, ToolError
 from callgate.limits import Limits
 from callgate.protocol.run import CallCancelled, Called, Ended, Other, RunWire, Wrote, error_reply, result_reply
 from callgate.sandbox.backend import Guest, GuestExit
-from callgate_guest.wire import INVALID_REQUEST
+from callgate_guest.wire import INVALID_REQUEST, OUT_OF_MEMORY
 
 from .events import Event, Printed
 from .gate import RunGate
@@ -76,6 +76,8 @@ class Drive:
                 except (LimitReached, ProtocolError) as error:
                     self.failure = error
                 tasks.cancel_scope.cancel()
+        if self.ended is None:
+            self._print_unread()
         if scope.cancelled_caught and self.failure is None and self.ended is None:
             self.failure = LimitReached("wall_seconds", self.limits.wall_seconds)
 
@@ -99,13 +101,24 @@ class Drive:
                 elif kind is Wrote:
                     self._print(event.text)  # type: ignore[union-attr]
                 elif kind is Ended:
-                    self.ended = event  # type: ignore[assignment]
+                    self._print_unread()
+                    self.ended = event if self.failure is None else None  # type: ignore[assignment]
                     return
                 elif isinstance(event, CallCancelled):
-                    workers.cancel(event.id)
+                    dropped = workers.cancel(event.id)
+                    if isinstance(dropped, Called):  # it never came to the gate, and counts all the same
+                        gave_up = ToolCancelled("the program gave this call up", tool=dropped.method)
+                        self.gate.refuse(dropped.method, dropped.arguments, gave_up)
                 elif isinstance(event, Other):
                     others += 1
                     workers.submit(f"other {others} {id(event)}", event)
+
+    def _print_unread(self) -> None:
+        """What was written to stdout and stderr before the end, and is still in the pipe."""
+        try:
+            self._print(self.guest.unread_output().decode("utf-8", "replace"))
+        except LimitReached as error:
+            self.failure = self.failure or error
 
     def _print(self, text: str) -> None:
         before = len(self.wire.logs)
@@ -158,8 +171,13 @@ def explain_death(ended: GuestExit, limits: Limits) -> RunError:
     status, usage = ended.status, ended.usage
     if status is None:
         return RunError("SandboxCrashed", "the sandbox went away in the middle of the run; run the program again")
-    if usage is not None and status == -signal.SIGKILL and usage.cpu_seconds >= limits.cpu_seconds * 0.98:
-        return limit_error(LimitReached("cpu_seconds", limits.cpu_seconds, round(usage.cpu_seconds, 3)))
+    cpu = usage.cpu_seconds if usage is not None else 0.0
+    if status == -signal.SIGXCPU or (status == -signal.SIGKILL and cpu >= limits.cpu_seconds):
+        # the kernel's two ways of counting differ by a few per cent: it did count up to the limit
+        return limit_error(LimitReached("cpu_seconds", limits.cpu_seconds, round(max(cpu, limits.cpu_seconds), 3)))
+    if status == OUT_OF_MEMORY:
+        peak = usage.peak_memory_bytes if usage is not None else None
+        return limit_error(LimitReached("memory_bytes", limits.memory_bytes, peak))
     if status < 0:
         name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
         hint = {

@@ -88,6 +88,7 @@ class Runtime:
         self._catalogues: dict[tuple[str, ...], Catalogue] = {}
         self._stack = contextlib.AsyncExitStack()
         self._entered = False
+        self._closed = False
 
     async def __aenter__(self) -> Runtime:
         if self._entered:
@@ -100,6 +101,7 @@ class Runtime:
         return self
 
     async def __aexit__(self, *error: Any) -> None:
+        self._closed = True
         await self._stack.__aexit__(*error)
 
     # programs
@@ -162,11 +164,14 @@ class Runtime:
             finally:
                 stream._finish()
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run)
-            yield stream
-            if not stream._over:
-                tasks.cancel_scope.cancel()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run)
+                yield stream
+                if not stream._over:
+                    tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:  # the task group is our affair: one error is raised as itself
+            raise _only(group) from None
 
     @contextlib.asynccontextmanager
     async def session(self, *, limits: Limits | None = None) -> AsyncIterator[Session]:
@@ -177,9 +182,11 @@ class Runtime:
         """
         self._must_be_open()
         guest = await self._pool.checkout(Allowance.of(limits or self.limits))
+        session = Session(self, guest, limits or self.limits)
         try:
-            yield Session(self, guest, limits or self.limits)
+            yield session
         finally:
+            session._close()
             with anyio.CancelScope(shield=True):
                 await self._pool.end(guest)
 
@@ -243,6 +250,8 @@ class Runtime:
     def _must_be_open(self) -> None:
         if not self._entered:
             raise ConfigurationError("enter the runtime first: async with Runtime(...) as runtime")
+        if self._closed:
+            raise ConfigurationError("this runtime was left already; make a new one")
 
 
 class CodeStream:
@@ -275,3 +284,9 @@ class CodeStream:
             if not self._events:
                 self._changed = anyio.Event()
                 await self._changed.wait()
+
+
+def _only(group: BaseException) -> BaseException:
+    while isinstance(group, BaseExceptionGroup) and len(group.exceptions) == 1:
+        group = group.exceptions[0]
+    return group

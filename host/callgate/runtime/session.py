@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from callgate.errors import SandboxError
 from callgate.limits import Limits
+from callgate.program import bound_names
 from callgate.sandbox.backend import Guest
 from callgate_guest.wire import LineBuffer
 
 from .events import Event
-from .result import CodeResult
+from .result import CodeResult, RunError
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -34,9 +36,11 @@ class Session:
         self._guest = guest
         self._limits = limits
         self._count = 0
+        self._bound: set[str] = set()
         self._buffer = LineBuffer(limits.max_message_bytes)
         self._turn = anyio.Lock()
         self._over: str | None = None
+        self._closed = False
 
     @property
     def alive(self) -> bool:
@@ -62,21 +66,29 @@ class Session:
                 raise SandboxError(f"this session is over: {self._over}; open a new one with runtime.session()")
             run = self._runtime._code_run(code, self._limits, inputs, tools, on_event)
             if check:
-                run.check(self._runtime.language, names_known=self._count == 0)
+                run.check(self._runtime.language, earlier=self._bound if self._count else None)
                 stopped = self._runtime._stopped(run)
                 if stopped is not None:
                     return stopped
             self._count += 1
+            self._bound |= bound_names(code)
             run.number = self._count
             run.buffer = self._buffer
             self._over = "a program in it was cancelled"
             result = await run.on(self._guest, sandbox=self._runtime.backend.description, end=self._after)
-            if not self.alive and result.error is not None:
+            if self._closed and result.error is not None and result.error.kind == "GuestDied":
+                result = replace(result, error=RunError("SandboxCrashed", "the session was closed while this ran"))
+            elif not self.alive and result.error is not None:
                 self._over = result.error.message
             return result
 
+    def _close(self) -> None:
+        """Its guest is about to be ended."""
+        self._closed = True
+        self._over = self._over or "its block was left"
+
     def _after(self, sound: bool) -> Any:
         if sound:
-            self._over = None
+            self._over = "its block was left" if self._closed else None
             return None
         return self._guest.aclose()

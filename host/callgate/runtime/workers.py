@@ -72,13 +72,18 @@ class Workers(Generic[Key, Job]):
         else:
             self._waiting.append((key, job))
 
-    def cancel(self, key: Key) -> None:
-        """Give the job with that key up, if it is not done yet."""
+    def cancel(self, key: Key) -> Job | None:
+        """Give the job with that key up, if it is not done yet. Returns it when it had not begun."""
         worker = self._at_work.get(key)
         if worker is not None:
             worker.scope.cancel()
-        else:
-            self._waiting = deque(item for item in self._waiting if item[0] != key)
+            return None
+        for place, (each, job) in enumerate(self._waiting):
+            if each == key:
+                del self._waiting[place]
+                self._make_room()
+                return job
+        return None
 
     async def _live(self, worker: _Worker[tuple[Key, Job]]) -> None:
         try:
@@ -95,6 +100,9 @@ class Workers(Generic[Key, Job]):
                         await self._work(job)
                     finally:
                         del self._at_work[key]
+                    worker.job = None
+                    if worker.scope.cancel_called:  # too late for that job; it must not hit the next one
+                        break
                     worker.job = self._next()
         finally:
             self._count -= 1
@@ -107,6 +115,9 @@ class Workers(Generic[Key, Job]):
         if not self._waiting:
             return None
         item = self._waiting.popleft()
+        self._make_room()
+        return item
+
+    def _make_room(self) -> None:
         if not self.full:
             self._room.set()
-        return item

@@ -61,11 +61,18 @@ class Guest(Protocol):
             SandboxCrashed: the guest has closed its end.
         """
 
+    @property
+    def alive(self) -> bool:
+        """Whether it can still run a program, as far as can be told without waiting."""
+
     async def receive(self) -> tuple[Stream, bytes]:
         """The next bytes from the guest: of its wire, or of what it wrote to stdout and stderr behind Python's back.
 
         ``("wire", b"")`` is the end: the guest has closed the wire or died. One task at a time.
         """
+
+    def unread_output(self) -> bytes:
+        """What the guest wrote to stdout and stderr, up to now, that `receive` has not given out. Never waits."""
 
     def usage(self) -> Usage | None:
         """What the guest has spent so far; ``None`` where the backend cannot tell before the end."""

@@ -24,7 +24,8 @@ from .backend import Stream
 
 __all__ = ["Pipes", "open_pipes"]
 
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
+_PIECES_LEFT = 64
 _HELD = 1 << 20  # bytes read ahead of the consumer before the guest is left to wait
 
 
@@ -34,6 +35,8 @@ class Pipes(Protocol):
     async def receive(self) -> tuple[Stream, bytes]: ...
 
     async def send(self, data: bytes) -> None: ...
+
+    def unread_output(self) -> bytes: ...
 
     def close(self) -> None: ...
 
@@ -55,25 +58,32 @@ class _Writer:
         self._fd = fd
         self._lock = anyio.Lock()
         self._waiting = 0
+        self._rest = memoryview(b"")  # of a message whose sender was cancelled in the middle of it
         self.closed = False
 
     async def send(self, data: bytes) -> None:
-        if self._waiting == 0:
-            data = data[self._write(data) :]
-            if not data:
+        left = memoryview(data)
+        if self._waiting == 0 and not self._rest:
+            left = left[self._write(left) :]
+            if not left:
                 return
         self._waiting += 1
         try:
             async with self._lock:
-                while data:
+                while self._rest:
                     await anyio.wait_writable(self._fd)
-                    data = data[self._write(data) :]
+                    self._rest = self._rest[self._write(self._rest) :]
+                while left:
+                    await anyio.wait_writable(self._fd)
+                    left = left[self._write(left) :]
         except (anyio.ClosedResourceError, ValueError):  # closed under us
             raise SandboxCrashed("the guest is gone") from None
         finally:
             self._waiting -= 1
+            if 0 < len(left) < len(data):
+                self._rest = left
 
-    def _write(self, data: bytes) -> int:
+    def _write(self, data: memoryview) -> int:
         if self.closed:
             raise SandboxCrashed("the guest is gone")
         try:
@@ -102,6 +112,19 @@ def _read(fd: int) -> bytes | None:
         return None
     except OSError:
         return b""
+
+
+def _unread(inbox: deque[tuple[Stream, bytes]], fd: int) -> bytes:
+    """The output in `inbox`, which is taken out, and in the pipe `fd`."""
+    parts = [data for stream, data in inbox if stream == "output"]
+    rest = [item for item in inbox if item[0] != "output"]
+    inbox.clear()
+    inbox.extend(rest)
+    while data := _read(fd):
+        parts.append(data)
+        if len(parts) > _PIECES_LEFT:  # somebody goes on writing
+            break
+    return b"".join(parts)
 
 
 class _AsyncioPipes:
@@ -161,6 +184,13 @@ class _AsyncioPipes:
         if self._held <= _HELD and not self._closed:
             self._watch()
         return item
+
+    def unread_output(self) -> bytes:
+        if self._closed:
+            return b""
+        output = _unread(self._inbox, self._fds["output"])
+        self._held = sum(len(data) for _, data in self._inbox)
+        return output
 
     async def send(self, data: bytes) -> None:
         await self._writer.send(data)
@@ -230,6 +260,13 @@ class _TrioPipes:
         self._held -= len(item[1])
         self._room.set()
         return item
+
+    def unread_output(self) -> bytes:
+        if self._closed:
+            return b""
+        output = _unread(self._inbox, self._fds["output"])
+        self._held = sum(len(data) for _, data in self._inbox)
+        return output
 
     async def send(self, data: bytes) -> None:
         await self._writer.send(data)

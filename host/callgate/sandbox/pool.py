@@ -5,6 +5,7 @@ Decides who gets a guest and when; opens none faster than its backend does.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 
 import anyio
@@ -15,6 +16,8 @@ from callgate.errors import SandboxBusy, SandboxError
 from .backend import Allowance, Backend, Guest, GuestExit
 
 __all__ = ["WarmPool"]
+
+logger = logging.getLogger("callgate")
 
 
 class WarmPool:
@@ -58,11 +61,14 @@ class WarmPool:
 
     async def __aexit__(self, *_: object) -> None:
         self._tasks.cancel_scope.cancel()
-        await self._tasks.__aexit__(None, None, None)
-        with anyio.CancelScope(shield=True):
-            for guest in (*self._idle, *self._ending):
-                await guest.aclose()
-            self._idle.clear()
+        try:
+            await self._tasks.__aexit__(None, None, None)
+        finally:  # it raises when this is cancelled
+            with anyio.CancelScope(shield=True):
+                for guest in (*self._idle, *self._ending):
+                    await _ended(guest)
+                self._idle.clear()
+                self._ending.clear()
 
     async def checkout(self, allowance: Allowance) -> Guest:
         """A fresh guest for one run or one session; give it back with `checkin`.
@@ -85,7 +91,7 @@ class WarmPool:
             while self._idle and allowance == self._allowance:
                 guest = self._idle.popleft()
                 self._wanted.set()
-                if getattr(guest, "alive", True):
+                if guest.alive:
                     return guest
                 self._end(guest)
             return await self._backend.open(allowance)
@@ -113,7 +119,7 @@ class WarmPool:
     async def _see_to_ends(self) -> None:
         while True:
             while self._ending:
-                await self._ending[0].aclose()
+                await _ended(self._ending[0])
                 self._ending.popleft()
             self._ended = anyio.Event()
             await self._ended.wait()
@@ -126,8 +132,15 @@ class WarmPool:
                 while len(self._idle) < self._size:
                     self._idle.append(await self._backend.open(self._allowance))
                 pause = 0.05
-            except SandboxError:  # a run that needs a guest gets the error; here, try again later
+            except (SandboxError, OSError):  # a run that needs a guest gets the error; here, try again later
                 await anyio.sleep(pause)
                 pause = min(pause * 2, 5.0)
                 continue
             await self._wanted.wait()
+
+
+async def _ended(guest: Guest) -> None:
+    try:
+        await guest.aclose()
+    except SandboxError:  # no run is concerned any more
+        logger.exception("a guest could not be ended")

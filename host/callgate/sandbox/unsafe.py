@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import resource
 import subprocess
@@ -40,6 +41,7 @@ class UnsafeGuest:
         self._pipes = pipes
         self._scratch = scratch
         self._exit: GuestExit | None = None
+        self._spent: Usage | None = None
         self.pid = process.pid
 
     async def send(self, data: bytes) -> None:
@@ -48,7 +50,25 @@ class UnsafeGuest:
     async def receive(self) -> tuple[Stream, bytes]:
         return await self._pipes.receive()
 
+    @property
+    def alive(self) -> bool:
+        return self._poll() is None
+
+    def unread_output(self) -> bytes:
+        return self._pipes.unread_output()
+
+    def _poll(self) -> int | None:
+        """The exit status, once it has one. `Popen.poll` would throw away what the kernel says of its usage."""
+        if self._process.returncode is None:
+            pid, status, spent = os.wait4(self.pid, os.WNOHANG)
+            if pid:
+                self._process.returncode = os.waitstatus_to_exitcode(status)
+                self._spent = Usage(spent.ru_utime + spent.ru_stime, spent.ru_maxrss * 1024)
+        return self._process.returncode
+
     def usage(self) -> Usage | None:
+        if self._spent is not None:
+            return self._spent
         try:
             cpu = time.clock_gettime(~self.pid << 3 | 2)
             with open(f"/proc/{self.pid}/status") as status:
@@ -58,20 +78,20 @@ class UnsafeGuest:
             return None
 
     def kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, 9)  # it leads a session of its own
+        if self._process.returncode is None:  # afterwards its number may be somebody else's
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, 9)  # it leads a session of its own
         self._pipes.close()
 
     async def aclose(self) -> GuestExit:
         if self._exit is None:
-            before = self.usage()
             self.kill()
             with anyio.CancelScope(shield=True), anyio.move_on_after(_GONE_SECONDS):
-                while self._process.poll() is None:  # noqa: ASYNC110 (nothing tells of the end but asking)
+                while self._poll() is None:  # noqa: ASYNC110 (nothing tells of the end but asking)
                     await anyio.sleep(0.001)
             if self._process.returncode is None:
                 raise SandboxCrashed(f"process {self.pid} was killed and is still there after {_GONE_SECONDS:g} s")
-            self._exit = GuestExit(self._process.returncode, before)
+            self._exit = GuestExit(self._process.returncode, self._spent)
             self._scratch.cleanup()
         return self._exit
 
@@ -96,7 +116,8 @@ class UnsafeBackend:
 
     async def open(self, allowance: Allowance) -> UnsafeGuest:
         def limit() -> None:
-            resource.setrlimit(resource.RLIMIT_CPU, (int(allowance.cpu_seconds + 0.999),) * 2)
+            cpu = math.ceil(allowance.cpu_seconds)
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
             resource.setrlimit(resource.RLIMIT_AS, (allowance.memory_bytes + (64 << 20),) * 2)
             resource.setrlimit(resource.RLIMIT_FSIZE, (allowance.max_file_bytes,) * 2)
 

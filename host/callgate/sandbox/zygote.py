@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import array
 import contextlib
+import errno
+import fcntl
 import itertools
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -30,6 +33,7 @@ __all__ = ["JailedGuest", "Zygote", "ZygoteSettings"]
 _PACKET = 1 << 16
 _START_SECONDS = 30.0
 _GONE_SECONDS = 10.0
+_FILES_HINT = "; raise the limit on open files (ulimit -n), or run fewer programs at a time"
 _GUEST_ROOT = str(Path(callgate_guest.wire.__file__).parent.parent)
 
 
@@ -76,8 +80,18 @@ class JailedGuest:
         self._gone.set()
 
     @property
+    def pid_fd(self) -> int:
+        """The kernel's handle of its process; -1 before it exists and after it has ended."""
+        return self._pidfd
+
+    @property
     def alive(self) -> bool:
-        return self._exit is None and self._pidfd >= 0
+        """Whether its process is there: asks the kernel, which knows before the zygote has told."""
+        if self._exit is not None or self._pidfd < 0:
+            return False
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return not poll.poll(0)
 
     async def wait_spawned(self) -> None:
         await self._spawned.wait()
@@ -87,6 +101,9 @@ class JailedGuest:
 
     async def receive(self) -> tuple[Stream, bytes]:
         return await self._pipes.receive()
+
+    def unread_output(self) -> bytes:
+        return self._pipes.unread_output()
 
     def usage(self) -> Usage | None:
         if self._exit is not None:
@@ -151,7 +168,10 @@ class Zygote:
         Raises:
             SandboxUnavailable: it could not confine itself here; the message says which step failed.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            ours, theirs = _control_pair()
+        except OSError as error:
+            raise SandboxUnavailable(f"no socket for the jail's zygote: {error.strerror}{_FILES_HINT}") from error
         ours.setblocking(False)
         self._control = ours
         try:
@@ -166,7 +186,8 @@ class Zygote:
         except OSError as error:
             ours.close()
             self._control = None
-            raise SandboxUnavailable(f"the jail's zygote could not be started: {error.strerror}") from error
+            hint = _FILES_HINT if error.errno == errno.EMFILE else ""
+            raise SandboxUnavailable(f"the jail's zygote could not be started: {error.strerror}{hint}") from error
         finally:
             theirs.close()
         settings = {
@@ -174,10 +195,15 @@ class Zygote:
             "packages": self.settings.packages,
             "preimport": self.settings.preimport,
         }
-        ours.send(json.dumps(settings).encode())
         tasks.start_soon(self._listen, ours)
-        with anyio.move_on_after(_START_SECONDS):
-            await self._ready.wait()
+        try:
+            with contextlib.suppress(OSError):  # it ended at once, which `_listen` sees
+                ours.send(json.dumps(settings).encode())
+            with anyio.move_on_after(_START_SECONDS):
+                await self._ready.wait()
+        except BaseException:
+            await self.close()
+            raise
         if not self._ready.is_set() or self._failure or self._ended.is_set():
             reason = self._failure or (
                 "it ended at once" if self._ended.is_set() else f"it took more than {_START_SECONDS:g} s"
@@ -204,7 +230,7 @@ class Zygote:
             for fd in (*mine, *theirs):
                 os.close(fd)
             raise SandboxCrashed(
-                f"no pipes for a new guest: {error.strerror}; raise the limit on open files (ulimit -n)"
+                f"no pipes for a new guest: {error.strerror}{_FILES_HINT}"
             ) from error
         self._guests[number] = guest
         try:
@@ -217,7 +243,7 @@ class Zygote:
         except BaseException:
             guest.kill()  # the closed wire ends it, should it come to life yet
             raise
-        if not guest.alive:
+        if guest.pid_fd < 0:
             guest.kill()
             raise SandboxCrashed(f"the zygote could not fork a guest: {guest.refused or 'it ended at once'}")
         self.spawned_in_all += 1
@@ -303,6 +329,21 @@ class Zygote:
         control.close()
         for guest in list(self._guests.values()):
             guest.kill()
+
+
+def _control_pair() -> tuple[socket.socket, socket.socket]:
+    """Two connected sockets, the second not among the descriptors 0 to 2: a child's stdio would take its place."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if theirs.fileno() > 2:
+        return ours, theirs
+    try:
+        moved = socket.socket(fileno=fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
+    except OSError:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    return ours, moved
 
 
 def _pid_of(pidfd: int) -> int:

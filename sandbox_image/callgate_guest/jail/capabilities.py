@@ -24,6 +24,7 @@ def drop_all() -> None:
     header = struct.pack("=Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
     syscall("capset", ctypes.c_char_p(header), ctypes.c_char_p(bytes(24)))
     libc("prctl", _NO_NEW_PRIVS, 1, 0, 0, 0)
+    libc("prctl", _SET_DUMPABLE, 0, 0, 0, 0)  # no core dump (RLIMIT_CORE spares helpers)
 
 
 def become(user: int) -> None:

@@ -37,7 +37,6 @@ def apply(allowance: Allowance, *, base_bytes: int, threads: bool) -> None:
     cpu = math.ceil(allowance["cpu_seconds"])
     wanted = {
         resource.RLIMIT_AS: base_bytes + allowance["memory_bytes"],
-        resource.RLIMIT_CPU: cpu,
         resource.RLIMIT_FSIZE: allowance["max_file_bytes"],
         resource.RLIMIT_NOFILE: 256,
         resource.RLIMIT_CORE: 0,
@@ -49,7 +48,13 @@ def apply(allowance: Allowance, *, base_bytes: int, threads: bool) -> None:
     if threads:
         wanted[resource.RLIMIT_NPROC] = allowance["max_processes"]
     for which, value in wanted.items():
-        hard = resource.getrlimit(which)[1]
-        if hard != resource.RLIM_INFINITY:
-            value = min(value, hard)
-        resource.setrlimit(which, (value, value))
+        _lower(which, value, value)
+    # at the first the kernel sends SIGXCPU, which says what happened; a program that ignores it dies at the second
+    _lower(resource.RLIMIT_CPU, cpu, cpu + 1)
+
+
+def _lower(which: int, soft: int, hard: int) -> None:
+    most = resource.getrlimit(which)[1]
+    if most != resource.RLIM_INFINITY:
+        soft, hard = min(soft, most), min(hard, most)
+    resource.setrlimit(which, (soft, hard))

@@ -34,6 +34,7 @@ _IOCTL: Final = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 # fcntl.h: descriptors, flags and locks; not the owner of signals, leases, notifications or pipe sizes
 _FCNTL: Final = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1032, 1034)
 _AF_UNIX = 1
+_SOCK_STREAM = 1
 _LAST_CLOCK = 15  # above it, and below zero, are the clocks of other processes
 
 Instruction = tuple[int, int, int, int]
@@ -67,9 +68,29 @@ def _checked(pid: int) -> dict[str, list[Instruction]]:
         (_RETURN, 0, 0, _EPERM),
         *_one_of(0, (0, pid)),
     ]
+    # a datagram socket could send to any socket whose name it knows
+    stream_pair: list[Instruction] = [
+        _argument(0),
+        (_EQUAL, 1, 0, _AF_UNIX),
+        (_RETURN, 0, 0, _EPERM),
+        _argument(1),
+        (_AND, 0, 0, 0xF),  # without SOCK_CLOEXEC and SOCK_NONBLOCK
+        (_EQUAL, 0, 1, _SOCK_STREAM),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _EPERM),
+    ]
     own_clock: list[Instruction] = [
         _argument(0),
         (_AT_LEAST, 1, 0, _LAST_CLOCK + 1),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _EPERM),
+    ]
+    connected: list[Instruction] = [
+        _argument(4),
+        (_EQUAL, 1, 0, 0),
+        (_RETURN, 0, 0, _EPERM),
+        _argument(4, high=True),
+        (_EQUAL, 0, 1, 0),
         (_RETURN, 0, 0, _ALLOW),
         (_RETURN, 0, 0, _EPERM),
     ]
@@ -82,7 +103,8 @@ def _checked(pid: int) -> dict[str, list[Instruction]]:
         "prctl": _one_of(0, _PRCTL),
         "fcntl": _one_of(1, _FCNTL),
         "prlimit64": read_own_limits,
-        "socketpair": _one_of(0, (_AF_UNIX,)),
+        "socketpair": stream_pair,
+        "sendto": connected,
         "clock_gettime": own_clock,
         "sched_getaffinity": _one_of(0, (0, pid)),
     }

@@ -38,24 +38,25 @@ getuid 102 174 | link 86 - | linkat 265 37 | lseek 8 62 | lstat 6 - | madvise 28
 mincore 27 232 | mkdir 83 - | mkdirat 258 34 | mmap 9 222 | mprotect 10 226 | mremap 25 216 | msync 26 227 |
 munmap 11 215 | nanosleep 35 101 | newfstatat 262 79 | open 2 - | openat 257 56 | pause 34 - | pipe 22 - |
 pipe2 293 59 | poll 7 - | ppoll 271 73 | pread64 17 67 | preadv 295 69 | pselect6 270 72 | pwrite64 18 68 |
-pwritev 296 70 | read 0 63 | readlink 89 - | readlinkat 267 78 | readv 19 65 | recvfrom 45 207 | rename 82 - |
-renameat 264 38 | renameat2 316 276 | restart_syscall 219 128 | rmdir 84 - | rseq 334 293 | rt_sigaction 13 134
-| rt_sigpending 127 136 | rt_sigprocmask 14 135 | rt_sigreturn 15 139 | rt_sigsuspend 130 133 |
-rt_sigtimedwait 128 137 | sched_yield 24 124 | select 23 - | sendfile 40 71 | sendto 44 206 |
-set_robust_list 273 99 | set_tid_address 218 96 | setitimer 38 103 | setsockopt 54 208 | shutdown 48 210 |
-sigaltstack 131 132 | stat 4 - | statx 332 291 | symlink 88 - | symlinkat 266 36 | time 201 - | times 100 153 |
-truncate 76 45 | umask 95 166 | uname 63 160 | unlink 87 - | unlinkat 263 35 | write 1 64 | writev 20 66
+pwritev 296 70 | read 0 63 | readv 19 65 | recvfrom 45 207 | rename 82 - | renameat 264 38 | renameat2 316 276 |
+restart_syscall 219 128 | rmdir 84 - | rseq 334 293 | rt_sigaction 13 134 | rt_sigpending 127 136 |
+rt_sigprocmask 14 135 | rt_sigreturn 15 139 | rt_sigsuspend 130 133 | rt_sigtimedwait 128 137 |
+sched_yield 24 124 | select 23 - | sendfile 40 71 | set_robust_list 273 99 | set_tid_address 218 96 |
+setitimer 38 103 | setsockopt 54 208 | shutdown 48 210 | sigaltstack 131 132 | stat 4 - | statx 332 291 |
+symlink 88 - | symlinkat 266 36 | time 201 - | times 100 153 | umask 95 166 | uname 63 160 | unlink 87 - |
+unlinkat 263 35 | write 1 64 | writev 20 66
 """)
 """What a program may call, whatever the arguments."""
 
 ALLOWED_ON_OWN_MOUNTS: Final = _table("""
-chmod 90 - | fchmod 91 52 | fchmodat 268 53 | fstatfs 138 44 | statfs 137 43 | utimensat 280 88
+chmod 90 - | fchmod 91 52 | fchmodat 268 53 | fstatfs 138 44 | readlink 89 - | readlinkat 267 78 | statfs 137 43
+| truncate 76 45 | utimensat 280 88
 """)
-"""The same, where all that can be reached are mounts of its own: modes, times and sizes."""
+"""The same, where all that can be reached are mounts of its own: modes, times, sizes, and where links lead."""
 
 _CHECKED: Final = _table("""
 clock_gettime 228 113 | clone 56 220 | clone3 435 435 | fcntl 72 25 | ioctl 16 29 | kill 62 129 | prctl 157 167
-| prlimit64 302 261 | sched_getaffinity 204 123 | socketpair 53 199 | tgkill 234 131
+| prlimit64 302 261 | sched_getaffinity 204 123 | sendto 44 206 | socketpair 53 199 | tgkill 234 131
 """)
 
 _NUMBERS: Final = {**_JAIL, **ALLOWED, **ALLOWED_ON_OWN_MOUNTS, **_CHECKED}

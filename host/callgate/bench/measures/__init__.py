@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from callgate.bench.context import Bench
 from callgate.bench.rows import Row
+
 from . import calls, footprint, loop, runs, throughput
 
 __all__ = ["MEASURES", "ON_TRIO", "Measure"]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import anyio
 
-from callgate.runtime import Runtime
-from callgate.sandbox.jail import JailBackend
 from callgate.bench.context import Bench, calm, execute, median, opened
 from callgate.bench.peers import PeerFailed
 from callgate.bench.rows import Row, Verdict
+from callgate.runtime import Runtime
+from callgate.sandbox.jail import JailBackend
 
 __all__ = ["flat", "memory"]
 

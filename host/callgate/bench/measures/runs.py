@@ -14,7 +14,7 @@ _PROGRAMS = {"1 + 1": "1 + 1", "one awaited call": "await tick(n=1)"}
 
 
 async def warm(bench: Bench) -> list[Row]:
-    """A guest from a full pool against a checkout of Monty's pool. Both sides rest between runs, so that the pool can refill."""
+    """A guest from a full pool against a checkout of Monty's pool. Both rest between runs, so that pools can refill."""
     rows = []
     async with opened() as runtime:
         for name, code in _PROGRAMS.items():

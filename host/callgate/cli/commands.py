@@ -57,7 +57,11 @@ def callgate() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit. `arguments` are those after the program's name; ``None`` takes the process's own."""
+    """Run the command line and exit.
+
+    Args:
+        arguments: those after the program's name; ``None`` takes the process's own.
+    """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

@@ -1,0 +1,124 @@
+"""Live output of a run: prints to stdout as they happen, calls as words on stderr.
+
+Writes in a thread, so that a slow reader (a pager, a full pipe) holds up neither the program nor its clock. On a
+terminal, control characters of the guest are made visible: a hostile program must not drive it. Into a pipe or a file
+the text passes untouched, since what reads there wants the bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO
+
+import anyio
+import anyio.to_thread
+
+from callgate import CallEnded, CallRecord, Event, Printed
+
+from .words import one_line, say, tame
+
+__all__ = ["Screen", "call_line", "data_only"]
+
+_ARGUMENT_CHARACTERS = 60
+
+
+@contextlib.contextmanager
+def data_only() -> Iterator[TextIO]:
+    """stdout for this command alone: what the operator's tools print in the meantime goes to stderr."""
+    data = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr):
+        yield data
+
+
+def call_line(record: CallRecord) -> str:
+    """A call that has ended, on one line."""
+    given = record.arguments if isinstance(record.arguments, dict) else {"": record.arguments}
+    shown = ", ".join(f"{name}={_short(value)}" for name, value in given.items())
+    again = f", {record.attempts} attempts" if record.attempts > 1 else ""
+    cached = ", cached" if record.cached else ""
+    error = f": {record.error}" if record.error else ""
+    return one_line(
+        f"{record.tool}({shown}) {record.duration_seconds * 1000:.1f} ms {record.status}{again}{cached}{error}", 240
+    )
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _ARGUMENT_CHARACTERS else f"{text[: _ARGUMENT_CHARACTERS - 1]}…"
+
+
+class Screen:
+    """Shows events in the order in which they came.
+
+    Args:
+        data: where the program's prints go; ``None`` to show none.
+        calls: whether calls that ended are told on stderr.
+    """
+
+    def __init__(self, data: TextIO | None, *, calls: bool = False) -> None:
+        self._data = data
+        self._tame = data is not None and data.isatty()
+        self._calls = calls
+        self._waiting: list[Event] = []
+        self._news = anyio.Event()
+        self._shown = anyio.Event()
+        self._over = False
+        self.broken = False
+        """Nobody reads stdout any more."""
+        self.in_line = False
+        """The last print did not end its line."""
+
+    def put(self, event: Event) -> None:
+        """Take an event in; never blocks."""
+        if isinstance(event, Printed) or (self._calls and isinstance(event, CallEnded)):
+            self._waiting.append(event)
+            self._news.set()
+
+    def finish(self) -> None:
+        """There is no more to come: `drain` returns when everything is shown."""
+        self._over = True
+        self._news.set()
+
+    async def settle(self) -> None:
+        """Wait until everything so far is shown."""
+        while self._waiting and not self.broken:
+            await self._shown.wait()
+
+    async def drain(self, stop: Callable[[], None]) -> None:
+        """Show what comes, until `finish`; calls `stop` when nobody reads stdout any more."""
+        while self._waiting or not self._over:
+            if not self._waiting:
+                self._news = anyio.Event()
+                await self._news.wait()
+                continue
+            events = self._waiting[:]
+            try:
+                await anyio.to_thread.run_sync(self._show, events, abandon_on_cancel=True)
+            except BrokenPipeError:
+                self.broken = True
+                stop()
+                return
+            del self._waiting[: len(events)]
+            self._shown.set()
+            self._shown = anyio.Event()
+
+    def write(self, text: str) -> None:
+        """Write data to stdout, tamed where it is a terminal."""
+        if self._data is not None and text:
+            self._data.write(tame(text) if self._tame else text)
+            self._data.flush()
+            self.in_line = not text.endswith("\n")
+
+    def _show(self, events: list[Event]) -> None:
+        text: list[str] = []
+        for event in events:
+            if isinstance(event, Printed):
+                text.append(event.text)
+            elif isinstance(event, CallEnded):
+                self.write("".join(text))
+                text.clear()
+                say(f"  {call_line(event.record)}", "dim")
+        self.write("".join(text))

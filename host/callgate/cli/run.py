@@ -1,0 +1,189 @@
+"""``callgate run``: a program, in the sandbox, with its output live."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import warnings
+from typing import Any, TextIO
+
+import anyio
+import click
+
+from callgate import CallgateError, CodeResult, ConfigurationError, Limits, Runtime, SandboxError
+from callgate.sandbox.choose import SANDBOXES
+from callgate.sandbox.unsafe import UnsandboxedWarning
+
+from .approval import Approver
+from .check import finding_line
+from .live import Screen, data_only
+from .load import load_tools
+from .options import inputs_from, limit_options, limits_from, tools_option
+from .source import Source
+from .tips import headline, tip
+from .words import FAILED, LIMIT, NO_SANDBOX, OK, Stop, explain, say
+
+__all__ = ["command"]
+
+
+@click.command("run", short_help="Run a program in the sandbox.")
+@click.argument("file", required=False)
+@click.option("-c", "--code", metavar="CODE", help="The program itself, instead of a file.")
+@tools_option
+@click.option("--allow", multiple=True, metavar="TOOL", help="Offer only this tool; may be repeated.")
+@click.option(
+    "-i", "--input", "inputs", multiple=True, metavar="NAME=JSON", help="A variable of the program; may be repeated."
+)
+@click.option(
+    "--sandbox",
+    type=click.Choice(SANDBOXES),
+    default="auto",
+    help="What confines it. Default auto: the strongest there is.",
+)
+@click.option("--tier", type=click.IntRange(1, 2), help="Insist on this tier of the jail.")
+@click.option("--packages", metavar="DIR", help="A site-packages folder that the program may import from.")
+@click.option(
+    "--policy",
+    type=click.Choice(["none", "restricted"]),
+    default="none",
+    help="Language policy, on top of the sandbox.",
+)
+@click.option("--no-check", is_flag=True, help="Do not look at the program before it runs.")
+@click.option("-y", "--yes", is_flag=True, help="Approve every call of a tool that asks for approval.")
+@click.option("-v", "--verbose", is_flag=True, help="Tell of every tool call, and what the run used, on stderr.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the whole result as one JSON object, and nothing else, on stdout."
+)
+@limit_options
+def command(**options: Any) -> int:
+    """Run a program: FILE, or - for stdin, or -c CODE.
+
+    What it prints appears on stdout at once; its value, unless it is None, is the last line: text as it is, anything
+    else as JSON. On a terminal, control characters in it are shown as escapes.
+
+    Exit codes: 0 ok, 1 the program failed, 2 usage, 3 no sandbox works here, 4 a limit was reached, 130 interrupted.
+    """
+    limits = limits_from(options)
+    inputs = inputs_from(options.pop("inputs"))
+    source = Source.read(options.pop("file"), options.pop("code"))
+    _log_to_stderr(options["verbose"])
+    with data_only() as data:
+        runtime_options = {
+            "tools": load_tools(options.pop("tool_files")),
+            "sandbox": options.pop("sandbox"),
+            "tier": options.pop("tier"),
+            "packages": options.pop("packages"),
+            "policy": options.pop("policy"),
+            "limits": limits,
+        }
+        return anyio.run(_run, data, source, inputs, runtime_options, options)
+
+
+async def _run(
+    data: TextIO, source: Source, inputs: dict[str, Any], runtime_options: dict[str, Any], options: dict[str, Any]
+) -> int:
+    verbose, as_json = options["verbose"], options["as_json"]
+    screen = Screen(None if as_json else data, calls=verbose)
+    terminal = sys.stdin.isatty() and not source.from_stdin
+    approver = Approver(everything=options["yes"], terminal=terminal, screen=screen)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnsandboxedWarning)
+            if runtime_options["sandbox"] == "unsafe":
+                say(
+                    "WARNING sandbox 'unsafe': nothing confines this program, it may do whatever you may do",
+                    "bold yellow",
+                )
+            runtime = Runtime(**runtime_options, approve=approver, pool_size=0)
+            async with runtime:
+                if verbose:
+                    say(f"sandbox: {runtime.backend.description}", "dim")
+                result = await _watch(
+                    runtime, screen, source.code,
+                    inputs=inputs, tools=list(options["allow"]) or None, check=not options["no_check"],
+                )  # fmt: skip
+    except ConfigurationError as error:
+        raise Stop(str(error), "callgate run --help shows what each option takes") from None
+    except SandboxError as error:
+        raise Stop(str(error), "`callgate doctor` says what works on this machine and what to do", NO_SANDBOX) from None
+    if as_json:
+        json.dump(result.to_dict(), data, ensure_ascii=False)
+        data.write("\n")
+        data.flush()
+    return _report(result, screen, source, runtime.limits, verbose=verbose, as_json=as_json)
+
+
+async def _watch(runtime: Runtime, screen: Screen, code: str, **options: Any) -> CodeResult:
+    result: CodeResult | None = None
+    failure: CallgateError | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(screen.drain, tasks.cancel_scope.cancel)
+        try:
+            result = await runtime.execute_code(code, on_event=screen.put, **options)
+        except CallgateError as error:
+            failure = error
+        screen.finish()
+    if screen.broken:
+        raise BrokenPipeError
+    if failure is not None:
+        raise failure
+    assert result is not None
+    return result
+
+
+def _report(result: CodeResult, screen: Screen, source: Source, limits: Limits, *, verbose: bool, as_json: bool) -> int:
+    if result.ok and not as_json:
+        _show_value(result, screen)
+    for finding in result.findings:
+        say(finding_line(source.name, finding), "yellow" if finding.severity == "warning" else "red")
+    if verbose:
+        say(_usage_line(result), "dim")
+    if result.error is None:
+        return OK
+    if screen.in_line:
+        say("")
+    if result.error.traceback:
+        say(result.error.traceback.rstrip("\n"))
+    explain(headline(result), tip(result, limits))
+    if result.error.limit is not None:
+        return LIMIT
+    return NO_SANDBOX if result.error.kind == "SandboxCrashed" else FAILED
+
+
+def _show_value(result: CodeResult, screen: Screen) -> None:
+    if result.value_repr is not None:
+        text = result.value_repr
+    elif result.value is None:
+        return
+    else:
+        text = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
+    start = "\n" if screen.in_line else ""
+    screen.write(f"{start}{text}\n")
+
+
+def _usage_line(result: CodeResult) -> str:
+    used = result.usage
+    parts = [f"{used.wall_seconds * 1000:.1f} ms", f"{used.tool_calls} tool calls"]
+    if used.cpu_seconds is not None:
+        parts.append(f"cpu {used.cpu_seconds * 1000:.1f} ms")
+    if used.peak_memory_bytes is not None:
+        parts.append(f"peak memory {used.peak_memory_bytes / 2**20:.1f} MiB")
+    return f"used: {', '.join(parts)}"
+
+
+class _Line(logging.Formatter):
+    """A log record on one line: what failed, and the exception's own words. Its traceback is for --verbose."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        error = record.exc_info[1] if record.exc_info else None
+        return record.getMessage() + (f": {type(error).__name__}: {error} (--verbose shows where)" if error else "")
+
+
+def _log_to_stderr(verbose: bool) -> None:
+    """The operator's own tools may fail: their exceptions are for the operator, never for the program."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter() if verbose else _Line())
+    logger = logging.getLogger("callgate")
+    logger.addHandler(handler)
+    logger.propagate = False

@@ -1,0 +1,63 @@
+"""What to do about a run that failed: one sentence for the operator. Knows kinds of failures, prints nothing."""
+
+from __future__ import annotations
+
+from callgate import CodeResult, Limits
+
+from .options import flag, size_text
+
+__all__ = ["headline", "tip"]
+
+_CLOSED = "files, network and other processes are closed to a program; give it a tool for what it needs"
+_BY_KIND = {
+    "ModuleNotFoundError": "only the standard library is there; --packages DIR adds a site-packages folder",
+    "PermissionError": _CLOSED,
+    "OSError": _CLOSED,
+    "FileNotFoundError": "the host's files are not there; pass data with --input NAME=JSON, or give it a tool",
+    "SandboxCrashed": "run it again; `callgate doctor` says whether the sandbox works here",
+}
+_BY_STATUS = {
+    "denied": "run it at a terminal and answer y, or pass --yes to approve every call",
+    "refused": "`callgate tools --tools ...` lists what there is, with signatures",
+    "timed_out": "give the tool more time with @tool(timeout_seconds=...)",
+    "unknown_outcome": "find out whether it did its work, or give it more time with @tool(timeout_seconds=...)",
+}
+
+
+def headline(result: CodeResult) -> str:
+    """Why it failed, in one line."""
+    error = result.error
+    assert error is not None
+    if error.kind == "CheckFailed":
+        return f"the program was not run: {error.message}"
+    if error.kind in ("LimitReached", "GuestDied", "SandboxCrashed", "ProtocolError"):
+        return error.message
+    place = f" at line {error.line}" if error.line is not None else ""
+    said = f": {error.message}" if error.message else ""
+    return f"the program failed{place}: {error.kind}{said}"
+
+
+def tip(result: CodeResult, limits: Limits) -> str:
+    """What to do about it."""
+    error = result.error
+    assert error is not None
+    if error.kind == "CheckFailed":
+        first = next(finding for finding in result.findings if finding.severity == "error")
+        return f"{first.hint}; or run it unchecked with --no-check"
+    if error.limit is not None:
+        return f"raise it with {flag(error.limit)} {_doubled(error.limit, limits)}, or let the program use less"
+    if error.kind == "ToolError":
+        status = next((call.status for call in reversed(result.calls) if call.error is not None), "failed")
+        return _BY_STATUS.get(
+            status, "the program can catch it: `except ToolError as error`; --verbose shows every call"
+        )
+    if error.kind in _BY_KIND:
+        return _BY_KIND[error.kind]
+    if result.calls:
+        return "--verbose shows every tool call as it happens"
+    return "`callgate check` finds much of this without running anything"
+
+
+def _doubled(limit: str, limits: Limits) -> str:
+    value = getattr(limits, limit) * 2
+    return size_text(value) if limit.endswith("_bytes") else f"{value:g}"

@@ -1,0 +1,77 @@
+"""``callgate tools``: what a file or module offers, as a program sees it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from callgate.tools import Registry, Tool
+from callgate.tools.stubs import signature, stubs
+
+from .live import data_only
+from .load import load_tools
+from .options import tools_option
+from .words import OK, Stop, say, tame
+
+__all__ = ["command"]
+
+
+@click.command("tools", short_help="List the tools of a file or module, or print typed stubs of them.")
+@tools_option
+@click.option("--stubs", "as_stubs", is_flag=True, help="Print a Python module of typed stubs.")
+@click.option("--json", "as_json", is_flag=True, help="Print names, schemas and options as a JSON list.")
+def command(tool_files: tuple[str, ...], as_stubs: bool, as_json: bool) -> int:
+    """List tools: each with its signature and the first line of what it does.
+
+    The stubs are importable Python that passes mypy --strict, sorted and stable, for a model's prompt or an editor.
+    """
+    if not tool_files:
+        raise Stop("there are no tools to list", "name them with --tools FILE.py, or --tools package.module:NAME")
+    if as_stubs and as_json:
+        raise Stop("--stubs and --json cannot both be on stdout", "choose one of them")
+    with data_only():
+        registry = load_tools(tool_files)
+    if as_stubs:
+        print(stubs(registry), end="")
+    elif as_json:
+        print(json.dumps([_entry(registry, tool) for tool in registry], ensure_ascii=False))
+    else:
+        text = "\n".join(_lines(registry, tool) for tool in registry)
+        print(tame(text) if sys.stdout.isatty() else text)
+        say(f"{len(registry)} tool{'s' if len(registry) != 1 else ''}")
+    return OK
+
+
+def _lines(registry: Registry, tool: Tool) -> str:
+    name = registry.callable_name(tool.name)
+    marks = [
+        word
+        for word, holds in (
+            ("read-only", tool.read_only),
+            ("idempotent", tool.idempotent),
+            ("destructive", tool.destructive),
+            ("asks for approval", tool.requires_approval),
+        )
+        if holds
+    ]
+    first = tool.description.strip().partition("\n")[0]
+    told = f"{first} [{', '.join(marks)}]" if marks else first
+    return f"{signature(tool, name)}\n    {told}"
+
+
+def _entry(registry: Registry, tool: Tool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "python_name": registry.callable_name(tool.name),
+        "description": tool.description,
+        "input_schema": tool.input_schema,
+        "output_schema": tool.output_schema,
+        "read_only": tool.read_only,
+        "idempotent": tool.idempotent,
+        "destructive": tool.destructive,
+        "requires_approval": tool.requires_approval,
+        "allowed_callers": tool.allowed_callers,
+    }

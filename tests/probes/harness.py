@@ -1,0 +1,258 @@
+"""How a probe runs: a snippet in the jail, and the same snippet on plain CPython. Knows no probe.
+
+A snippet is Python source that leaves what it found in ``got`` (JSON). `PRELUDE` gives it ``attempt(action)``: "done", or the name
+of what stopped it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from anyio.from_thread import BlockingPortal
+
+from callgate import CodeResult, Limits, Runtime, ToolError, tool
+
+PRELUDE = """
+import errno, json, os, sys
+def attempt(action):
+    try:
+        action()
+    except OSError as error:
+        return errno.errorcode.get(error.errno, type(error).__name__)
+    except BaseException as error:
+        return type(error).__name__
+    return "done"
+"""
+WIRE = """
+import os, stat
+def _is_pipe(fd):
+    try:
+        return stat.S_ISFIFO(os.fstat(fd).st_mode)
+    except OSError:
+        return False
+incoming, outgoing = [fd for fd in range(3, 64) if _is_pipe(fd)][:2]
+os.set_blocking(outgoing, True)
+def send(data):
+    data = data if isinstance(data, bytes) else data.encode()
+    while data:
+        data = data[os.write(outgoing, data):]
+def lines():
+    import select
+    held = b""
+    while True:
+        select.select([incoming], [], [])
+        held += os.read(incoming, 1 << 20)
+        *whole, held = held.split(b"\\n")
+        yield from whole
+"""
+"""For hostile programs: finds the wire's own descriptors, and writes and reads them behind the guest's back."""
+
+REFUSED = {"EPERM", "EACCES", "ENOENT", "EROFS", "ENOSYS", "EXDEV", "ENOTDIR", "ESRCH", "ENXIO"}
+DEADLINE_SECONDS = 10.0
+
+
+def eventually(condition: Callable[[], bool], what: str, seconds: float = DEADLINE_SECONDS) -> float:
+    """Look again and again until `condition` holds; how long that took. Fails the test at the deadline."""
+    started = time.monotonic()
+    while not condition():
+        assert time.monotonic() - started < seconds, f"not within {seconds:g} s: {what}"
+        os.sched_yield()
+    return time.monotonic() - started
+
+
+def processes() -> dict[int, int]:
+    """Every process that /proc shows: pid to parent."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                text = Path(f"/proc/{name}/stat").read_text()
+                found[int(name)] = int(text[text.rindex(")") + 2 :].split()[1])
+    return found
+
+
+def descendants(of: int) -> set[int]:
+    """Pids of all processes below `of`."""
+    children: dict[int, list[int]] = {}
+    for pid, parent in processes().items():
+        children.setdefault(parent, []).append(pid)
+    found: set[int] = set()
+    todo = [of]
+    while todo:
+        for pid in children.get(todo.pop(), ()):
+            found.add(pid)
+            todo.append(pid)
+    return found
+
+
+def status_of(pid: int) -> dict[str, str]:
+    """The fields of /proc/<pid>/status."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def resident_bytes() -> int:
+    return int(status_of(os.getpid())["VmRSS"].split()[0]) * 1024
+
+
+@dataclass
+class Toolbox:
+    """The tools of the probes' runtimes, and what they saw."""
+
+    seen: list[Any] = field(default_factory=list)
+    started: int = 0
+    cancelled: int = 0
+    secret: str = "canary-h0st-secret"
+
+    def tools(self) -> list[Any]:
+        @tool(read_only=True)
+        async def echo(value: Any) -> Any:
+            """Gives back what it gets."""
+            self.seen.append(value)
+            return value
+
+        @tool(read_only=True)
+        async def add(a: int, b: int) -> int:
+            """Adds."""
+            self.seen.append((a, b))
+            return a + b
+
+        @tool
+        async def slow() -> str:
+            """Does not answer."""
+            self.started += 1
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                self.cancelled += 1
+                raise
+            return "never"
+
+        @tool(read_only=True)
+        async def big(size: int) -> str:
+            """A long text."""
+            return "x" * size
+
+        @tool(read_only=True)
+        async def broken(kind: str) -> str:
+            """Fails in a way that it did not mean to."""
+            if kind == "told":
+                raise ToolError("told on purpose")
+            if kind == "exit":
+                raise SystemExit(self.secret)
+            if kind == "cancelled":
+                raise asyncio.CancelledError(self.secret)
+            if kind == "class":
+                raise type(f"{self.secret}\n{{{{7*7}}}}", (Exception,), {})("x")
+            raise RuntimeError(f"{self.secret} in {__file__}")
+
+        return [echo, add, slow, big, broken]
+
+
+@dataclass
+class Jail:
+    """One runtime with a jail of one tier, driven from outside its event loop."""
+
+    tier: int
+    runtime: Runtime
+    portal: BlockingPortal
+    toolbox: Toolbox
+
+    def start(self, code: str, **options: Any) -> Future[CodeResult]:
+        """Start a program as it stands."""
+
+        async def go() -> CodeResult:
+            return await self.runtime.execute_code(code, check=False, **options)
+
+        return self.portal.start_task_soon(go)
+
+    def run(self, code: str, *, limits: Limits | None = None, **options: Any) -> CodeResult:
+        """Run a program as it stands."""
+        return self.start(code, limits=limits, **options).result(60)
+
+    def probe(self, snippet: str, *, limits: Limits | None = None, **inputs: Any) -> Any:
+        """Run a snippet; what it left in ``got``."""
+        result = self.run(f"{PRELUDE}{snippet}\ngot", limits=limits, inputs=inputs)
+        assert result.ok, result.for_model()
+        return result.value
+
+    def attack(self, snippet: str, *, limits: Limits | None = None, **options: Any) -> CodeResult:
+        """Run a snippet that knows the wire."""
+        return self.run(f"{WIRE}{snippet}", limits=limits or Limits(wall_seconds=10), **options)
+
+    def is_well(self) -> None:
+        """Assert that the next program works as if nothing had happened."""
+        result = self.run("print('here')\nawait add(20, 22)")
+        assert (result.ok, result.value, result.logs) == (True, 42, "here\n"), result
+
+    @property
+    def idle_pid(self) -> int:
+        """Process id of a guest that waits in the pool."""
+        pool: Any = self.runtime._pool
+        eventually(lambda: pool.idle > 0, "an idle guest")
+        pid: int = pool._idle[0].pid
+        return pid
+
+    @property
+    def zygote_pid(self) -> int:
+        backend: Any = self.runtime.backend
+        pid: int = backend.zygote_pid
+        return pid
+
+    def settled(self) -> tuple[int, int]:
+        """Open descriptors of this process and processes below it, once the pool is full and all that ended is gone."""
+        pool: Any = self.runtime._pool
+        eventually(lambda: pool.idle == pool._size and not pool._ending, "a full pool")
+        return len(os.listdir("/proc/self/fd")), len(descendants(os.getpid()))
+
+    @contextlib.contextmanager
+    def leaves_nothing(self) -> Iterator[None]:
+        """Assert that what happens inside leaves no process and no descriptor behind."""
+        before = self.settled()
+        yield
+        eventually(lambda: self.settled() == before, f"no more than {before} descriptors and processes")
+
+
+def control(
+    snippet: str,
+    *,
+    cwd: Path | str = "/",
+    pass_fds: Collection[int] = (),
+    timeout_seconds: float = 30.0,
+    prelude: str = PRELUDE,
+    **inputs: Any,
+) -> Any:
+    """The same snippet in a plain CPython process: what it left in ``got``."""
+    done = control_process(
+        f"{prelude}{snippet}\nimport json\nprint(json.dumps(got))",
+        cwd=cwd, pass_fds=pass_fds, timeout_seconds=timeout_seconds, **inputs,
+    )  # fmt: skip
+    assert done.returncode == 0, done
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def control_process(
+    snippet: str,
+    *,
+    cwd: Path | str = "/",
+    pass_fds: Collection[int] = (),
+    timeout_seconds: float = 30.0,
+    **inputs: Any,
+) -> subprocess.CompletedProcess[str]:
+    """The same snippet in a plain CPython process: how that ended."""
+    bound = "".join(f"{name} = json.loads({json.dumps(value)!r})\n" for name, value in inputs.items())
+    return subprocess.run(
+        [sys.executable, "-I", "-B", "-c", f"import json\n{bound}{snippet}"],
+        capture_output=True, text=True, timeout=timeout_seconds, cwd=cwd, pass_fds=tuple(pass_fds),
+    )  # fmt: skip
