@@ -54,13 +54,13 @@ ToolError.__module__ = "builtins"
 class ToolCall:
     """One call in flight. Await it."""
 
-    __slots__ = ("__weakref__", "_error", "_generator", "_link", "_number", "_tool", "_value", "_waiters", "done")
+    __slots__ = ("__weakref__", "_error", "_generators", "_link", "_number", "_tool", "_value", "_waiters", "done")
 
     def __init__(self, link: Link, tool: str, arguments: dict[str, Any]) -> None:
         self._link = link
         self._tool = tool
         self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
-        self._generator: Generator[Any, Any, Any] | None = None
+        self._generators: dict[asyncio.Task[Any] | None, Generator[Any, Any, Any]] = {}
         self._error: dict[str, Any] | None = None
         self._value: Any = None
         self.done = False
@@ -128,19 +128,29 @@ class ToolCall:
         self._link.forget(self._number)
         self._link.notify(CANCEL, {"id": self._number})
 
+    # a task drives it by `send`; several may, each with a generator of its own
+
     def send(self, value: Any) -> Any:
-        if self._generator is None:
-            self._generator = self.__await__()
-        return self._generator.send(value)
+        return self._step(lambda generator: generator.send(value))
 
     def throw(self, *error: Any) -> Any:
-        if self._generator is None:
-            self._generator = self.__await__()
-        return self._generator.throw(*error)
+        return self._step(lambda generator: generator.throw(*error))
+
+    def _step(self, step: Callable[[Generator[Any, Any, Any]], Any]) -> Any:
+        task = None if asyncio._get_running_loop() is None else asyncio.current_task()
+        generator = self._generators.get(task)
+        if generator is None:
+            generator = self._generators[task] = self.__await__()
+        try:
+            return step(generator)
+        except BaseException:
+            self._generators.pop(task, None)
+            raise
 
     def close(self) -> None:
-        if self._generator is not None:
-            self._generator.close()
+        for generator in list(self._generators.values()):
+            generator.close()
+        self._generators.clear()
 
     def __repr__(self) -> str:
         return f"<call of {self._tool}, not awaited>"
@@ -183,9 +193,7 @@ Coroutine.register(ToolCall)
 ToolCall.__name__ = ToolCall.__qualname__ = "tool call (not awaited: write await in front of it)"
 
 
-_LISTABLE = frozenset(
-    "set frozenset dict_keys dict_values dict_items generator map filter zip range deque ndarray".split()
-)
+_LISTABLE = {"set", "frozenset", "dict_keys", "dict_values", "dict_items", "generator", "map", "filter", "zip", "range"}
 
 
 def _not_json(tool: str, arguments: dict[str, Any], error: Exception) -> Exception:

@@ -55,6 +55,7 @@ class Session:
         self.link = Link(incoming, outgoing)
         self._module = types.ModuleType("__main__")
         self._namespace = self._module.__dict__
+        self._namespace["__builtins__"] = builtins
         self._tools = types.ModuleType("tools", "The host's tools.")
         self._count = 0
         self._main: asyncio.Task[Any] | None = None

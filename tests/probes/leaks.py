@@ -7,11 +7,10 @@ from __future__ import annotations
 
 TIER_2_LEAKS = {
     "stat": "whether a path of the host exists, its size, owner and times (stat needs no opening)",
-    "readlink": "where a symbolic link of the host leads to",
     "packages": "the names of what is installed below site-packages, where that lies in the standard library's folder",
     "hostname": "the host's name and kernel version (uname)",
     "pids": "the process ids of the guest and of its zygote, as the host counts them",
     "library paths": "where on the host its Python lies",
     "scratch": "there is no /tmp to write to: a program in tier 2 has no files of its own",
-    "shared user": "all guests have one user id, so max_processes is bounded by memory alone",
+    "threads": "their number is bounded by memory_bytes and not by max_processes: all guests have one user id",
 }

@@ -153,7 +153,8 @@ def by_star():
     try:
         raise ExceptionGroup("x", [ValueError(__import__("os"))])
     except* ValueError as _getattr_:
-        _getattr_.exceptions[0].args[0].listdir("/etc")
+        hidden = _getattr_.exceptions[0].args[0]
+    hidden.listdir("/etc")
 def by_match():
     match ():
         case object(__class__=kind):
@@ -223,24 +224,22 @@ got = function()
 def test_p30_import_tricks_reach_ones_own_child_only(jail: Jail) -> None:
     snippet = """
 import importlib, sys, types
-class Finder:
+class Probing:
     @staticmethod
     def find_spec(name, path=None, target=None):
         return importlib.machinery.ModuleSpec(name, None) if name == "injected_by_probe" else None
-sys.meta_path.insert(0, Finder)
+sys.meta_path.insert(0, Probing)
 import json
-json.dumps = lambda value: "hijacked"
+json.dumps = lambda value, real=json.dumps: '"hijacked"' if value == 1 else real(value)
 sys.modules["statistics"] = types.ModuleType("statistics")
 sys.path.insert(0, "/tmp")
 got = attempt(lambda: __import__("base64").b64encode(b"x"))
 """
     look = """
 import json, statistics, sys
-got = [json.dumps(1), hasattr(statistics, "mean"), "/tmp" in sys.path, any("Finder" in repr(each) for each in sys.meta_path)]
+got = [json.dumps(1), hasattr(statistics, "mean"), "/tmp" in sys.path, any("Probing" in repr(each) for each in sys.meta_path)]
 """
-    assert control(snippet.replace("got =", "hit =") + look.replace("json.dumps(1)", "'hijacked'")) == [
-        "hijacked", False, True, True,
-    ]  # fmt: skip
+    assert control(snippet.replace("got =", "hit =") + look) == ['"hijacked"', False, True, True]
     assert jail.probe(snippet) == "done"
     assert jail.probe(look)[:3] == ["1", True, False]
     result = jail.run(f"{PRELUDE}{look}\ngot")

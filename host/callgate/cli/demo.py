@@ -14,7 +14,7 @@ from callgate import CallEnded, CodeResult, Event, Printed, Runtime, SandboxErro
 from .demo_data import ask_for_text, tools
 from .live import call_line
 from .tips import headline
-from .words import FAILED, NO_SANDBOX, OK, Stop
+from .words import FAILED, NO_SANDBOX, OK, Stop, page, tame
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,9 +37,7 @@ def command() -> int:
 
 
 async def _demo() -> int:
-    from rich.console import Console
-
-    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console = page(sys.stdout)
     try:
         async with Runtime(tools()) as runtime:
             console.print(f"Sandbox: {runtime.backend.description}", style="dim")
@@ -57,7 +55,7 @@ async def _answer(console: Console, runtime: Runtime) -> bool:
     _heading(console, f"A user asks: {_QUESTION}")
     console.print("A model would write this program; here it comes with callgate.")
     _program(console, code)
-    _heading(console, "It runs: calls leave the sandbox one by one, through the gate, and prints arrive live")
+    _heading(console, "It runs: every call passes the gate to the host, and prints arrive as they happen")
     teller = _Teller(console)
     result = await runtime.execute_code(code, on_event=teller.tell)
     teller.finish()
@@ -75,11 +73,12 @@ def _saved(result: CodeResult, known: dict[str, Tool]) -> list[str]:
     calls = result.calls
     answers = sum(len(known[call.tool].encode(_called_again(known[call.tool], call.arguments))) for call in calls)
     read = len(result.for_model().encode())
+    less = f"{answers / read:.0f} times less"
     used = result.usage
     cpu = f", {used.cpu_seconds * 1000:.0f} ms of it the program's own processor time" if used.cpu_seconds else ""
     return [
         f"{len(calls)} tool calls made by one program: one trip to the model, instead of one for every call or batch",
-        f"{answers:,} bytes of tool results stayed in the sandbox; the model reads {read:,}, {answers / read:.0f} times less",
+        f"{answers:,} bytes of tool results stayed out of its context; it reads {read:,}: {less}",
         f"{used.wall_seconds * 1000:.0f} ms from code to result{cpu}",
     ]
 
@@ -113,7 +112,7 @@ def _heading(console: Console, text: str) -> None:
 
 def _program(console: Console, code: str) -> None:
     console.print()
-    if console.is_terminal and not console.no_color:
+    if console.color_system:
         from rich.padding import Padding
         from rich.syntax import Syntax
 
@@ -134,7 +133,7 @@ class _Teller:
     def tell(self, event: Event) -> None:
         if isinstance(event, Printed):
             self.finish()
-            self._console.print(event.text, end="")
+            self._console.print(tame(event.text), end="")
         elif isinstance(event, CallEnded):
             tool = event.record.tool
             if tool not in self._seen:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 import click
 
-from .words import NO_SANDBOX, OK, explain
+from .words import NO_SANDBOX, OK, explain, page
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,10 +39,7 @@ def command(as_json: bool) -> int:
 
 
 def _show(report: Report) -> None:
-    from rich.console import Console
-
-    # a report is read and pasted: it is wrapped by the terminal, not by us
-    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console = page(sys.stdout)
     _heading(console, "This machine")
     for fact in report.facts:
         _fact(console, fact)

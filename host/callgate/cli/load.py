@@ -69,9 +69,8 @@ def _file(path: str) -> ModuleType:
     try:
         specification.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise Stop(
-            f"{path} could not be loaded: {_told(error, str(place))}", "run it with python to see the whole traceback"
-        ) from None
+        told = _told(error, str(module.__file__))
+        raise Stop(f"{path} could not be loaded: {told}", "run it with python to see the whole traceback") from None
     return module
 
 

@@ -5,9 +5,13 @@ What a guest, a tool or a file wrote never drives the user's terminal: `tame` ma
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = [
     "FAILED",
@@ -20,6 +24,7 @@ __all__ = [
     "Stop",
     "explain",
     "one_line",
+    "page",
     "say",
     "tame",
 ]
@@ -71,11 +76,25 @@ def say(text: str, style: str = "") -> None:
     """Write tamed text and a newline to stderr; in colour on a terminal, unless ``NO_COLOR`` is set."""
     text = tame(text)
     if style and sys.stderr.isatty():
-        from rich.console import Console
-
-        Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True).print(text, style=style)
+        page(sys.stderr).print(text, style=style)
     else:
         print(text, file=sys.stderr, flush=True)
+
+
+def page(stream: TextIO) -> Console:
+    """Something to write styled text on: plain where `stream` is no terminal, or ``NO_COLOR`` is set (no-color.org)."""
+    from rich.console import Console
+
+    colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    return Console(
+        file=stream,
+        color_system=colours,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=True,
+        legacy_windows=False,
+    )
 
 
 def explain(message: str, tip: str) -> None:

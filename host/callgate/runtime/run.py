@@ -75,7 +75,8 @@ class Drive:
                     self.died = True
                 except (LimitReached, ProtocolError) as error:
                     self.failure = error
-                tasks.cancel_scope.cancel()
+                if workers.any:
+                    tasks.cancel_scope.cancel()
         if self.ended is None:
             self._print_unread()
         if scope.cancelled_caught and self.failure is None and self.ended is None:

@@ -17,9 +17,10 @@ from callgate.sandbox.choose import make_backend
 from callgate.sandbox.pool import WarmPool
 from callgate.tools import Registry, Tool
 
-from .code_runs import Catalogue, CodeRun, Language, check_failure
+from .code_runs import Language, check_failure
 from .events import Event
 from .gate import Approve, Gate
+from .programs import Programs
 from .result import CodeResult
 from .session import Session
 
@@ -75,8 +76,9 @@ class Runtime:
             raise ConfigurationError("max_guests and queue_seconds must be above 0, and pool_size 0 or more")
         self.registry = tools if isinstance(tools, Registry) else Registry(tools)
         self.limits = limits or Limits()
-        self.language = Language(policy, None if allowed_imports is None else tuple(allowed_imports))
         self.gate = Gate(self.registry, approve=approve)
+        language = Language(policy, None if allowed_imports is None else tuple(allowed_imports))
+        self._programs = Programs(self.registry, self.gate, language)
         self.backend: Backend = make_backend(sandbox, packages=packages, preimport=tuple(preimport), tier=tier)
         self._pool = WarmPool(
             self.backend,
@@ -85,7 +87,6 @@ class Runtime:
             max_guests=max_guests,
             queue_seconds=queue_seconds,
         )
-        self._catalogues: dict[tuple[str, ...], Catalogue] = {}
         self._stack = contextlib.AsyncExitStack()
         self._entered = False
         self._closed = False
@@ -136,10 +137,10 @@ class Runtime:
             SandboxError: no guest can be had.
         """
         self._must_be_open()
-        run = self._code_run(code, limits or self.limits, inputs, tools, on_event)
+        run = self._programs.prepare(code, limits or self.limits, inputs=inputs, tools=tools, on_event=on_event)
         if check:
-            run.check(self.language)
-            stopped = self._stopped(run)
+            run.check(self._programs.language)
+            stopped = check_failure(run.findings, self.backend.description)
             if stopped is not None:
                 return stopped
         guest = await self._pool.checkout(Allowance.of(run.limits))
@@ -182,7 +183,7 @@ class Runtime:
         """
         self._must_be_open()
         guest = await self._pool.checkout(Allowance.of(limits or self.limits))
-        session = Session(self, guest, limits or self.limits)
+        session = Session(self._programs, guest, limits or self.limits, sandbox=self.backend.description)
         try:
             yield session
         finally:
@@ -192,8 +193,8 @@ class Runtime:
 
     def check(self, code: str, *, inputs: Collection[str] = (), tools: Collection[str] | None = None) -> list[Finding]:
         """What is wrong with a program, before anything runs: see `Finding`. Needs no sandbox, and no open runtime."""
-        run = self._code_run(code, self.limits, dict.fromkeys(inputs), tools, None)
-        return run.check(self.language)
+        run = self._programs.prepare(code, self.limits, inputs=dict.fromkeys(inputs), tools=tools)
+        return run.check(self._programs.language)
 
     async def handle(self, name: str, arguments: Mapping[str, Any]) -> str:
         """Answer a model's call, of ``execute_code`` or of a tool directly, with text for the model.
@@ -219,33 +220,6 @@ class Runtime:
             return await self.gate.open(caller="direct", limits=self.limits).call(name, arguments)
         except ToolError as error:
             return f"Error: {error.message}"
-
-    # shared with `Session`
-
-    def _code_run(
-        self,
-        code: str,
-        limits: Limits,
-        inputs: Mapping[str, Any] | None,
-        tools: Collection[str] | None,
-        on_event: Callable[[Event], None] | None,
-    ) -> CodeRun:
-        if not isinstance(code, str):
-            raise ConfigurationError(f"code is Python source text, not {type(code).__name__}")
-        gate = self.gate.open(caller="code", limits=limits, allowed=tools, on_event=on_event)
-        return CodeRun(code, gate, self._catalogue(gate.tools), limits, dict(inputs or {}), on_event)
-
-    def _catalogue(self, tools: list[Tool]) -> Catalogue:
-        key = tuple(tool.name for tool in tools)
-        found = self._catalogues.get(key)
-        if found is None:
-            if len(self._catalogues) > 64:
-                self._catalogues.clear()
-            found = self._catalogues[key] = Catalogue(tools, self.registry.callable_names())
-        return found
-
-    def _stopped(self, run: CodeRun) -> CodeResult | None:
-        return check_failure(run.findings, self.backend.description)
 
     def _must_be_open(self) -> None:
         if not self._entered:

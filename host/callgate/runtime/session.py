@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
@@ -14,11 +14,10 @@ from callgate.program import bound_names
 from callgate.sandbox.backend import Guest
 from callgate_guest.wire import LineBuffer
 
+from .code_runs import check_failure
 from .events import Event
+from .programs import Programs
 from .result import CodeResult, RunError
-
-if TYPE_CHECKING:
-    from .runtime import Runtime
 
 __all__ = ["Session"]
 
@@ -31,9 +30,10 @@ class Session:
     usable. One that reaches a limit, or is cancelled, ends it: its guest is killed.
     """
 
-    def __init__(self, runtime: Runtime, guest: Guest, limits: Limits) -> None:
-        self._runtime = runtime
+    def __init__(self, programs: Programs, guest: Guest, limits: Limits, *, sandbox: str) -> None:
+        self._programs = programs
         self._guest = guest
+        self._sandbox = sandbox
         self._limits = limits
         self._count = 0
         self._bound: set[str] = set()
@@ -64,10 +64,10 @@ class Session:
         async with self._turn:
             if self._over is not None:
                 raise SandboxError(f"this session is over: {self._over}; open a new one with runtime.session()")
-            run = self._runtime._code_run(code, self._limits, inputs, tools, on_event)
+            run = self._programs.prepare(code, self._limits, inputs=inputs, tools=tools, on_event=on_event)
             if check:
-                run.check(self._runtime.language, earlier=self._bound if self._count else None)
-                stopped = self._runtime._stopped(run)
+                run.check(self._programs.language, earlier=self._bound if self._count else None)
+                stopped = check_failure(run.findings, self._sandbox)
                 if stopped is not None:
                     return stopped
             self._count += 1
@@ -75,7 +75,7 @@ class Session:
             run.number = self._count
             run.buffer = self._buffer
             self._over = "a program in it was cancelled"
-            result = await run.on(self._guest, sandbox=self._runtime.backend.description, end=self._after)
+            result = await run.on(self._guest, sandbox=self._sandbox, end=self._after)
             if self._closed and result.error is not None and result.error.kind == "GuestDied":
                 result = replace(result, error=RunError("SandboxCrashed", "the session was closed while this ran"))
             elif not self.alive and result.error is not None:

@@ -51,6 +51,11 @@ class Workers(Generic[Key, Job]):
         self._room = anyio.Event()
 
     @property
+    def any(self) -> bool:
+        """Whether there is a worker, idle or not, that its task group would wait for."""
+        return self._count > 0
+
+    @property
     def full(self) -> bool:
         return len(self._waiting) >= _WAITING_AT_MOST
 

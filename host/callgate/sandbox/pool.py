@@ -17,6 +17,9 @@ from .backend import Allowance, Backend, Guest, GuestExit
 
 __all__ = ["WarmPool"]
 
+_GRACE_SECONDS = 0.002
+"""How long a refill waits while there are guests left: a fork would take the processor from the run that took one."""
+
 logger = logging.getLogger("callgate")
 
 
@@ -137,6 +140,8 @@ class WarmPool:
                 pause = min(pause * 2, 5.0)
                 continue
             await self._wanted.wait()
+            if self._idle:
+                await anyio.sleep(_GRACE_SECONDS)
 
 
 async def _ended(guest: Guest) -> None:

@@ -229,9 +229,7 @@ class Zygote:
         except OSError as error:
             for fd in (*mine, *theirs):
                 os.close(fd)
-            raise SandboxCrashed(
-                f"no pipes for a new guest: {error.strerror}{_FILES_HINT}"
-            ) from error
+            raise SandboxCrashed(f"no pipes for a new guest: {error.strerror}{_FILES_HINT}") from error
         self._guests[number] = guest
         try:
             try:

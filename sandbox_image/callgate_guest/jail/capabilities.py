@@ -6,7 +6,7 @@ import ctypes
 import os
 import struct
 
-from .syscalls import libc, syscall
+from .syscalls import libc, prctl, syscall
 
 NOBODY = 65534
 _SET_DUMPABLE, _CAPBSET_DROP, _NO_NEW_PRIVS, _AMBIENT = 4, 24, 38, 47
@@ -16,9 +16,7 @@ _LAST = 63
 def drop_all() -> None:
     """Empty every capability set. The bounding set needs CAP_SETPCAP: without it, there is nothing left to bound."""
     for capability in range(_LAST + 1):
-        try:
-            libc("prctl", _CAPBSET_DROP, capability, 0, 0, 0)
-        except OSError:  # past the last one the kernel knows, or not permitted
+        if prctl(_CAPBSET_DROP, capability, 0, 0, 0) == -1:  # past the last one the kernel knows, or not permitted
             break
     libc("prctl", _AMBIENT, 4, 0, 0, 0)  # PR_CAP_AMBIENT_CLEAR_ALL
     header = struct.pack("=Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process

@@ -3,13 +3,15 @@
 Theory of operation. The filter is a classic BPF program over ``struct seccomp_data`` (``linux/seccomp.h``). Calls of
 another architecture, and x32 calls, kill the process. The calls in `ALLOWED` pass. Those below pass for certain
 arguments only. All else fails with EPERM; `clone3`, whose arguments a filter cannot see, fails with ENOSYS, upon
-which C libraries use `clone`. A process may signal itself and start threads; there is no call left by which it could
+which C libraries use `clone`. The call's range is found by halving, since the kernel emulates a filter for every call
+number when it is put in place. A process may signal itself and start threads; there is no call left by which it could
 name another process, open a socket, execute a file or mount anything.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import platform
 import struct
 from collections.abc import Iterable
@@ -17,7 +19,7 @@ from typing import Final
 
 from .syscalls import ALLOWED, ALLOWED_ON_OWN_MOUNTS, libc, number, syscall
 
-_LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
+_LOAD, _AND, _JUMP, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x05, 0x15, 0x35, 0x06
 _ALLOW: Final = 0x7FFF0000
 _KILL: Final = 0x80000000
 _EPERM: Final = 0x00050000 | 1
@@ -35,6 +37,7 @@ _IOCTL: Final = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 _FCNTL: Final = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1032, 1034)
 _AF_UNIX = 1
 _SOCK_STREAM = 1
+_ANY_PID: Final = 0xFFFFFFFF  # stands for the process id until that is known; no process has it
 _LAST_CLOCK = 15  # above it, and below zero, are the clocks of other processes
 
 Instruction = tuple[int, int, int, int]
@@ -44,10 +47,14 @@ def _argument(index: int, high: bool = False) -> Instruction:
     return (_LOAD, 0, 0, 16 + 8 * index + (4 if high else 0))
 
 
+def _is(value: int) -> Instruction:
+    return (_EQUAL, 0, 1, value)
+
+
 def _one_of(index: int, values: Iterable[int]) -> list[Instruction]:
     code: list[Instruction] = [_argument(index)]
     for value in values:
-        code += [(_EQUAL, 0, 1, value), (_RETURN, 0, 0, _ALLOW)]
+        code += [_is(value), (_RETURN, 0, 0, _ALLOW)]
     return [*code, (_RETURN, 0, 0, _EPERM)]
 
 
@@ -117,6 +124,12 @@ def program(pid: int, *, own_mounts: bool) -> bytes:
         pid: the process id, as the process itself sees it.
         own_mounts: whether all it can reach are mounts of its own, so that modes and times may be changed.
     """
+    return _template(own_mounts).replace(_pack([_is(_ANY_PID)]), _pack([_is(pid)]))
+
+
+@functools.cache
+def _template(own_mounts: bool) -> bytes:
+    """The filter with `_ANY_PID` in it. Made in the zygote, so that a child only fills its process id in."""
     code: list[Instruction] = [
         (_LOAD, 0, 0, 4),
         (_EQUAL, 1, 0, _ARCH[platform.machine()]),
@@ -125,14 +138,37 @@ def program(pid: int, *, own_mounts: bool) -> bytes:
         (_AT_LEAST, 0, 1, _X32),
         (_RETURN, 0, 0, _KILL),
     ]
-    for name, checks in _checked(pid).items():
-        found = number(name)
-        if found is not None:
-            code += [(_EQUAL, 0, len(checks), found), *checks]
     allowed = [*ALLOWED, *ALLOWED_ON_OWN_MOUNTS] if own_mounts else ALLOWED
-    for each in sorted(found for name in allowed if (found := number(name)) is not None):
-        code += [(_EQUAL, 0, 1, each), (_RETURN, 0, 0, _ALLOW)]
-    code.append((_RETURN, 0, 0, _EPERM))
+    answers = {number(name): [(_RETURN, 0, 0, _ALLOW)] for name in allowed}
+    answers |= {number(name): checks for name, checks in _checked(_ANY_PID).items()}
+    return _pack([*code, *_search(_ranges({call: each for call, each in answers.items() if call is not None}))])
+
+
+def _ranges(answers: dict[int, list[Instruction]]) -> list[tuple[int, list[Instruction]]]:
+    """The first number of every range of calls that get the same answer, and that answer. All others are refused."""
+    refused: list[Instruction] = [(_RETURN, 0, 0, _EPERM)]
+    ranges = [(0, refused)]
+    for call in sorted(answers):
+        if ranges[-1][0] == call:
+            ranges.pop()
+        if not ranges or ranges[-1][1] != answers[call]:
+            ranges.append((call, answers[call]))
+        ranges.append((call + 1, refused))
+    return ranges
+
+
+def _search(ranges: list[tuple[int, list[Instruction]]]) -> list[Instruction]:
+    """Code that finds the range of the call's number, and answers."""
+    if len(ranges) == 1:
+        return ranges[0][1]
+    middle = len(ranges) // 2
+    first, below, above = ranges[middle][0], _search(ranges[:middle]), _search(ranges[middle:])
+    if len(below) < 256:  # as far as a conditional jump reaches
+        return [(_AT_LEAST, len(below), 0, first), *below, *above]
+    return [(_AT_LEAST, 0, 1, first), (_JUMP, 0, 0, len(below)), *below, *above]
+
+
+def _pack(code: list[Instruction]) -> bytes:
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
 

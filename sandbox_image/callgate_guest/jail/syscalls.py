@@ -65,6 +65,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc.syscall
 _syscall.restype = ctypes.c_long
 
+prctl = _libc["prctl"]
+"""prctl(2) as it is, for many calls in a row: returns -1 on error."""
+prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
+
 
 def supported() -> bool:
     """Whether the numbers for this processor are known."""

@@ -1,0 +1,59 @@
+"""Programs made ready to run: which tools each may call, what it may look like, what it may spend. Starts nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from callgate.errors import ConfigurationError
+from callgate.limits import Limits
+from callgate.tools import Registry, Tool
+
+from .code_runs import Catalogue, CodeRun, Language
+from .events import Event
+from .gate import Gate
+
+__all__ = ["Programs"]
+
+_CATALOGUES = 64
+"""Sets of tools whose form on the wire is kept; beyond that they are made anew."""
+
+
+class Programs:
+    """Makes `CodeRun`s for one runtime.
+
+    Args:
+        registry: its tools.
+        gate: what their calls pass.
+        language: what its programs may look like.
+    """
+
+    def __init__(self, registry: Registry, gate: Gate, language: Language) -> None:
+        self.language = language
+        self._registry = registry
+        self._gate = gate
+        self._catalogues: dict[tuple[str, ...], Catalogue] = {}
+
+    def prepare(
+        self,
+        code: str,
+        limits: Limits,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        tools: Collection[str] | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> CodeRun:
+        """A run of `code`: see `Runtime.execute_code` for the arguments. Raises `ConfigurationError`."""
+        if not isinstance(code, str):
+            raise ConfigurationError(f"code is Python source text, not {type(code).__name__}")
+        gate = self._gate.open(caller="code", limits=limits, allowed=tools, on_event=on_event)
+        return CodeRun(code, gate, self._catalogue(gate.tools), limits, dict(inputs or {}), on_event)
+
+    def _catalogue(self, tools: list[Tool]) -> Catalogue:
+        key = tuple(tool.name for tool in tools)
+        found = self._catalogues.get(key)
+        if found is None:
+            if len(self._catalogues) >= _CATALOGUES:
+                self._catalogues.clear()
+            found = self._catalogues[key] = Catalogue(tools, self._registry.callable_names())
+        return found
