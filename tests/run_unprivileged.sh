@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-rooms=(tests/sandbox tests/runtime tests/cli tests/examples)
+rooms=(tests/sandbox tests/runtime tests/guest tests/probes tests/cli tests/examples tests/docs)
 nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all)
 
 if [ "$(uname)" != Linux ] || [ "$(id -u)" != 0 ]; then

@@ -20,6 +20,8 @@ from typing import Any, Protocol
 
 from .wire import OUT_OF_MEMORY, LineBuffer
 
+_CHUNK = 1 << 16  # what a pipe holds; above 128 KiB, malloc would map and unmap memory for every read
+
 
 class Record(dict[str, Any]):
     """A JSON object of a tool's result: a dict whose fields can also be read as attributes."""
@@ -164,7 +166,7 @@ class Link:
     def _read(self) -> None:
         """Read what is there and hand it out. The caller holds the turn."""
         try:
-            self._hand_out(os.read(self._incoming, 1 << 18))
+            self._hand_out(os.read(self._incoming, _CHUNK))
         except BlockingIOError:
             return
         except MemoryError:  # part of a message is lost, and with it everything that waits for it

@@ -62,6 +62,7 @@ def launch(fd: int) -> None:
     """Entry point of the process that the host starts. Never returns."""
     control = socket.socket(fileno=fd)
     die_with_parent(os.getppid())
+    os.umask(0o022)
     try:
         settings = json.loads(control.recv(PACKET))
         if settings["tier"] == 1:

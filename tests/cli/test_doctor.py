@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from callgate.sandbox.doctor import LEAKS, Report, examine
-from cli.command import Command
+from cli.command import SECONDS, Command
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +37,16 @@ def test_a_tier_works_or_says_why_not(report: Report) -> None:
         assert not trial.works or f"tier {trial.tier}" in trial.description
 
 
+def test_where_user_namespaces_are_forbidden_doctor_names_the_setting(cli: Command) -> None:
+    done = cli.without_namespaces("doctor", "--json")
+    told = json.loads(done.out)
+    (fact,) = [fact for fact in told["facts"] if fact["name"] == "user namespaces"]
+    assert fact["ok"] is False
+    assert "sysctl -w user.max_user_namespaces=15000 (it is 0)" in fact["remedy"] or "forbid" in fact["remedy"]
+    assert told["trials"][0]["works"] is False
+    assert done.status == (0 if told["trials"][1]["works"] else 3)
+
+
 def test_the_verdict_follows_from_the_trials(report: Report) -> None:
     working = [trial.tier for trial in report.trials if trial.works]
     assert report.tier == min(working, default=0)
@@ -54,9 +64,19 @@ def test_the_demo_answers_from_its_data_and_nothing_gets_out(cli: Command) -> No
     assert done.out.startswith("Sandbox: jail, tier ")
     assert "Closest capitals of 351 pairs: Vienna and Bratislava, 55 km" in done.out
     assert "55 tool calls made by one program" in done.out
-    assert done.out.count("  refused  ") == 6
-    assert "  OPEN " not in done.out
+    _, _, answers = done.out.partition("The kernel's answers\n")
+    assert answers.count("  refused  ") == 6
+    assert "  OPEN " not in answers
     assert "\x1b" not in done.out
+
+
+def test_the_demo_stops_quietly_when_nobody_reads_on(cli: Command) -> None:
+    with cli.start("demo") as (process, output):
+        assert output.readline().startswith(b"Sandbox: ")
+        output.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert process.wait(SECONDS) in (0, 141)
 
 
 def test_the_demo_has_colour_at_a_terminal(cli: Command) -> None:

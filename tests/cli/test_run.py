@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -239,6 +240,30 @@ def test_a_reader_that_goes_away_is_no_error(cli: Command) -> None:
         err = process.stderr.read()
         assert process.wait(SECONDS) == 141
     assert err == b""
+
+
+def test_a_full_disk_is_said_once(cli: Command) -> None:
+    line = " ".join(map(shlex.quote, cli.line("run", "-c", "print(1)")))
+    done = subprocess.run(
+        f"{line} > /dev/full",
+        shell=True,
+        env=cli.environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0] == "ERROR stdout cannot be written: No space left on device"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_do_not_matter(cli: Command, closed: str) -> None:
+    line = " ".join(map(shlex.quote, cli.line("run", "-c", "print(1)")))
+    assert (
+        subprocess.run(f"{line} {closed}", shell=True, env=cli.environment, timeout=SECONDS, check=False).returncode
+        == 0
+    )
 
 
 def _descendants(pid: int) -> list[int]:

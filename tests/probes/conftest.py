@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 from anyio.from_thread import start_blocking_portal
-from probes.harness import Jail, Toolbox
 
 from callgate import Limits, Runtime, SandboxUnavailable
+from probes.harness import Jail, Toolbox
 
 NOBODY = 65534
+CANARY = "canary-h0st-environment"
+"""What the host has in its environment when its jails are started."""
 
 
 def open_jail(stack: ExitStack, tier: int, **options: Any) -> Jail:
@@ -35,7 +37,8 @@ def open_jail(stack: ExitStack, tier: int, **options: Any) -> Jail:
 
 @pytest.fixture(scope="session", params=[1, 2], ids=["tier1", "tier2"])
 def session_jail(request: pytest.FixtureRequest) -> Iterator[Jail]:
-    with ExitStack() as stack:
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PROBE_CANARY", CANARY)
         yield open_jail(stack, request.param, limits=Limits(wall_seconds=20))
 
 

@@ -72,14 +72,16 @@ def eventually(condition: Callable[[], bool], what: str, seconds: float = DEADLI
     return time.monotonic() - started
 
 
-def processes() -> dict[int, int]:
-    """Every process that /proc shows: pid to parent."""
+def processes(*, zombies: bool = True) -> dict[int, int]:
+    """Every process that /proc shows: pid to parent. A zombie does nothing any more, but its parent has not asked how it ended."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError):
                 text = Path(f"/proc/{name}/stat").read_text()
-                found[int(name)] = int(text[text.rindex(")") + 2 :].split()[1])
+                state, parent = text[text.rindex(")") + 2 :].split()[:2]
+                if zombies or state not in "ZX":
+                    found[int(name)] = int(parent)
     return found
 
 

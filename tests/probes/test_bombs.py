@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from callgate import CodeResult, Limits, SandboxBusy
+from probes.conftest import open_jail
 from probes.harness import PRELUDE, Jail, control, control_process, descendants, eventually, resident_bytes
 from probes.leaks import TIER_2_LEAKS
-
-from callgate import CodeResult, Limits
 
 MEMORY = 128 << 20
 GRACE_SECONDS = 1.5
@@ -96,9 +99,7 @@ got = "MemoryError" if failed else "done"
 
 @pytest.mark.parametrize("how", ALLOCATE)
 def test_p38_p39_p45_memory_is_bounded(jail: Jail, how: str) -> None:
-    import zlib
-
-    given = zlib.compress(zlib.compress(bytes(300 << 20), 9), 9).hex()
+    given = zlib.compress(zlib.compress(bytes(300 << 20), 1), 9).hex() if how == "zlib" else ""
     snippet = ALLOCATE[how].replace("bytes.fromhex(given)", "zlib.decompress(bytes.fromhex(given))")
     assert control(snippet, jailed=False) == "done"
     limits = SMALL.replace(max_processes=32)
@@ -190,7 +191,10 @@ def test_p41_threads_are_bounded(jail: Jail) -> None:
     small = jail.probe(THREADS, limits=limits, size=32 << 10, most=10_000)
     if jail.tier == 1:
         assert small == 15
-        caught = jail.run("import threading\nfor _ in range(99): threading.Thread(target=threading.Event().wait, daemon=True).start()", limits=limits)
+        caught = jail.run(
+            "import threading\nfor _ in range(99): threading.Thread(target=threading.Event().wait, daemon=True).start()",
+            limits=limits,
+        )
         assert reached(caught, "max_processes")
     else:
         assert small <= MEMORY // (32 << 10)
@@ -243,7 +247,14 @@ def test_p43_p44_nesting_hurts_its_own_child_alone(jail: Jail, how: str) -> None
     result = jail.run(NESTED[how], limits=SMALL.replace(wall_seconds=5))
     if how != "delete":
         assert result.error is not None
-        assert result.error.kind in {"LimitReached", "RecursionError", "MemoryError", "SyntaxError", "GuestDied", "SystemError"}
+        assert result.error.kind in {
+            "LimitReached",
+            "RecursionError",
+            "MemoryError",
+            "SyntaxError",
+            "GuestDied",
+            "SystemError",
+        }
     assert jail.zygote_pid == zygote
 
 
@@ -274,7 +285,7 @@ got = [attempt(fill), attempt(sparse), attempt(many)]
     if jail.tier == 1:
         assert reached(jail.run("open('/tmp/x', 'wb').write(bytes(8 << 20))", limits=SMALL), "max_file_bytes")
     else:
-        assert "scratch" in TIER_2_LEAKS
+        assert "scratch directory" in TIER_2_LEAKS
 
 
 def test_p46_the_control_fills_the_disk(place: Path) -> None:
@@ -327,14 +338,18 @@ def test_p49_nothing_is_locked_in_memory_or_left_to_others(jail: Jail) -> None:
 import ctypes, platform
 libc = ctypes.CDLL(None, use_errno=True)
 def call(name, *arguments):
-    def go():
-        if getattr(libc, name)(*arguments) == -1:
-            raise OSError(ctypes.get_errno(), "")
-    return go
+    result = getattr(libc, name)(*arguments)
+    if result == -1:
+        raise OSError(ctypes.get_errno(), "")
+    return result
 page = ctypes.create_string_buffer(8192)
-got = {"mlock": attempt(call("mlock", page, 4096)), "msgget": attempt(call("msgget", 0, 0o1600)), "shmget": attempt(call("shmget", 0, 4096, 0o1600)),
-       "semget": attempt(call("semget", 0, 1, 0o1600)), "mlockall": "EPERM" if harmless else attempt(call("mlockall", 3)),
-       "mq_open": "EPERM" if harmless else attempt(call("mq_open", b"/probe", 0o102, 0o600, None))}
+got = {"mlock": attempt(lambda: call("mlock", page, 4096)),
+       "msgget": attempt(lambda: call("msgctl", call("msgget", 0, 0o600), 0, None)),
+       "shmget": attempt(lambda: call("shmctl", call("shmget", 0, 4096, 0o600), 0, None)),
+       "semget": attempt(lambda: call("semctl", call("semget", 0, 1, 0o600), 0, 0))}
+if not harmless:
+    got["mlockall"] = attempt(lambda: call("mlockall", 3))
+    got["mq_open"] = attempt(lambda: call("mq_open", b"/probe", 0o102, 0o600, None))
 """
 
     def kept() -> list[str]:
@@ -343,11 +358,7 @@ got = {"mlock": attempt(call("mlock", page, 4096)), "msgget": attempt(call("msgg
     before = kept()
     assert set(jail.probe(snippet, limits=SMALL, harmless=False).values()) == {"EPERM"}
     assert kept() == before
-    clean = """
-libc.msgctl.restype = libc.shmctl.restype = ctypes.c_int
-"""
-    outside = control(snippet.replace("0o1600", "0o1600 if False else 0") + clean, harmless=True)
-    assert outside["mlock"] == "done"
+    assert set(control(snippet, harmless=True).values()) == {"done"}
 
 
 HUGE: dict[str, Any] = {
@@ -379,14 +390,10 @@ def test_p50_odd_and_huge_sources_end_cleanly(jail: Jail, how: str, check: bool)
 
 
 def test_p51_more_runs_than_guests_queue_and_then_fail_with_a_typed_error(jail: Jail) -> None:
-    from contextlib import ExitStack
-
-    from probes.conftest import open_jail
-
-    from callgate import SandboxBusy
-
     with ExitStack() as stack:
-        small = open_jail(stack, jail.tier, pool_size=1, max_guests=2, queue_seconds=0.3, limits=Limits(wall_seconds=1.5))
+        small = open_jail(
+            stack, jail.tier, pool_size=1, max_guests=2, queue_seconds=0.3, limits=Limits(wall_seconds=1.5)
+        )
         runs = [small.start("await slow()") for _ in range(200)]
         failures = [run.exception(30) for run in runs]
         busy = [failure for failure in failures if isinstance(failure, SandboxBusy)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from probes.harness import PRELUDE, REFUSED, Jail, control, control_process
 
 HIDDEN = "canary-h0st-global"

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 LIMITS = Limits(wall_seconds=600.0, cpu_seconds=600.0, max_tool_calls=1_000_000)
-_SETTLE_SECONDS = 0.01  # a guest is in the pool once it is forked; until it waits for its program takes 3 to 5 ms
+_SETTLE_SECONDS = 0.015  # a guest is in the pool once it is forked; until it waits for its program takes about 5 ms
 
 _stamps: list[float] = []
 

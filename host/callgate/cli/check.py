@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from typing import Any
 
 import click
@@ -15,7 +14,7 @@ from .live import data_only
 from .load import load_tools
 from .options import inputs_from, tools_option
 from .source import Source
-from .words import FAILED, OK, Stop, say, tame
+from .words import FAILED, OK, Stop, emit, say
 
 __all__ = ["command", "finding_line"]
 
@@ -53,11 +52,10 @@ def command(**options: Any) -> int:
     except ConfigurationError as error:
         raise Stop(str(error), "callgate check --help shows what each option takes") from None
     if options["as_json"]:
-        print(json.dumps([dataclasses.asdict(finding) for finding in findings], ensure_ascii=False))
+        emit(json.dumps([dataclasses.asdict(finding) for finding in findings], ensure_ascii=False))
     else:
         for finding in findings:
-            line = finding_line(source.name, finding)
-            print(tame(line) if sys.stdout.isatty() else line)
+            emit(finding_line(source.name, finding))
     errors = sum(finding.severity == "error" for finding in findings)
     if not findings:
         say("nothing found")

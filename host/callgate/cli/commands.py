@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from .words import INTERRUPTED, PIPE_CLOSED, USAGE, Stop, explain
+from .words import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, OutputLost, Stop, explain
 
 __all__ = ["COMMANDS", "main"]
 
@@ -62,17 +62,24 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     Args:
         arguments: those after the program's name; ``None`` takes the process's own.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (for as long as the process lives)
+        elif mode == "w":
             stream.reconfigure(errors="backslashreplace")
-    sys.exit(_run(arguments))
+    status = _run(arguments)
+    try:
+        sys.stdout.flush()
+    except OSError as fault:
+        status = _without_stdout(fault)
+    sys.exit(status)
 
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
         status = callgate.main(args=arguments, prog_name="callgate", standalone_mode=False)
-        sys.stdout.flush()
-        return status if isinstance(status, int) else 0
+        return status if isinstance(status, int) else OK
     except Stop as stop:
         explain(stop.message, stop.tip)
         return stop.status
@@ -85,7 +92,14 @@ def _run(arguments: Sequence[str] | None) -> int:
         return USAGE
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
-    except BrokenPipeError:
-        # what is left in the buffer has nowhere to go; without this, Python complains about it at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OutputLost as lost:
+        return _without_stdout(lost.fault)
+
+
+def _without_stdout(fault: OSError) -> int:
+    # what is left in the buffer has nowhere to go; without this, Python complains about it at its end
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(fault, BrokenPipeError):
         return PIPE_CLOSED
+    explain(f"stdout cannot be written: {fault.strerror}", "make room, or send the output somewhere else")
+    return FAILED

@@ -14,7 +14,7 @@ from callgate import CallEnded, CodeResult, Event, Printed, Runtime, SandboxErro
 from .demo_data import ask_for_text, tools
 from .live import call_line
 from .tips import headline
-from .words import FAILED, NO_SANDBOX, OK, Stop, page, tame
+from .words import FAILED, NO_SANDBOX, OK, OutputLost, Stop, page, tame
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -98,7 +98,9 @@ async def _escape(console: Console, runtime: Runtime) -> bool:
     _heading(console, "Now a program that tries to get out, with the same Python and no rules in the language")
     _program(console, code)
     _heading(console, "The kernel's answers")
-    result = await runtime.execute_code(code, on_event=_Teller(console).tell)
+    teller = _Teller(console)
+    result = await runtime.execute_code(code, on_event=teller.tell)
+    teller.finish()
     if result.ok and result.value is True:
         return True
     console.print("It was NOT confined. Please report this.", style="bold red")
@@ -129,8 +131,17 @@ class _Teller:
         self._console = console
         self._seen: Counter[str] = Counter()
         self._told: Counter[str] = Counter()
+        self.lost: OutputLost | None = None
 
     def tell(self, event: Event) -> None:
+        """Show an event. Raises nothing, since it is called from within the run: see `lost`."""
+        if self.lost is None:
+            try:
+                self._show(event)
+            except OutputLost as lost:
+                self.lost = lost
+
+    def _show(self, event: Event) -> None:
         if isinstance(event, Printed):
             self.finish()
             self._console.print(tame(event.text), end="")
@@ -144,7 +155,9 @@ class _Teller:
                 self._console.print(f"  call  {call_line(event.record)}", style="dim")
 
     def finish(self) -> None:
-        """Say how many calls were not shown."""
+        """Say how many calls were not shown. Raises `OutputLost`."""
+        if self.lost is not None:
+            raise self.lost
         for tool, seen in self._seen.items():
             hidden = seen - self._told[tool]
             if hidden:

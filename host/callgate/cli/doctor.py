@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 import click
 
-from .words import NO_SANDBOX, OK, explain, page
+from .words import NO_SANDBOX, OK, emit, explain, page
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +30,7 @@ def command(as_json: bool) -> int:
 
     report = anyio.run(examine)
     if as_json:
-        print(json.dumps(report.to_dict(), ensure_ascii=False))
+        emit(json.dumps(report.to_dict(), ensure_ascii=False))
     else:
         _show(report)
     if not report.ok:

@@ -66,8 +66,8 @@ class Screen:
         self._news = anyio.Event()
         self._shown = anyio.Event()
         self._over = False
-        self.broken = False
-        """Nobody reads stdout any more."""
+        self.fault: OSError | None = None
+        """Why stdout cannot be written any more: nobody reads it, or there is no room."""
         self.in_line = False
         """The last print did not end its line."""
 
@@ -84,11 +84,11 @@ class Screen:
 
     async def settle(self) -> None:
         """Wait until everything so far is shown."""
-        while self._waiting and not self.broken:
+        while self._waiting and self.fault is None:
             await self._shown.wait()
 
     async def drain(self, stop: Callable[[], None]) -> None:
-        """Show what comes, until `finish`; calls `stop` when nobody reads stdout any more."""
+        """Show what comes, until `finish`; calls `stop` when stdout cannot be written any more."""
         while self._waiting or not self._over:
             if not self._waiting:
                 self._news = anyio.Event()
@@ -97,8 +97,8 @@ class Screen:
             events = self._waiting[:]
             try:
                 await anyio.to_thread.run_sync(self._show, events, abandon_on_cancel=True)
-            except BrokenPipeError:
-                self.broken = True
+            except OSError as fault:
+                self.fault = fault
                 stop()
                 return
             del self._waiting[: len(events)]

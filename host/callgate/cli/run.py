@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sys
@@ -22,7 +23,7 @@ from .load import load_tools
 from .options import inputs_from, limit_options, limits_from, tools_option
 from .source import Source
 from .tips import headline, tip
-from .words import FAILED, LIMIT, NO_SANDBOX, OK, Stop, explain, say
+from .words import FAILED, LIMIT, NO_SANDBOX, OK, OutputLost, Stop, emit, explain, say
 
 __all__ = ["command"]
 
@@ -108,9 +109,8 @@ async def _run(
     except SandboxError as error:
         raise Stop(str(error), "`callgate doctor` says what works on this machine and what to do", NO_SANDBOX) from None
     if as_json:
-        json.dump(result.to_dict(), data, ensure_ascii=False)
-        data.write("\n")
-        data.flush()
+        with contextlib.redirect_stdout(data):
+            emit(json.dumps(result.to_dict(), ensure_ascii=False))
     return _report(result, screen, source, runtime.limits, verbose=verbose, as_json=as_json)
 
 
@@ -124,8 +124,8 @@ async def _watch(runtime: Runtime, screen: Screen, code: str, **options: Any) ->
         except CallgateError as error:
             failure = error
         screen.finish()
-    if screen.broken:
-        raise BrokenPipeError
+    if screen.fault is not None:
+        raise OutputLost(screen.fault)
     if failure is not None:
         raise failure
     assert result is not None
@@ -134,7 +134,10 @@ async def _watch(runtime: Runtime, screen: Screen, code: str, **options: Any) ->
 
 def _report(result: CodeResult, screen: Screen, source: Source, limits: Limits, *, verbose: bool, as_json: bool) -> int:
     if result.ok and not as_json:
-        _show_value(result, screen)
+        try:
+            _show_value(result, screen)
+        except OSError as fault:
+            raise OutputLost(fault) from None
     for finding in result.findings:
         say(finding_line(source.name, finding), "yellow" if finding.severity == "warning" else "red")
     if verbose:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 import click
@@ -14,7 +13,7 @@ from callgate.tools.stubs import signature, stubs
 from .live import data_only
 from .load import load_tools
 from .options import tools_option
-from .words import OK, Stop, say, tame
+from .words import OK, Stop, emit, say
 
 __all__ = ["command"]
 
@@ -35,12 +34,11 @@ def command(tool_files: tuple[str, ...], as_stubs: bool, as_json: bool) -> int:
     with data_only():
         registry = load_tools(tool_files)
     if as_stubs:
-        print(stubs(registry), end="")
+        emit(stubs(registry).rstrip("\n"))
     elif as_json:
-        print(json.dumps([_entry(registry, tool) for tool in registry], ensure_ascii=False))
+        emit(json.dumps([_entry(registry, tool) for tool in registry], ensure_ascii=False))
     else:
-        text = "\n".join(_lines(registry, tool) for tool in registry)
-        print(tame(text) if sys.stdout.isatty() else text)
+        emit("\n".join(_lines(registry, tool) for tool in registry))
         say(f"{len(registry)} tool{'s' if len(registry) != 1 else ''}")
     return OK
 

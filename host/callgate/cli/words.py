@@ -21,7 +21,9 @@ __all__ = [
     "OK",
     "PIPE_CLOSED",
     "USAGE",
+    "OutputLost",
     "Stop",
+    "emit",
     "explain",
     "one_line",
     "page",
@@ -53,6 +55,23 @@ class Stop(Exception):
         self.status = status
 
 
+class OutputLost(Exception):
+    """stdout cannot be written any more: nobody reads it, or there is no room. No `OSError`: click would catch it."""
+
+    def __init__(self, fault: OSError) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+def emit(text: str) -> None:
+    """Write data and a newline to stdout, tamed where it is a terminal. Raises `OutputLost`."""
+    try:
+        sys.stdout.write(f"{tame(text) if sys.stdout.isatty() else text}\n")
+        sys.stdout.flush()
+    except OSError as fault:
+        raise OutputLost(fault) from None
+
+
 def tame(text: str) -> str:
     """`text` with every character that could drive a terminal, or hide in one, written as an escape (``\\x1b``)."""
     return _CONTROL.sub(lambda match: _visible(match.group()), text.replace("\r\n", "\n"))
@@ -82,19 +101,18 @@ def say(text: str, style: str = "") -> None:
 
 
 def page(stream: TextIO) -> Console:
-    """Something to write styled text on: plain where `stream` is no terminal, or ``NO_COLOR`` is set (no-color.org)."""
+    """Something to write styled text on: plain where `stream` is no terminal, or ``NO_COLOR`` is set (no-color.org).
+
+    Its `print` raises `OutputLost` where nobody reads any more.
+    """
     from rich.console import Console
 
+    class Page(Console):
+        def on_broken_pipe(self) -> None:
+            raise OutputLost(BrokenPipeError()) from None
+
     colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
-    return Console(
-        file=stream,
-        color_system=colours,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        soft_wrap=True,
-        legacy_windows=False,
-    )
+    return Page(file=stream, color_system=colours, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def explain(message: str, tip: str) -> None:

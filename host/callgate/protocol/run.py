@@ -143,7 +143,8 @@ class RunWire:
         room = self._limits.max_log_bytes - self.log_bytes
         if size > room:
             self.logs.append(text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore"))
-            raise LimitReached("max_log_bytes", self._limits.max_log_bytes, self.log_bytes + size)
+            used, self.log_bytes = self.log_bytes + size, self._limits.max_log_bytes
+            raise LimitReached("max_log_bytes", self._limits.max_log_bytes, used)
         self.log_bytes += size
         self.logs.append(text)
 

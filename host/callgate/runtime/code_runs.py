@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import json
+import keyword
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -181,14 +182,14 @@ class CodeRun:
     def _request(self, wire: RunWire) -> bytes:
         names: list[Any] = list(self.inputs)
         for name in names:
-            if not isinstance(name, str) or not name.isidentifier():
+            if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
                 raise ConfigurationError(f"inputs are bound as variables: {name!r} is no name of one")
         size = len(self.code.encode("utf-8", "surrogatepass"))
         if size > self.limits.max_source_bytes:
             raise LimitReached("max_source_bytes", self.limits.max_source_bytes, size)
         try:
             return wire.execute(self.code, self.catalogue.wire, self.inputs)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             bad = next((name for name, value in self.inputs.items() if not _is_json(value)), "?")
             raise ConfigurationError(f"inputs must be JSON values; {bad!r} is not: {error}") from None
 
@@ -196,7 +197,7 @@ class CodeRun:
 def _is_json(value: Any) -> bool:
     try:
         json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return False
     return True
 

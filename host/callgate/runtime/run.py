@@ -31,6 +31,8 @@ from .workers import Workers
 
 __all__ = ["Drive", "explain_death"]
 
+_READ_AHEAD_BYTES = 4 << 20
+
 logger = logging.getLogger("callgate")
 
 
@@ -84,8 +86,11 @@ class Drive:
 
     async def _read(self, workers: Workers[int | str, Called | Other]) -> None:
         others = 0
+        ahead = 0  # bytes read while more calls wait than may: cancellations, prints and the end may be among them
         while True:
-            if workers.full:
+            if not workers.full:
+                ahead = 0
+            elif ahead > _READ_AHEAD_BYTES:
                 await workers.wait_for_room()
             stream, data = await self.guest.receive()
             if stream == "output":
@@ -95,6 +100,7 @@ class Drive:
                 self.died = True
                 return
             self.received_bytes += len(data)
+            ahead += len(data)
             for event in self.wire.receive(data):
                 kind = type(event)
                 if kind is Called:

@@ -22,11 +22,10 @@ Key = TypeVar("Key")
 Job = TypeVar("Job")
 
 
-class _Worker(Generic[Job]):
-    __slots__ = ("job", "scope", "wake")
+class _Worker:
+    __slots__ = ("scope", "wake")
 
-    def __init__(self, job: Job) -> None:
-        self.job: Job | None = job
+    def __init__(self) -> None:
         self.scope = anyio.CancelScope()
         self.wake = anyio.Event()
 
@@ -46,8 +45,9 @@ class Workers(Generic[Key, Job]):
         self._most = most
         self._count = 0
         self._waiting: deque[tuple[Key, Job]] = deque()
-        self._idle: list[_Worker[tuple[Key, Job]]] = []
-        self._at_work: dict[Key, _Worker[tuple[Key, Job]]] = {}
+        self._idle: list[_Worker] = []
+        self._at_work: dict[Key, _Worker] = {}
+        self._coming = False
         self._room = anyio.Event()
 
     @property
@@ -67,15 +67,23 @@ class Workers(Generic[Key, Job]):
 
     def submit(self, key: Key, job: Job) -> None:
         """Have `job` done as soon as a worker is free."""
+        self._waiting.append((key, job))
+        self._call_one()
+
+    def _call_one(self) -> None:
+        """Get one more worker going, unless one is on its way: that one takes a job and calls the next.
+
+        Where jobs never wait for anything, the first worker has done them all before there are many of them.
+        """
+        if self._coming or not self._waiting:
+            return
         if self._idle:
-            worker = self._idle.pop()
-            worker.job = (key, job)
-            worker.wake.set()
+            self._coming = True
+            self._idle.pop().wake.set()
         elif self._count < self._most:
+            self._coming = True
             self._count += 1
-            self._tasks.start_soon(self._live, _Worker((key, job)))
-        else:
-            self._waiting.append((key, job))
+            self._tasks.start_soon(self._live, _Worker())
 
     def cancel(self, key: Key) -> Job | None:
         """Give the job with that key up, if it is not done yet. Returns it when it had not begun."""
@@ -90,31 +98,29 @@ class Workers(Generic[Key, Job]):
                 return job
         return None
 
-    async def _live(self, worker: _Worker[tuple[Key, Job]]) -> None:
+    async def _live(self, worker: _Worker) -> None:
         try:
             with worker.scope:
-                while True:
-                    if worker.job is None:
+                while not worker.scope.cancel_called:  # too late for its job, that must not hit the next one
+                    self._coming = False
+                    await self._work_off(worker)
+                    if not worker.scope.cancel_called:
                         self._idle.append(worker)
                         await worker.wake.wait()
                         worker.wake = anyio.Event()
-                        assert worker.job is not None
-                    key, job = worker.job
-                    self._at_work[key] = worker
-                    try:
-                        await self._work(job)
-                    finally:
-                        del self._at_work[key]
-                    worker.job = None
-                    if worker.scope.cancel_called:  # too late for that job; it must not hit the next one
-                        break
-                    worker.job = self._next()
         finally:
             self._count -= 1
-        follower = self._next()  # the worker was cancelled for one job's sake
-        if follower is not None:
-            self._count += 1
-            self._tasks.start_soon(self._live, _Worker(follower))
+        self._call_one()  # the worker was cancelled for one job's sake
+
+    async def _work_off(self, worker: _Worker) -> None:
+        while not worker.scope.cancel_called and (item := self._next()) is not None:
+            self._call_one()
+            key, job = item
+            self._at_work[key] = worker
+            try:
+                await self._work(job)
+            finally:
+                del self._at_work[key]
 
     def _next(self) -> tuple[Key, Job] | None:
         if not self._waiting:

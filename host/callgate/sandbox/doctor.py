@@ -29,16 +29,16 @@ __all__ = ["LEAKS", "NOT_CONFINED", "Fact", "Report", "TierTrial", "examine"]
 
 LEAKS: dict[int, tuple[str, ...]] = {
     1: (
-        "the kernel's version and the machine's name for its processor (uname)",
+        "the version of the kernel and the kind of processor (uname)",
         "the files of the standard library, read-only, and which Python this is",
     ),
     2: (
-        "the kernel's version, the host name (uname)",
+        "the version of the kernel, the kind of processor and the host's name (uname)",
         "whether a path of the host exists, its owner, size and times (stat); never what is in a file or a folder",
         "names below Python's own library folder, site-packages included; never what is in those files",
         "process ids: numbers only, no other process can be seen or signalled",
         "the network is closed by seccomp and Landlock alone, not by a namespace of its own",
-        "threads are not counted (max_processes does not hold), and there is no scratch directory",
+        "threads are bounded by memory_bytes alone, and there is no scratch directory",
     ),
 }
 """What a program in each tier can learn of the machine, or lacks."""
@@ -182,12 +182,6 @@ def _facts(probe: dict[str, Any]) -> list[Fact]:
     facts.append(Fact("processor", known, platform.machine(), "" if known else "the jail knows x86_64 and aarch64"))
     facts.append(Fact("python", True, f"{platform.python_version()}, {platform.libc_ver()[0] or 'unknown libc'}"))
     facts.append(Fact("user", None, "root" if os.geteuid() == 0 else f"uid {os.geteuid()}"))
-    closed = _closed_folder() if os.geteuid() == 0 else ""
-    if closed:
-        facts.append(
-            Fact("python's folder", False, f"{closed} is closed to other users, and tier 2 runs programs as nobody",
-                 "install Python where every user may read it (tier 1 does not need that)")
-        )  # fmt: skip
     container = _container()
     facts.append(Fact("container", None, container or "none noticed"))
     refused = probe.get("userns", "could not be asked")
@@ -203,12 +197,6 @@ def _facts(probe: dict[str, Any]) -> list[Fact]:
              "" if abi else "use Linux 5.13 or newer, booted with landlock in the lsm= list")
     )  # fmt: skip
     return facts
-
-
-def _closed_folder() -> str:
-    """The first folder above this Python's library that others may not enter; empty where there is none."""
-    library = Path(os.__file__).parent
-    return next((str(each) for each in (*reversed(library.parents), library) if not each.stat().st_mode & 0o001), "")
 
 
 def _namespace_remedy(container: str) -> str:

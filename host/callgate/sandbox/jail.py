@@ -84,7 +84,7 @@ class JailBackend:
 
     async def __aenter__(self) -> JailBackend:
         if sys.platform != "linux":
-            raise SandboxUnavailable("the jail needs Linux; on other systems use sandbox='docker'")
+            raise SandboxUnavailable("the jail needs Linux; on other systems, run callgate in a Linux virtual machine")
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         try:
@@ -100,7 +100,7 @@ class JailBackend:
             told = "; ".join(f"tier {tier}: {reason}" for tier, reason in self.reasons.items())
             raise SandboxUnavailable(
                 f"the jail does not work on this machine ({told}). "
-                "Allow user namespaces or Landlock, use sandbox='docker', or see `callgate doctor`"
+                "Allow user namespaces or Landlock: `callgate doctor` says which setting forbids them"
             )
         except BaseException:
             await self.__aexit__(*sys.exc_info())
@@ -116,20 +116,29 @@ class JailBackend:
         await self._tasks.__aexit__(None, None, None)
 
     async def open(self, allowance: Allowance) -> JailedGuest:
-        zygote = self._zygote
-        if zygote is None or not zygote.alive or zygote.spawned_in_all >= _RUNS_PER_ZYGOTE:
-            zygote = await self._replace(zygote)
-        return await zygote.spawn(allowance)
+        try:
+            return await (await self._working_zygote()).spawn(allowance)
+        except SandboxCrashed:
+            if self._zygote is None or self._zygote.alive:
+                raise
+        return await (await self._working_zygote()).spawn(allowance)  # the zygote had died; once more, with a new one
 
-    async def _replace(self, worn: Zygote | None) -> Zygote:
+    async def _working_zygote(self) -> Zygote:
+        zygote = self._zygote
+        if zygote is None:
+            raise SandboxCrashed("the jail is not running: it was not entered, or it was left")
+        if not zygote.alive or zygote.spawned_in_all >= _RUNS_PER_ZYGOTE:
+            zygote = await self._replace(zygote)
+        return zygote
+
+    async def _replace(self, worn: Zygote) -> Zygote:
         async with self._replacing:
             if self._zygote is not None and self._zygote is not worn and self._zygote.alive:
                 return self._zygote
             fresh = Zygote(self._settings)
             await fresh.start(self._tasks)
             self._zygote = fresh
-            if worn is not None:
-                self._retired.add(worn)
+            self._retired.add(worn)
             for old in [each for each in self._retired if not each.alive or each.live_guests == 0]:
                 self._retired.discard(old)
                 await old.close()

@@ -71,10 +71,10 @@ class _Writer:
         try:
             async with self._lock:
                 while self._rest:
-                    await anyio.wait_writable(self._fd)
+                    await self._writable()
                     self._rest = self._rest[self._write(self._rest) :]
                 while left:
-                    await anyio.wait_writable(self._fd)
+                    await self._writable()
                     left = left[self._write(left) :]
         except (anyio.ClosedResourceError, ValueError):  # closed under us
             raise SandboxCrashed("the guest is gone") from None
@@ -82,6 +82,10 @@ class _Writer:
             self._waiting -= 1
             if 0 < len(left) < len(data):
                 self._rest = left
+
+    async def _writable(self) -> None:
+        if not self.closed:  # or the number may be another file's by now
+            await anyio.wait_writable(self._fd)
 
     def _write(self, data: memoryview) -> int:
         if self.closed:

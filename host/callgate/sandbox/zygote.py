@@ -125,6 +125,7 @@ class JailedGuest:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         self._pipes.close()
+        self._zygote.closed(self)
 
     async def aclose(self) -> GuestExit:
         self.kill()
@@ -145,6 +146,8 @@ class Zygote:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._guests: dict[int, JailedGuest] = {}
+        self._unclosed: set[JailedGuest] = set()
+        self._broken = False
         self._numbers = itertools.count(1)
         self._ready = anyio.Event()
         self._ended = anyio.Event()
@@ -152,7 +155,7 @@ class Zygote:
 
     @property
     def alive(self) -> bool:
-        return self._control is not None and not self._ended.is_set()
+        return self._control is not None and not self._ended.is_set() and not self._broken
 
     @property
     def live_guests(self) -> int:
@@ -231,6 +234,7 @@ class Zygote:
                 os.close(fd)
             raise SandboxCrashed(f"no pipes for a new guest: {error.strerror}{_FILES_HINT}") from error
         self._guests[number] = guest
+        self._unclosed.add(guest)
         try:
             try:
                 await self._send(json.dumps({"spawn": number, "allowance": asdict(allowance)}).encode(), theirs)
@@ -256,6 +260,7 @@ class Zygote:
             except BlockingIOError:
                 await anyio.wait_writable(self._control)
             except OSError as error:
+                self._broken = True
                 raise SandboxCrashed("the zygote is gone") from error
 
     async def _listen(self, control: socket.socket) -> None:
@@ -325,8 +330,12 @@ class Zygote:
         with contextlib.suppress(OSError):
             anyio.notify_closing(control)
         control.close()
-        for guest in list(self._guests.values()):
+        for guest in list(self._unclosed):
             guest.kill()
+
+    def closed(self, guest: JailedGuest) -> None:
+        """Its pipes are closed; nothing more is to be done for it."""
+        self._unclosed.discard(guest)
 
 
 def _control_pair() -> tuple[socket.socket, socket.socket]:

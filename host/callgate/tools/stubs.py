@@ -195,7 +195,8 @@ class _Annotator:
                 return self._union([self.annotation(each, name) for each in schema[several]])
         if isinstance(schema.get("allOf"), list):
             said = [each for each in schema["allOf"] if isinstance(each, dict) and _says_a_type(each)]
-            return self.annotation(said[0], name) if len(said) == 1 and not _says_a_type(schema) else self._any()
+            besides = {key: value for key, value in schema.items() if key != "allOf"}
+            return self.annotation(said[0], name) if len(said) == 1 and not _says_a_type(besides) else self._any()
         kind = schema.get("type")
         kinds = kind if isinstance(kind, list) else [kind or ("object" if _properties(schema) else None)]
         written = [self._typed(str(each), schema, name) for each in kinds]

@@ -13,11 +13,16 @@ _SET_DUMPABLE, _CAPBSET_DROP, _NO_NEW_PRIVS, _AMBIENT = 4, 24, 38, 47
 _LAST = 63
 
 
-def drop_all() -> None:
-    """Empty every capability set. The bounding set needs CAP_SETPCAP: without it, there is nothing left to bound."""
+def drop_bounding_set() -> None:
+    """Empty it, while there is CAP_SETPCAP: without it, there is nothing left to bound."""
     for capability in range(_LAST + 1):
         if prctl(_CAPBSET_DROP, capability, 0, 0, 0) == -1:  # past the last one the kernel knows, or not permitted
             break
+
+
+def drop_all() -> None:
+    """Empty every capability set."""
+    drop_bounding_set()
     libc("prctl", _AMBIENT, 4, 0, 0, 0)  # PR_CAP_AMBIENT_CLEAR_ALL
     header = struct.pack("=Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
     syscall("capset", ctypes.c_char_p(header), ctypes.c_char_p(bytes(24)))

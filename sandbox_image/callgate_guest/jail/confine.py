@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from . import landlock, seccomp
-from .capabilities import NOBODY, become, die_with_parent, drop_all
+from .capabilities import NOBODY, become, die_with_parent, drop_all, drop_bounding_set
 from .namespaces import MOUNT, USER, unshare
 from .rlimits import Allowance, apply
 from .root import mount_scratch
@@ -72,6 +72,7 @@ def confine(
             unshare(USER)
         elif os.geteuid() == 0:
             step = 4
+            drop_bounding_set()
             become(NOBODY)
         os.chdir("/tmp" if tier == 1 else "/")
         os.umask(0o077)

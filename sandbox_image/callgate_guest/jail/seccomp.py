@@ -58,6 +58,18 @@ def _one_of(index: int, values: Iterable[int]) -> list[Instruction]:
     return [*code, (_RETURN, 0, 0, _EPERM)]
 
 
+def _no_cutting(flags: int) -> list[Instruction]:
+    """Refuses O_TRUNC with O_RDONLY, and with the fourth access mode, which is neither reading nor writing."""
+    return [
+        _argument(flags),
+        (_AND, 0, 0, 0o1003),
+        (_EQUAL, 1, 0, 0o1000),
+        (_EQUAL, 0, 1, 0o1003),
+        (_RETURN, 0, 0, _EPERM),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+
+
 def _checked(pid: int) -> dict[str, list[Instruction]]:
     thread_only: list[Instruction] = [
         _argument(0),
@@ -141,6 +153,8 @@ def _template(own_mounts: bool) -> bytes:
     allowed = [*ALLOWED, *ALLOWED_ON_OWN_MOUNTS] if own_mounts else ALLOWED
     answers = {number(name): [(_RETURN, 0, 0, _ALLOW)] for name in allowed}
     answers |= {number(name): checks for name, checks in _checked(_ANY_PID).items()}
+    if not own_mounts:  # before its third version, Landlock lets a file be cut that is not opened for writing
+        answers |= {number("open"): _no_cutting(1), number("openat"): _no_cutting(2)}
     return _pack([*code, *_search(_ranges({call: each for call, each in answers.items() if call is not None}))])
 
 

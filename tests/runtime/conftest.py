@@ -1,0 +1,38 @@
+"""A runtime for the programs of a module, on both event loops; a sandbox that is missing is a skip, and a failure in CI."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from runtime.offered import TOOLS
+
+from callgate import Runtime, SandboxUnavailable
+
+
+@contextlib.asynccontextmanager
+async def opened(*tools: Any, **options: Any) -> AsyncIterator[Runtime]:
+    """A runtime with these tools, or with all of `TOOLS`."""
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            runtime = await stack.enter_async_context(Runtime(tools or TOOLS, **options))
+        except SandboxUnavailable as reason:
+            if os.environ.get("CI") == "true":
+                pytest.fail(f"the sandbox has to work in CI: {reason}")
+            pytest.skip(str(reason))
+        yield runtime
+
+
+@pytest.fixture(scope="module", params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    loop: str = request.param
+    return loop
+
+
+@pytest.fixture(scope="module")
+async def runtime(anyio_backend: str) -> AsyncIterator[Runtime]:
+    async with opened(pool_size=2) as entered:
+        yield entered

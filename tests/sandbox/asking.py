@@ -1,0 +1,99 @@
+"""Talks to a guest through the verbs of `Guest` alone: sends programs, reads what comes."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from callgate.sandbox.backend import Allowance, Guest
+
+ALLOWANCE = Allowance(cpu_seconds=20, memory_bytes=256 << 20, max_processes=16, max_file_bytes=1 << 20)
+SECONDS = 30.0
+
+
+@dataclass
+class Heard:
+    """What a guest said until its reply, or its end."""
+
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    output: str = ""
+    reply: dict[str, Any] | None = None
+
+    @property
+    def value(self) -> Any:
+        assert self.reply is not None, self
+        assert "result" in self.reply, self.reply
+        return self.reply["result"]["value"]
+
+
+def request(code: str, number: int = 1) -> bytes:
+    params = {"code": code, "tools": [["echo", "echo", ["value"]]], "inputs": {}}
+    return json.dumps({"jsonrpc": "2.0", "method": "execute", "params": params, "id": number}).encode() + b"\n"
+
+
+async def ask(guest: Guest, code: str, number: int = 1) -> Heard:
+    """Run a program; answer its calls of `echo`."""
+    await guest.send(request(code, number))
+    return await hear(guest)
+
+
+async def hear(guest: Guest) -> Heard:
+    """Listen until the reply to `execute`, or the end."""
+    heard = Heard()
+    line = b""
+    with anyio.fail_after(SECONDS):
+        while True:
+            stream, data = await guest.receive()
+            if stream == "output":
+                heard.output += data.decode()
+                continue
+            if not data:
+                return heard
+            line += data
+            *whole, line = line.split(b"\n")
+            for each in whole:
+                message = json.loads(each)
+                heard.messages.append(message)
+                if "method" not in message:
+                    heard.reply = message
+                    heard.output += guest.unread_output().decode()
+                    return heard
+                if message["method"] == "echo":
+                    answer = {"jsonrpc": "2.0", "result": message["params"]["value"], "id": message["id"]}
+                    await guest.send(json.dumps(answer).encode() + b"\n")
+
+
+def open_files() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))
+
+
+def descendants() -> list[int]:
+    """Processes below this one, zombies included."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int(entry.joinpath("stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    found, todo = [], [os.getpid()]
+    while todo:
+        above = todo.pop()
+        below = [pid for pid, parent in parents.items() if parent == above]
+        found += below
+        todo += below
+    return found
+
+
+async def gone(pid: int) -> bool:
+    """Whether a process goes away, within a bounded time."""
+    with anyio.move_on_after(SECONDS):
+        while Path(f"/proc/{pid}").exists():
+            await anyio.sleep(0.005)
+        return True
+    return False

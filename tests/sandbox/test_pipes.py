@@ -1,0 +1,170 @@
+"""Descriptors as streams, on both event loops: order, backpressure, and what cancellation leaves behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import anyio
+import pytest
+
+from callgate.errors import SandboxCrashed
+from callgate.sandbox.pipes import Pipes, open_pipes
+
+pytestmark = pytest.mark.anyio
+
+
+class Other:
+    """The guest's ends."""
+
+    def __init__(self) -> None:
+        wire, output, incoming = os.pipe(), os.pipe(), os.pipe()
+        self.theirs = [wire[1], output[1], incoming[0]]
+        self.ours = [wire[0], output[0], incoming[1]]
+        self.wire, self.output, self.incoming = self.theirs
+        for fd in (*self.ours, *self.theirs):
+            os.set_blocking(fd, False)
+
+    def open(self) -> Pipes:
+        return open_pipes(*self.ours)
+
+    def read_all(self) -> bytes:
+        parts = []
+        try:
+            while data := os.read(self.incoming, 1 << 16):
+                parts.append(data)
+        except BlockingIOError:
+            pass
+        return b"".join(parts)
+
+    def shut(self, fd: int) -> None:
+        self.theirs.remove(fd)
+        os.close(fd)
+
+
+@pytest.fixture
+def other() -> Iterator[Other]:
+    ends = Other()
+    yield ends
+    for fd in ends.theirs:
+        os.close(fd)
+
+
+async def test_bytes_come_in_order_and_then_the_end(other: Other) -> None:
+    pipes = other.open()
+    os.write(other.wire, b"one")
+    assert await pipes.receive() == ("wire", b"one")
+    os.write(other.output, b"two")
+    assert await pipes.receive() == ("output", b"two")
+    other.shut(other.wire)
+    assert await pipes.receive() == ("wire", b"")
+    assert await pipes.receive() == ("wire", b"")
+    pipes.close()
+    pipes.close()
+
+
+async def test_the_end_of_the_output_is_not_the_end(other: Other) -> None:
+    pipes = other.open()
+    other.shut(other.output)
+    os.write(other.wire, b"one")
+    assert await pipes.receive() == ("wire", b"one")
+    assert pipes.unread_output() == b""
+    pipes.close()
+
+
+async def test_unread_output_is_given_once(other: Other) -> None:
+    pipes = other.open()
+    os.write(other.wire, b"x")
+    assert await pipes.receive() == ("wire", b"x")
+    os.write(other.output, b"left")
+    assert pipes.unread_output() == b"left"
+    assert pipes.unread_output() == b""
+    os.write(other.wire, b"y")
+    assert await pipes.receive() == ("wire", b"y")
+    pipes.close()
+    assert pipes.unread_output() == b""
+
+
+async def test_no_more_than_a_little_is_read_ahead(other: Other) -> None:
+    pipes = other.open()
+    sent = 0
+    with anyio.move_on_after(0.3):
+        while True:
+            try:
+                sent += os.write(other.wire, b"x" * 65536)
+            except BlockingIOError:
+                if sent == 0:
+                    raise
+                await anyio.sleep(0.001)
+            if sent == 65536:
+                await pipes.receive()
+    assert sent < 4 << 20
+    got = 65536
+    while got < sent:
+        got += len((await pipes.receive())[1])
+    assert got == sent
+    pipes.close()
+
+
+async def test_messages_of_many_senders_stay_whole(other: Other) -> None:
+    pipes = other.open()
+    got = b""
+    async with anyio.create_task_group() as tasks:
+        for number in range(20):
+            tasks.start_soon(pipes.send, bytes([65 + number]) * 50_000 + b"\n")
+        with anyio.fail_after(20):
+            while got.count(b"\n") < 20:
+                await anyio.sleep(0)
+                got += other.read_all()
+    assert [line == line[:1] * 50_000 for line in got.split(b"\n")[:-1]] == [True] * 20
+    pipes.close()
+
+
+async def test_a_send_that_is_cancelled_halfway_does_not_tear_the_stream(other: Other) -> None:
+    pipes = other.open()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(pipes.send, b"a" * 300_000 + b"\n")
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(pipes.send, b"b" * 300_000 + b"\n")
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    got = b""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(pipes.send, b"c\n")
+        with anyio.fail_after(20):
+            while not got.endswith(b"c\n"):
+                await anyio.sleep(0)
+                got += other.read_all()
+    assert got == b"a" * 300_000 + b"\nc\n", "what has begun is finished, what has not is not sent"
+    pipes.close()
+
+
+async def test_a_reader_that_goes_away_is_told_to_senders(other: Other) -> None:
+    pipes = other.open()
+    other.shut(other.incoming)
+    with pytest.raises(SandboxCrashed, match=r"^the guest is gone$"):
+        await pipes.send(b"x")
+    pipes.close()
+
+
+async def test_closing_wakes_senders_and_receivers(other: Other) -> None:
+    pipes = other.open()
+    woken: list[str] = []
+
+    async def send() -> None:
+        with pytest.raises(SandboxCrashed, match=r"^the guest is gone$"):
+            await pipes.send(b"x" * 1_000_000)
+        woken.append("sender")
+
+    async def receive() -> None:
+        assert await pipes.receive() == ("wire", b"")
+        woken.append("receiver")
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(send)
+            tasks.start_soon(receive)
+            await anyio.wait_all_tasks_blocked()
+            pipes.close()
+    assert sorted(woken) == ["receiver", "sender", "sender", "sender"]

@@ -1,0 +1,169 @@
+"""The zygote: killed, replaced, refused; and the host's own tight corners, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from sandbox.asking import ALLOWANCE, SECONDS, ask, descendants, gone, hear, open_files, request
+from sandbox.conftest import running
+
+from callgate.errors import SandboxCrashed
+from callgate.sandbox.jail import JailBackend
+
+pytestmark = pytest.mark.anyio
+
+TIERS = ["jail tier 1", "jail tier 2"]
+
+
+@pytest.mark.parametrize("name", TIERS)
+async def test_a_zygote_that_is_killed_takes_its_guests_along_and_is_replaced(name: str) -> None:
+    async with running(name) as backend:
+        assert isinstance(backend, JailBackend)
+        guest = await backend.open(ALLOWANCE)
+        await guest.send(request("while True: pass"))
+        first = backend.zygote_pid
+        os.kill(first, signal.SIGKILL)
+        assert (await hear(guest)).reply is None
+        ended = await guest.aclose()
+        assert ended.status is None
+        assert await gone(guest.pid)
+        other = await backend.open(ALLOWANCE)
+        assert backend.zygote_pid != first
+        assert (await ask(other, "1")).value == 1
+        await other.aclose()
+
+
+@pytest.mark.parametrize("name", TIERS)
+async def test_nothing_is_left_of_a_backend(name: str) -> None:
+    async with running(name):
+        pass
+    files, processes = len(open_files()), len(descendants())
+    async with running(name) as backend:
+        guest = await backend.open(ALLOWANCE)
+        await guest.send(request("while True: pass"))
+    assert len(open_files()) == files
+    with anyio.fail_after(SECONDS):
+        while len(descendants()) > processes:
+            await anyio.sleep(0.005)
+
+
+@pytest.mark.parametrize("name", TIERS)
+async def test_starting_may_be_cancelled(name: str) -> None:
+    async with running(name):
+        pass
+    files, processes = len(open_files()), len(descendants())
+    with anyio.move_on_after(0.05):
+        async with running(name):
+            await anyio.sleep_forever()
+    assert len(open_files()) == files
+    with anyio.fail_after(SECONDS):
+        while len(descendants()) > processes:
+            await anyio.sleep(0.005)
+
+
+async def test_a_zygote_that_was_just_killed_is_replaced_unheard() -> None:
+    async with running("jail tier 2") as backend:
+        assert isinstance(backend, JailBackend)
+        for _ in range(3):
+            os.kill(backend.zygote_pid, signal.SIGKILL)
+            guest = await backend.open(ALLOWANCE)
+            assert (await ask(guest, "1")).value == 1
+            await guest.aclose()
+
+
+async def test_a_backend_that_was_left_opens_nothing() -> None:
+    async with running("jail tier 2") as backend:
+        pass
+    with pytest.raises(SandboxCrashed, match="^the jail is not running: it was not entered, or it was left$"):
+        await backend.open(ALLOWANCE)
+
+
+PROGRAM = """
+import anyio, sys
+from callgate import Runtime, tool
+
+@tool
+async def double(n: int) -> int:
+    return 2 * n
+
+async def main():
+    async with Runtime([double], pool_size=1, max_guests=4, tier={tier}) as runtime:
+        for _ in range(3):
+            run = await runtime.execute_code("await double(21)")
+            assert run.value == 42, run
+        async with anyio.create_task_group() as tasks:
+            for _ in range(12):
+                tasks.start_soon(runtime.execute_code, "await double(1)")
+        run = await runtime.execute_code("await double(21)")
+        assert run.value == 42, run
+    sys.stderr.write("fine")
+
+anyio.run(main, backend={loop!r})
+"""
+
+
+def in_a_shell(before: str, program: str) -> str:
+    """What the program says on standard error, started after some shell commands."""
+    done = subprocess.run(
+        ["sh", "-c", f'{before}; exec "$0" -W error -c "$1"', sys.executable, program],
+        capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    return done.stderr
+
+
+CORNERS = ["ulimit -n 64", "exec <&-", "exec <&- >&-", "umask 777", "export PYTHONPATH=/nowhere HOME=/nowhere"]
+
+
+@pytest.mark.parametrize("tier", [1, 2])
+@pytest.mark.parametrize("before", CORNERS)
+def test_it_works_in_a_tight_corner(tier: int, before: str) -> None:
+    said = in_a_shell(before, PROGRAM.format(tier=tier, loop="trio" if tier == 1 and "exec" in before else "asyncio"))
+    if "SandboxUnavailable" in said and os.environ.get("CI") != "true":
+        pytest.skip(said.splitlines()[-1])
+    assert said == "fine"
+
+
+@pytest.mark.parametrize(("tier", "loop"), [(1, "asyncio"), (2, "trio")])
+def test_the_host_dies_and_everything_with_it(tier: int, loop: str) -> None:
+    program = f"""
+import anyio, os
+from callgate import Runtime
+
+async def main():
+    async with Runtime(pool_size=2, tier={tier}) as runtime:
+        def started(event):
+            print(event.text, end="", flush=True)
+            os.kill(os.getpid(), 9)
+        await runtime.execute_code("import os\\nprint('on')\\nwhile True: pass", on_event=started)
+
+anyio.run(main, backend={loop!r})
+"""
+    host = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said, words = host.communicate(timeout=60)
+    if "SandboxUnavailable" in words and os.environ.get("CI") != "true":
+        pytest.skip(words.splitlines()[-1])
+    assert said == "on\n"
+    anyio.run(nothing_of_it_is_left)
+
+
+async def nothing_of_it_is_left() -> None:
+    def zygotes() -> list[str]:
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and b"callgate_guest.zygote" in entry.joinpath("cmdline").read_bytes():
+                    parent = int(entry.joinpath("stat").read_text().rpartition(")")[2].split()[1])
+                    found.append(f"{entry.name} {parent}")
+            except OSError:
+                continue
+        return [each for each in found if each.endswith(" 1")]
+
+    with anyio.fail_after(SECONDS):
+        while zygotes():
+            await anyio.sleep(0.01)
