@@ -35,7 +35,8 @@ class Program:
 
     def __init__(self, source: str, name: str = PROGRAM_NAME) -> None:
         source = source.removeprefix("\ufeff")
-        lines = source.splitlines(keepends=True)
+        # as the parser counts them, which other line separators do not end; traceback expects the last newline too
+        lines = [f"{line}\n" for line in source.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
         linecache.cache[name] = (len(source), None, lines, name)
         try:
             tree = ast.parse(source, name)

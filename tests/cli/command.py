@@ -104,7 +104,7 @@ class Command:
         return [sys.executable, "-W", "error", "-m", "callgate", *arguments]
 
     def without_namespaces(self, *arguments: str) -> Outcome:
-        """Run it where the kernel allows no user namespace: in one whose own quota for further ones is 0, or right here."""
+        """Run it where no user namespace can be had: in one whose quota of further ones is 0, or right here."""
         enter = ["unshare", "--user", "--map-root-user"]
         if subprocess.run([*enter, "true"], capture_output=True, timeout=SECONDS, check=False).returncode != 0:
             return self(*arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from guest.conftest import Run
 from guest.driver import GuestProcess, Ran
 
@@ -24,7 +25,8 @@ FAILURES: dict[str, tuple[str, str, str, int | None]] = {
     "in nested loops": (
         "import asyncio\nasync def f():\n    1 / 0\ndef g():\n    asyncio.run(f())\nasync def h():\n    g()\nawait h()",
         "ZeroDivisionError", "division by zero", 3),
-    "a call in a task": ("import asyncio\nasync def f():\n    await fail('no')\nawait asyncio.gather(f())", "ToolError", "no", 3),
+    "a call in a task": ("import asyncio\nasync def f():\n    await fail('no')\n"
+                         "await asyncio.gather(f())", "ToolError", "no", 3),
     "a call in a plain function": ("def f():\n    fail('no')\nf()", "ToolError", "no", 2),
     "a call in a thread": (
         "import asyncio\ndef f():\n    fail('no')\nawait asyncio.to_thread(f)", "ToolError", "no", 3),
@@ -48,13 +50,15 @@ FAILURES: dict[str, tuple[str, str, str, int | None]] = {
                 "both (2 sub-exceptions)", 1),
     "a strange name": ("raise type('a b\\n<c>', (Exception,), {})('x')", "abc", "x", 1),
     "syntax": ("x = 1\ny = (\n", "SyntaxError", "'(' was never closed", 2),
-    "indentation": ("if True:\nx = 1", "IndentationError", "expected an indented block after 'if' statement on line 1", 2),
+    "indentation": ("if True:\nx = 1", "IndentationError", "expected an indented block after 'if' statement "
+                                                           "on line 1", 2),
     "after a return": ("return 1\nx = (", "SyntaxError", "'(' was never closed", 2),
     "nested too deeply": ("-" * 20_000 + "1", "SyntaxError", "the program is nested too deeply", 1),
     "nested in brackets": ("(" * 5_000 + ")" * 5_000, "SyntaxError", "too many nested parentheses", 1),
     "a null byte": ("1\0", "SyntaxError", "source code string cannot contain null bytes", 1),
     "half a pair in the source": (
-        "'\ud800'", "SyntaxError", "'utf-8' codec can't encode character '\\ud800' in position 1: surrogates not allowed", 1),
+        "'\ud800'", "SyntaxError", "'utf-8' codec can't encode character '\\ud800' in position 1: surrogates "
+                                   "not allowed", 1),
 }  # fmt: skip
 
 
@@ -98,10 +102,16 @@ def test_a_program_with_a_return_shows_the_same(guest: GuestProcess) -> None:
     )
 
 
-def test_chains_are_shown_and_cut_down_too(guest: GuestProcess) -> None:
-    ran = guest.run(
-        "try:\n    await fail('no')\nexcept ToolError as e:\n    raise ValueError('bad') from e"
+def test_lines_are_those_of_the_parser(guest: GuestProcess) -> None:
+    ran = guest.run("x = '\u2028'\n\f\ny = '\x1c'\r\n1 / 0")
+    assert ran.traceback == (
+        'Traceback (most recent call last):\n  File "<program>", line 4, in <module>\n    1 / 0\n    ~~^~~\n'
+        "ZeroDivisionError: division by zero\n"
     )
+
+
+def test_chains_are_shown_and_cut_down_too(guest: GuestProcess) -> None:
+    ran = guest.run("try:\n    await fail('no')\nexcept ToolError as e:\n    raise ValueError('bad') from e")
     assert ran.traceback == (
         "Traceback (most recent call last):\n"
         '  File "<program>", line 2, in <module>\n'
@@ -128,7 +138,7 @@ def test_groups_are_cut_down_too(run: Run) -> None:
 
 def test_a_syntax_error_shows_its_place(guest: GuestProcess) -> None:
     ran = guest.run("x = 1\nprint('a' 'b' c)")
-    assert ran.traceback.startswith('  File "<program>", line 2\n    print(\'a\' \'b\' c)\n')
+    assert ran.traceback.startswith("  File \"<program>\", line 2\n    print('a' 'b' c)\n")
     assert ran.error is not None
     assert ran.error["line"] == 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from guest.conftest import Run
 from guest.driver import GuestProcess
 
@@ -30,12 +31,16 @@ PRINTS = {
         "<program>:2: UserWarning: careful\n  warnings.warn('careful')\n",
     ),
     "a redirected print": (
-        "import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()) as f:\n    print('a')\nprint(f.getvalue() * 2)",
+        "import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()) as f:\n    print('a')\n"
+        "print(f.getvalue() * 2)",
         "a\na\n\n",
     ),
     "reconfigure": ("import sys\nsys.stdout.reconfigure(encoding='utf-8', line_buffering=True)\nprint('a')", "a\n"),
     "close": ("import sys\nsys.stdout.close()\nprint('a')", "a\n"),
-    "isatty": ("import sys\nprint(sys.stdout.isatty(), sys.stdout.encoding, sys.stdout.writable())", "False utf-8 True\n"),
+    "isatty": (
+        "import sys\nprint(sys.stdout.isatty(), sys.stdout.encoding, sys.stdout.writable())",
+        "False utf-8 True\n",
+    ),
     "pprint": ("import pprint\npprint.pprint({'a': 1})", "{'a': 1}\n"),
     "a long line": ("print('x' * 300_000)", "x" * 300_000 + "\n"),
     "a traceback of its own": ("try:\n    1 / 0\nexcept Exception as e:\n    print(e)", "division by zero\n"),
@@ -55,7 +60,9 @@ def test_prints_are_sent_line_by_line(run: Run) -> None:
 
 
 def test_prints_keep_their_place_among_the_calls(run: Run) -> None:
-    ran = run("print('a')\nawait echo(1)\nprint('b', end='')\nawait echo(2)\nprint('c')\nx = echo(3)\nprint('d')\nawait x")
+    ran = run(
+        "print('a')\nawait echo(1)\nprint('b', end='')\nawait echo(2)\nprint('c')\nx = echo(3)\nprint('d')\nawait x"
+    )
     assert ran.order == ["a\n", "<echo>", "b", "<echo>", "c\n", "<echo>", "d\n"]
 
 
@@ -88,10 +95,11 @@ def test_standard_input_is_empty(run: Run) -> None:
     assert run("import sys, os\n[sys.stdin.read(), os.read(0, 10).decode()]").value == ["", ""]
 
 
-def test_lines_of_threads_are_whole(run: Run) -> None:
+def test_what_threads_write_in_one_piece_stays_in_one_piece(run: Run) -> None:
     ran = run(
-        "import threading\ndef f(n):\n    for i in range(200):\n        print(f'{n}-{i}')\n"
-        "ts = [threading.Thread(target=f, args=(n,)) for n in range(4)]\n[t.start() for t in ts]\n[t.join() for t in ts]\n0"
+        "import sys, threading\ndef f(n):\n    for i in range(200):\n        sys.stdout.write(f'{n}-{i}\\n')\n"
+        "ts = [threading.Thread(target=f, args=(n,)) for n in range(4)]\n[t.start() for t in ts]\n"
+        "[t.join() for t in ts]\n0"
     )
     assert sorted(ran.logs.split()) == sorted(f"{n}-{i}" for n in range(4) for i in range(200))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from guest.conftest import Run
 from guest.driver import GuestProcess
 
@@ -16,7 +17,8 @@ CALLS: dict[str, tuple[str, list[tuple[str, dict[str, Any]]]]] = {
     "unknown keywords are the host's affair": ("await get_weather(town='Oslo')", [("get_weather", {"town": "Oslo"})]),
     "through tools": ("await tools.get_weather('Oslo')", [("get_weather", {"city": "Oslo"})]),
     "imported": ("from tools import get_weather as w\nawait w('Oslo')", [("get_weather", {"city": "Oslo"})]),
-    "through the imported module": ("import tools\nawait tools.get_weather('Oslo')", [("get_weather", {"city": "Oslo"})]),
+    "through the imported module": ("import tools\n"
+                                    "await tools.get_weather('Oslo')", [("get_weather", {"city": "Oslo"})]),
     "by name": ("await tool_call('get_weather', city='Oslo')", [("get_weather", {"city": "Oslo"})]),
     "a parameter called name": ("await tool_call('named', name='n')", [("named", {"name": "n"})]),
     "the same, directly": ("await named('n', value=1)", [("named", {"name": "n", "value": 1})]),
@@ -29,13 +31,15 @@ CALLS: dict[str, tuple[str, list[tuple[str, dict[str, Any]]]]] = {
     "keys become text": ("await echo({1: 2})", [("echo", {"value": {"1": 2}})]),
     "an earlier result": ("w = await get_weather('x')\nawait echo(w)",
                           [("get_weather", {"city": "x"}), ("echo", {"value": {"city": "x", "temp": 1}})]),
-    "an enum of text": ("import enum\nclass E(str, enum.Enum):\n    A = 'a'\nawait echo(E.A)", [("echo", {"value": "a"})]),
+    "an enum of text": ("import enum\nclass E(str, enum.Enum):\n    A = 'a'\n"
+                        "await echo(E.A)", [("echo", {"value": "a"})]),
     "functools.partial": ("import functools\nawait functools.partial(get_weather, unit='C')('Oslo')",
                           [("get_weather", {"city": "Oslo", "unit": "C"})]),
     "in a plain function": ("def f():\n    return echo(1)\nf()", [("echo", {"value": 1})]),
     "in a lambda of async code": ("f = lambda: echo(1)\nawait f()", [("echo", {"value": 1})]),
     "in a class body": ("class A:\n    x = echo(1)\nA.x", [("echo", {"value": 1})]),
-    "in a property": ("class A:\n    @property\n    def x(self):\n        return echo(1)\nA().x", [("echo", {"value": 1})]),
+    "in a property": ("class A:\n    @property\n    def x(self):\n"
+                      "        return echo(1)\nA().x", [("echo", {"value": 1})]),
     "never awaited": ("call = echo(1)\n2", [("echo", {"value": 1})]),
 }  # fmt: skip
 
@@ -129,8 +133,7 @@ WRONG = {
     "an object": ("await echo(object())", "TypeError: the arguments of echo must be JSON values; object is not"),
     "a key": (
         "await echo({(1, 2): 3})",
-        "TypeError: the arguments of echo must be JSON values: "
-        "keys must be str, int, float, bool or None, not tuple",
+        "TypeError: the arguments of echo must be JSON values: keys must be str, int, float, bool or None, not tuple",
     ),
     "not a number": (
         "await echo(float('nan'))",
@@ -166,17 +169,20 @@ def test_a_wrong_call_never_leaves(name: str, run: Run) -> None:
     assert ran.calls == []
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        "print({})", 'f"{{{}}}"', "str({})", "{} == 1", "{} != 1", "{} < 1", "list({})", "for _ in {}: pass", "{}['temp']",
-        "{}.temp", "len({})", "bool({})", "{} + 1", "1 + {}", "-{}", "int({})", "1 in {}", "{}()", "a, b = {}", "round({})",
-        "sum([{}])", "'%s' % {}", "'{{}}'.format({})", "max([1, {}])", "if {}: pass", "not {}", "with {}: pass", "abs({})",
-        "{}.get('temp')", "x = {}\nx.temp", "echo({})", "await echo({})", "await echo([{{'a': {}}}])", "{}",
-        "{}['a'] = 1", "del {}['a']", "dict({})", "set({})", "sorted({})", "[*{}]", "print(*{})", "echo(**{})", "1 ** {}",
-        "divmod(7, {})", "{} @ 1", "float({})", "range({})", "[1][{}]", "print(1, {})", "return {}",
-    ],
-)  # fmt: skip
+# fmt: off
+USES = [
+    "print({})", 'f"{{{}}}"', "str({})", "{} == 1", "{} != 1", "{} < 1", "list({})", "for _ in {}: pass",
+    "{}['temp']", "{}.temp", "len({})", "bool({})", "{} + 1", "1 + {}", "-{}", "int({})", "1 in {}", "{}()",
+    "a, b = {}", "round({})", "sum([{}])", "'%s' % {}", "'{{}}'.format({})", "max([1, {}])", "if {}: pass", "not {}",
+    "with {}: pass", "abs({})", "{}.get('temp')", "x = {}\nx.temp", "echo({})", "await echo({})",
+    "await echo([{{'a': {}}}])", "{}", "{}['a'] = 1", "del {}['a']", "dict({})", "set({})", "sorted({})", "[*{}]",
+    "print(*{})", "echo(**{})", "1 ** {}", "divmod(7, {})", "{} @ 1", "float({})", "range({})", "[1][{}]",
+    "print(1, {})", "return {}",
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("use", USES)
 def test_an_unawaited_call_that_is_used_says_to_await_it(use: str, run: Run) -> None:
     ran = run(use.format("get_weather('Oslo')"))
     assert ran.kind == "TypeError"

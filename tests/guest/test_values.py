@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from guest.conftest import Run
 from guest.driver import GuestProcess
 
@@ -115,7 +116,8 @@ RETURNS: dict[str, tuple[str, Any]] = {
     "in an if": ("if 1 > 0:\n    return 'yes'\nreturn 'no'", "yes"),
     "in a for": ("for i in range(9):\n    if i == 3:\n        return i", 3),
     "in a try": ("try:\n    return 1\nfinally:\n    print('finally')", 1),
-    "in an except": ("try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    return type(e).__name__", "ZeroDivisionError"),
+    "in an except": ("try:\n    1 / 0\nexcept ZeroDivisionError as e:\n"
+                     "    return type(e).__name__", "ZeroDivisionError"),
     "the finally wins": ("try:\n    return 1\nfinally:\n    return 2", 2),
     "a swallowed one is none": (
         "try:\n    try:\n        return 1\n    finally:\n        raise ValueError\nexcept ValueError:\n    pass",

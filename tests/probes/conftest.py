@@ -1,5 +1,7 @@
 """The probes' fixtures: one runtime per tier for all of them, and a place on the host that anybody may read and write."""
 
+# ruff: noqa: E501 (hostile programs, a line each)
+
 from __future__ import annotations
 
 import os
@@ -14,7 +16,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from callgate import Limits, Runtime, SandboxUnavailable
-from probes.harness import Jail, Toolbox
+from probes.harness import Jail, Toolbox, resident_bytes
 
 NOBODY = 65534
 CANARY = "canary-h0st-environment"
@@ -48,6 +50,16 @@ def jail(session_jail: Jail) -> Jail:
     session_jail.toolbox.seen.clear()
     session_jail.toolbox.started = session_jail.toolbox.cancelled = 0
     return session_jail
+
+
+@pytest.fixture
+def nothing_is_left(jail: Jail) -> Iterator[None]:
+    """Whatever the test does: afterwards no process and no descriptor is left, the host has not grown, and the next program works."""
+    resident = resident_bytes()
+    with jail.leaves_nothing():
+        yield
+        jail.is_well()
+    assert resident_bytes() - resident < 128 << 20
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ A snippet is Python source that leaves what it found in ``got`` (JSON). `PRELUDE
 of what stopped it.
 """
 
+# ruff: noqa: E501 (hostile programs, a line each)
+
 from __future__ import annotations
 
 import asyncio

@@ -4,6 +4,8 @@ The one list of the probes: they assert each of these in tier 2 and its opposite
 doctor states them (`callgate.sandbox.doctor.LEAKS`), which a test compares.
 """
 
+# ruff: noqa: E501 (hostile programs, a line each)
+
 from __future__ import annotations
 
 TIER_2_LEAKS = {

@@ -1,5 +1,7 @@
 """P80 to P82: a run leaves nothing that the next can see, and nothing that goes on."""
 
+# ruff: noqa: E501 (hostile programs, a line each)
+
 from __future__ import annotations
 
 import os

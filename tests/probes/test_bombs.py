@@ -1,38 +1,28 @@
 """P36 to P52: programs that use up whatever there is. Each ends within its limit, and nothing is left of it."""
 
+# ruff: noqa: E501 (hostile programs, a line each)
+
 from __future__ import annotations
 
-import os
 import shutil
 import zlib
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from callgate import CodeResult, Limits, SandboxBusy
-from probes.conftest import open_jail
-from probes.harness import PRELUDE, Jail, control, control_process, descendants, eventually, resident_bytes
+from callgate import CodeResult, Limits
+from probes.harness import PRELUDE, Jail, control, control_process
 from probes.leaks import TIER_2_LEAKS
 
 MEMORY = 128 << 20
 GRACE_SECONDS = 1.5
-HOST_GROWTH = 128 << 20
 
 SHORT = Limits(wall_seconds=0.5, cpu_seconds=5)
 SMALL = Limits(wall_seconds=10, cpu_seconds=10, memory_bytes=MEMORY, max_file_bytes=4 << 20)
 BUSY = Limits(wall_seconds=10, cpu_seconds=1, memory_bytes=MEMORY)
 
 
-@pytest.fixture(autouse=True)
-def _nothing_is_left(jail: Jail) -> Iterator[None]:
-    resident = resident_bytes()
-    with jail.leaves_nothing():
-        yield
-        jail.is_well()
-    assert resident_bytes() - resident < HOST_GROWTH
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 
 def reached(result: CodeResult, *limits: str) -> bool:
@@ -104,7 +94,9 @@ def test_p38_p39_p45_memory_is_bounded(jail: Jail, how: str) -> None:
     assert control(snippet, jailed=False) == "done"
     limits = SMALL.replace(max_processes=32)
     result = jail.run(f"{PRELUDE}{snippet}\ngot", limits=limits, inputs={"jailed": True, "given": given})
-    assert result.value in ("MemoryError", "OSError", "ENOMEM") or reached(result, "memory_bytes"), result
+    assert result.value in ("MemoryError", "OSError", "ENOMEM") or reached(
+        result, "memory_bytes", *(["max_processes"] if how == "threads" else [])
+    )
     assert (result.usage.peak_memory_bytes or 0) < MEMORY + (64 << 20)
     uncaught = jail.run("bytearray(10**9)", limits=SMALL)
     assert reached(uncaught, "memory_bytes")
@@ -188,16 +180,17 @@ def test_p41_threads_are_bounded(jail: Jail) -> None:
     limits = SMALL.replace(max_processes=16)
     started = jail.probe(THREADS, limits=limits, size=0, most=10_000)
     assert started <= 15 if jail.tier == 1 else started <= MEMORY // (8 << 20)
-    small = jail.probe(THREADS, limits=limits, size=32 << 10, most=10_000)
+    result = jail.run(f"{PRELUDE}{THREADS}\ngot", limits=limits, inputs={"size": 32 << 10, "most": 10_000})
     if jail.tier == 1:
-        assert small == 15
+        assert result.value == 15
         caught = jail.run(
             "import threading\nfor _ in range(99): threading.Thread(target=threading.Event().wait, daemon=True).start()",
             limits=limits,
         )
         assert reached(caught, "max_processes")
     else:
-        assert small <= MEMORY // (32 << 10)
+        assert (result.value or 0) <= MEMORY // (32 << 10)
+        assert result.ok or reached(result, "memory_bytes")
         assert "threads" in TIER_2_LEAKS
 
 
@@ -359,59 +352,3 @@ if not harmless:
     assert set(jail.probe(snippet, limits=SMALL, harmless=False).values()) == {"EPERM"}
     assert kept() == before
     assert set(control(snippet, harmless=True).values()) == {"done"}
-
-
-HUGE: dict[str, Any] = {
-    "50 MB": "x = '" + "y" * (50 << 20) + "'", "a million lines": "x = 1\n" * 10**6, "deep functions": "".join(
-        " " * depth + f"def f{depth}():\n" for depth in range(3000)
-    ) + " " * 3000 + "pass", "zero byte": "x = 1\0", "only zero bytes": "\0" * 1000, "nothing": "", "lone surrogate": "x = '\udc80'",
-    "surrogate name": "\ud800 = 1", "byte order mark": "\ufeffx = 1\nx", "carriage returns": "x = 1\r\ny = 2\r\nx + y", "bare returns": "x = 1\rx",
-    "form feed": "x = 1\x0c\nx", "coding": "# coding: utf-7\n+AHgAPQ-1", "parentheses": "(" * 10**5, "unary": "-" * 10**5 + "1", "attributes": "a" + ".a" * 10**5,
-    "sum": "+".join("1" * 10**5), "lambdas": "lambda: " * 10**4 + "1", "ifs": "1 if 1 else " * 10**4 + "1", "f-string": 'f"{' * 500 + "1" + '}"' * 500,
-    "lists": "[" * 150 + "]" * 150, "elifs": "if 0: pass\n" + "elif 0: pass\n" * 10**4, "decorators": "@f\n" * 10**4 + "def f(): pass",
-    "assignments": "a = " * 10**4 + "1", "comparison": "<".join("1" * 10**4), "words": "await " * 10**4 + "x", "strings": "'a' " * 10**5,
-    "match": "match 1:\n case " + "[" * 3000 + "]" * 3000 + ": pass", "nots": "not " * 10**5 + "1", "stars": "*" * 10**5,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("check", [True, False], ids=["checked", "unchecked"])
-@pytest.mark.parametrize("how", HUGE)
-def test_p50_odd_and_huge_sources_end_cleanly(jail: Jail, how: str, check: bool) -> None:
-    async def go() -> CodeResult:
-        return await jail.runtime.execute_code(HUGE[how], limits=SMALL, check=check)
-
-    result = jail.portal.start_task_soon(go).result(30)
-    assert result.usage.wall_seconds < 10
-    assert result.for_model().encode()
-    if result.error is not None:
-        assert result.error.kind in {"CheckFailed", "SyntaxError", "LimitReached", "GuestDied", "RecursionError", "MemoryError",
-                                     "NameError", "IndentationError", "UnicodeEncodeError", "ValueError", "TypeError"}, result.error  # fmt: skip
-        assert result.error.message
-
-
-def test_p51_more_runs_than_guests_queue_and_then_fail_with_a_typed_error(jail: Jail) -> None:
-    with ExitStack() as stack:
-        small = open_jail(
-            stack, jail.tier, pool_size=1, max_guests=2, queue_seconds=0.3, limits=Limits(wall_seconds=1.5)
-        )
-        runs = [small.start("await slow()") for _ in range(200)]
-        failures = [run.exception(30) for run in runs]
-        busy = [failure for failure in failures if isinstance(failure, SandboxBusy)]
-        assert len(busy) == 198
-        assert "none ended within 0.3 s" in str(busy[0])
-        assert [run.result().error.limit for run in runs if run.exception() is None] == ["wall_seconds"] * 2  # type: ignore[union-attr]
-        small.is_well()
-
-
-def test_p52_an_abort_leaves_no_core_and_starts_no_helper(jail: Jail) -> None:
-    assert control_process("import os\nos.abort()").returncode == -6
-    before = set(os.listdir("/"))
-    result = jail.run("import os\nos.abort()")
-    assert result.error is not None
-    assert "SIGABRT" in result.error.message
-    assert not [name for name in set(os.listdir("/")) - before if "core" in name]
-    assert jail.probe("import resource\ngot = resource.getrlimit(resource.RLIMIT_CORE)") == [0, 0]
-    if jail.tier == 2:  # a process that is not dumpable is dumped to no helper either; its files in /proc are root's
-        assert os.stat(f"/proc/{jail.idle_pid}/environ").st_uid == 0
-    assert jail.idle_pid in descendants(os.getpid())
-    eventually(lambda: jail.idle_pid > 0, "a guest in the pool")

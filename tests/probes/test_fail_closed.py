@@ -1,5 +1,7 @@
 """P78 and P79: where a kernel feature is missing the jail refuses or says what is weaker; a child is confined before its first byte."""
 
+# ruff: noqa: E501 (hostile programs, a line each)
+
 from __future__ import annotations
 
 import json

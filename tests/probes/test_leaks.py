@@ -1,5 +1,7 @@
 """P71 to P77: what a program can find out about its host, and about the runs before and beside it."""
 
+# ruff: noqa: E501 (hostile programs, a line each)
+
 from __future__ import annotations
 
 import os

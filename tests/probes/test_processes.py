@@ -1,5 +1,7 @@
 """P13 to P20: other processes, privileges, and system calls that nobody asked for."""
 
+# ruff: noqa: E501 (hostile programs, a line each)
+
 from __future__ import annotations
 
 import os

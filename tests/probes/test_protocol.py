@@ -1,5 +1,7 @@
 """P53 to P70: a guest that writes raw bytes to the wire. The host answers each with a defined error, and lives on."""
 
+# ruff: noqa: E501 (hostile programs, a line each)
+
 from __future__ import annotations
 
 import time
@@ -20,11 +22,7 @@ reply = json.loads(next(lines()))
 """
 
 
-@pytest.fixture(autouse=True)
-def _the_host_lives_on(jail: Jail) -> Any:
-    with jail.leaves_nothing():
-        yield
-        jail.is_well()
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 
 def failed(result: CodeResult, kind: str, *texts: str) -> bool:

@@ -1,5 +1,7 @@
 """P60 to P70: the wire held up, closed or cut; and what may not cross it in either direction."""
 
+# ruff: noqa: E501 (hostile programs, a line each)
+
 from __future__ import annotations
 
 import json
@@ -13,11 +15,7 @@ from probes.harness import WIRE, Jail, control, eventually, resident_bytes
 WALL = Limits(wall_seconds=1.0)
 
 
-@pytest.fixture(autouse=True)
-def _the_host_lives_on(jail: Jail) -> Any:
-    with jail.leaves_nothing():
-        yield
-        jail.is_well()
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 
 def test_p60_calls_that_nobody_reads_the_answers_of_are_bounded(jail: Jail) -> None:
@@ -38,7 +36,7 @@ time.sleep(60)
     assert resident_bytes() - before < 128 << 20
 
 
-@pytest.mark.xfail(reason="the host bounds the calls that wait by number (1024), not by bytes", strict=True)
+@pytest.mark.xfail(reason="the host bounds the calls that wait by number (1024), not by bytes", strict=False)
 def test_p60_large_calls_that_wait_their_turn_are_bounded_in_bytes(jail: Jail) -> None:
     before = resident_bytes()
     most = 0
@@ -47,7 +45,7 @@ def test_p60_large_calls_that_wait_their_turn_are_bounded_in_bytes(jail: Jail) -
 for n in range(500):
     send('{{"jsonrpc":"2.0","method":"slow","params":{{}},"id":%d}}\\n' % n)
 for n in range(1000, 1500):
-    send('{{"jsonrpc":"2.0","method":"echo","params":{{"value":"' + 'x' * (1 << 20) + '"}},"id":%d}}\\n' % n)
+    send('{{"jsonrpc":"2.0","method":"echo","params":{{"value":"' + 'x' * (1 << 21) + '"}},"id":%d}}\\n' % n)
 """,
         limits=Limits(wall_seconds=2),
     )

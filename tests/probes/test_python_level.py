@@ -1,5 +1,7 @@
 """P21 to P30: ways through the language. They must be harmless, because the kernel holds."""
 
+# ruff: noqa: E501 (hostile programs, a line each)
+
 from __future__ import annotations
 
 import pytest

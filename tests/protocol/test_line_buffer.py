@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +13,7 @@ from callgate_guest.wire import LineBuffer
 def fed(buffer: LineBuffer, data: bytes, cuts: list[int]) -> list[bytes]:
     lines: list[bytes] = []
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         lines += buffer.feed(data[start:end])
     return lines
 

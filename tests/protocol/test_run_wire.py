@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -35,7 +36,7 @@ def outcome(data: bytes, cuts: list[int] | None = None, limits: Limits | None = 
     events: list[Event] = []
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts or ())})
     try:
-        for start, end in zip(edges, edges[1:], strict=False):
+        for start, end in itertools.pairwise(edges):
             events.extend(wire.receive(data[start:end]))
     except (ProtocolError, LimitReached) as error:
         return events, wire.state, f"{type(error).__name__}: {error}"
@@ -86,7 +87,8 @@ def test_a_message_becomes_an_event(name: str) -> None:
 CALL = line(method="f", params={}, id=7)
 REFUSED: dict[str, tuple[bytes, str]] = {
     "an id twice": (CALL + CALL, "the guest used the request id 7 twice"),
-    "an id twice, off the fast lane": (CALL + line(method="f", params=[], id=7), "the guest used the request id 7 twice"),
+    "an id twice, off the fast lane": (CALL + line(method="f", params=[], id=7), "the guest used the request "
+        "id 7 twice"),
     "a reply to nothing": (line(result={"value": 1}, id=2), "the guest answered a request that was never made (id 2)"),
     "a reply without an id": (
         line(result={"value": 1}),
@@ -123,8 +125,10 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         "the guest printed nothing, which no guest does",
     ),
     "a cancel without params": (line(method="cancel"), 'a `cancel` notification needs params {"id": ...}'),
-    "a cancel with an id": (CALL + line(method="cancel", params={"id": 7}, id=8), 'a `cancel` notification needs params {"id": ...}'),
-    "a cancel of true": (line(method="cancel", params={"id": True}), 'a `cancel` notification needs params {"id": ...}'),
+    "a cancel with an id": (CALL + line(method="cancel", params={"id": 7}, id=8), 'a `cancel` notification '
+        'needs params {"id": ...}'),
+    "a cancel of true": (line(method="cancel", params={"id": True}), 'a `cancel` notification needs params '
+        '{"id": ...}'),
     "a cancel of nothing": (
         line(method="cancel", params={"id": 7}),
         "the guest cancelled a call that it never made, or twice",
@@ -195,7 +199,7 @@ def test_logs_are_kept_up_to_the_limit() -> None:
     wire = RunWire(Limits(max_log_bytes=5))
     wire.write("abc")
     wire.write("")
-    with pytest.raises(LimitReached, match="^limit reached: max_log_bytes is 5, used 7$"):
+    with pytest.raises(LimitReached, match=r"^limit reached: max_log_bytes is 5, used 7$"):
         wire.write("éé")
     assert "".join(wire.logs) == "abcé"
 
@@ -211,7 +215,7 @@ def test_the_request_is_one_line_of_json() -> None:
 
 
 def test_a_request_that_is_too_long_is_not_made() -> None:
-    with pytest.raises(LimitReached, match="^limit reached: max_message_bytes is 100, used "):
+    with pytest.raises(LimitReached, match=r"^limit reached: max_message_bytes is 100, used "):
         RunWire(Limits(max_message_bytes=100)).execute("x" * 100, [], {})
 
 
@@ -232,7 +236,13 @@ METHODS = st.sampled_from(["f", "print", "cancel", "execute", "rpc.x", ""]) | JS
 PARAMS = st.sampled_from([{"text": "x"}, {"text": ""}, {"id": 1}, {"id": "a"}, {"value": 1}]) | JSON
 MEMBERS = st.fixed_dictionaries(
     {"jsonrpc": st.sampled_from(["2.0", "2.0", "2.0", "1.0", 2])},
-    optional={"method": METHODS, "params": PARAMS, "id": IDS, "result": PARAMS, "error": PARAMS | st.just({"data": {}})},
+    optional={
+        "method": METHODS,
+        "params": PARAMS,
+        "id": IDS,
+        "result": PARAMS,
+        "error": PARAMS | st.just({"data": {}}),
+    },
 )
 LINES = st.one_of(
     MEMBERS.map(lambda each: json.dumps(each).encode()),
@@ -302,7 +312,7 @@ class Wire(RuleBasedStateMachine):
     @precondition(lambda self: len(self.used) > 2)
     @rule(failed=st.booleans())
     def reply(self, failed: bool) -> None:
-        members = {"error": {"data": {}}} if failed else {"result": {"value": 1}}
+        members: dict[str, Any] = {"error": {"data": {}}} if failed else {"result": {"value": 1}}
         events = self.give(line(id=1, **members))
         if self.expected == "running":
             assert events == [Ended(error={}) if failed else Ended(1)]

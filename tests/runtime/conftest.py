@@ -1,4 +1,4 @@
-"""A runtime for the programs of a module, on both event loops; a sandbox that is missing is a skip, and a failure in CI."""
+"""A runtime for the programs of a module, on both event loops. A sandbox that is missing is a skip, in CI a failure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from runtime.offered import TOOLS
 
 from callgate import Runtime, SandboxUnavailable
+from runtime.offered import TOOLS
 
 
 @contextlib.asynccontextmanager

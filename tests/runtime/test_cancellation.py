@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from runtime.conftest import opened
-from runtime.offered import CANCELLED, TOOLS
-from sandbox.asking import SECONDS, descendants, open_files
 
 from callgate import Limits, Runtime, SandboxBusy, SandboxError
+from runtime.conftest import opened
+from runtime.offered import CANCELLED, TOOLS
+from sandbox.asking import SECONDS, descendants, open_files, until
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("pool_size", [0, 1])
-@pytest.mark.parametrize("code", ["while True: pass", "await hang()", "import time\ntime.sleep(100)", "print('x' * 10**6)\nwhile 1: pass"])
+@pytest.mark.parametrize(
+    "code", ["while True: pass", "await hang()", "import time\ntime.sleep(100)", "print('x' * 10**6)\nwhile 1: pass"]
+)
 async def test_a_run_may_be_cancelled(code: str, pool_size: int) -> None:
     async with opened(pool_size=pool_size, max_guests=1, queue_seconds=5) as runtime:
         for seconds in (0, 0.001, 0.005, 0.02, 0.1):
@@ -33,8 +35,8 @@ async def test_a_cancelled_run_leaves_nothing_at_once() -> None:
         with anyio.move_on_after(0.2):
             await runtime.execute_code("await hang()")
         assert CANCELLED == ["hang"]
-        assert len(open_files()) == files
-        assert len(descendants()) == processes
+        assert len(open_files()) <= files
+        assert len(descendants()) <= processes
 
 
 async def test_startup_may_be_cancelled_at_any_moment() -> None:
@@ -45,23 +47,19 @@ async def test_startup_may_be_cancelled_at_any_moment() -> None:
         with anyio.move_on_after(seconds):
             async with Runtime(TOOLS, pool_size=2) as runtime:
                 await runtime.execute_code("await hang()")
-    with anyio.fail_after(SECONDS):
-        while len(open_files()) > files or len(descendants()) > processes:
-            await anyio.sleep(0.002)
+    await until(lambda: len(open_files()) <= files and len(descendants()) <= processes)
 
 
 async def test_leaving_by_an_error_closes_everything() -> None:
     async with opened(pool_size=1):
         pass
     files, processes = len(open_files()), len(descendants())
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError):  # noqa: PT012
         async with opened(pool_size=2) as runtime:
             await runtime.execute_code("1")
             raise ZeroDivisionError
     assert len(open_files()) == files
-    with anyio.fail_after(SECONDS):
-        while len(descendants()) > processes:
-            await anyio.sleep(0.002)
+    await until(lambda: len(descendants()) <= processes)
 
 
 async def test_leaving_while_programs_run_ends_them() -> None:
@@ -75,11 +73,10 @@ async def test_leaving_while_programs_run_ends_them() -> None:
             ends.append(type(error).__name__)
 
     with anyio.fail_after(SECONDS):
-        async with anyio.create_task_group() as tasks:
-            async with opened(pool_size=1) as runtime:
-                for _ in range(3):
-                    tasks.start_soon(one, runtime)
-                await anyio.sleep(0.1)
+        async with anyio.create_task_group() as tasks, opened(pool_size=1) as runtime:
+            for _ in range(3):
+                tasks.start_soon(one, runtime)
+            await anyio.sleep(0.1)
     assert ends == ["SandboxCrashed"] * 3
 
 
@@ -89,7 +86,9 @@ async def test_waiting_for_a_guest_is_bounded_and_may_be_cancelled() -> None:
         await anyio.wait_all_tasks_blocked()
         with anyio.move_on_after(0.01):
             await runtime.execute_code("1")
-        with pytest.raises(SandboxBusy, match=r"^1 programs are running and none ended within 0.05 s: raise max_guests"):
+        with pytest.raises(
+            SandboxBusy, match=r"^1 programs are running and none ended within 0.05 s: raise max_guests"
+        ):
             await runtime.execute_code("1")
         tasks.cancel_scope.cancel()
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import anyio
 import pytest
-from runtime.conftest import opened
-from runtime.offered import CANCELLED, TENANT
 
 from callgate import Allow, ApprovalRequest, ConfigurationError, Deny, Runtime
+from runtime.conftest import opened
+from runtime.offered import CANCELLED, TENANT
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,8 @@ async def test_the_example_of_the_readme(runtime: Runtime) -> None:
 
 
 PROGRAMS: dict[str, tuple[str, Any]] = {
-    "gather": ("import asyncio\n[w.city for w in await asyncio.gather(*(get_weather(c) for c in 'abc'))]", ["a", "b", "c"]),
+    "gather": ("import asyncio\n"
+               "[w.city for w in await asyncio.gather(*(get_weather(c) for c in 'abc'))]", ["a", "b", "c"]),
     "at the same time": ("import asyncio\nawait asyncio.gather(*(meet('gather', 5) for _ in range(5)))", [5] * 5),
     "threads": (
         "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(5) as e:\n"
@@ -52,7 +53,8 @@ PROGRAMS: dict[str, tuple[str, Any]] = {
     "a megabyte": ("len(await big(1_000_000))", 1_000_000),
     "tools by name": ("await tool_call('get_weather', city='x')", {"city": "x", "temp": 1, "unit": "C"}),
     "inputs": ("n * 2", 84),
-    "a tool error": ("try:\n    await refuse('no')\nexcept ToolError as e:\n    r = [str(e), e.tool, e.data, e.retryable]\nr",
+    "a tool error": ("try:\n    await refuse('no')\nexcept ToolError as e:\n"
+                     "    r = [str(e), e.tool, e.data, e.retryable]\nr",
                      ["no", "refuse", {"why": "no"}, True]),
     "a timeout": ("try:\n    await late()\nexcept ToolError as e:\n    r = e.code\nr", -32001),
     "wrong arguments": ("try:\n    await echo(wrong=1)\nexcept ToolError as e:\n    r = e.code\nr", -32602),
@@ -88,7 +90,9 @@ async def test_a_failed_program_reports_everything_up_to_there(runtime: Runtime)
 
 
 @pytest.mark.parametrize("how", ["RuntimeError", "SystemExit", "CancelledError", "BaseException"])
-async def test_what_a_tool_raises_stays_on_the_host(runtime: Runtime, how: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_a_tool_raises_stays_on_the_host(
+    runtime: Runtime, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.ERROR):
         run = await runtime.execute_code(
             f"try:\n    await crash('{how}')\nexcept ToolError as e:\n    r = [str(e), e.code]\n[*r, await echo(1)]"
@@ -139,7 +143,7 @@ async def test_inputs_that_are_nested_too_deeply_are_too(runtime: Runtime) -> No
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
-    with pytest.raises(ConfigurationError, match="^inputs must be JSON values; 'x' is not"):
+    with pytest.raises(ConfigurationError, match=r"^inputs must be JSON values; 'x' is not"):
         await runtime.execute_code("1", inputs={"x": deep})
 
 
@@ -185,7 +189,8 @@ async def test_what_is_written_behind_pythons_back_is_in_the_logs(runtime: Runti
 
 async def test_a_message_that_is_no_protocol_ends_the_run(runtime: Runtime) -> None:
     run = await runtime.execute_code(
-        "import os\nfor fd in range(3, 20):\n    try:\n        os.write(fd, b'junk\\n')\n    except OSError: pass\nawait hang()"
+        "import os\nfor fd in range(3, 20):\n    try:\n        os.write(fd, b'junk\\n')\n"
+        "    except OSError: pass\nawait hang()"
     )
     assert run.error is not None
     assert run.error.kind == "ProtocolError"
@@ -211,7 +216,8 @@ async def test_a_call_that_is_given_up_is_cancelled_on_the_host(runtime: Runtime
 
 async def test_very_many_calls_given_up_leave_the_run_in_order(runtime: Runtime) -> None:
     run = await runtime.execute_code(
-        "import asyncio\nasync def f(i):\n    try:\n        return await asyncio.wait_for(hang() if i % 3 else echo(i), 0.2)\n"
+        "import asyncio\nasync def f(i):\n    try:\n"
+        "        return await asyncio.wait_for(hang() if i % 3 else echo(i), 0.2)\n"
         "    except TimeoutError:\n        return 'late'\n"
         "r = await asyncio.gather(*(f(i) for i in range(600)))\n[r.count('late'), await echo('on')]"
     )
@@ -230,7 +236,8 @@ async def test_approval_of_a_programs_call() -> None:
 
     async with opened(approve=approve, pool_size=0) as runtime:
         run = await runtime.execute_code(
-            "r = [await pay(5), await pay(50)]\ntry:\n    await pay(500)\nexcept ToolError as e:\n    r += [str(e), e.code]\nr"
+            "r = [await pay(5), await pay(50)]\ntry:\n    await pay(500)\nexcept ToolError as e:\n"
+            "    r += [str(e), e.code]\nr"
         )
         assert run.value[:2] == ["paid 5", "paid 9"]
         assert "too much" in run.value[2]
@@ -244,7 +251,7 @@ async def test_a_runtime_is_used_inside_its_block_only() -> None:
         await runtime.execute_code("1")
     assert runtime.check("1 +")[0].severity == "error"
     async with opened(pool_size=0) as runtime:
-        with pytest.raises(ConfigurationError, match="^this runtime was entered already; make a new one$"):
+        with pytest.raises(ConfigurationError, match=r"^this runtime was entered already; make a new one$"):
             await runtime.__aenter__()
-    with pytest.raises(ConfigurationError, match="^this runtime was left already; make a new one$"):
+    with pytest.raises(ConfigurationError, match=r"^this runtime was left already; make a new one$"):
         await runtime.execute_code("1")

@@ -73,7 +73,7 @@ def one(reply: Any) -> Any:
 
 
 # https://www.jsonrpc.org/specification, section 7; the two that are no JSON at all never get this far
-SPECIFICATION = {
+SPECIFICATION: dict[str, tuple[str, Any]] = {
     "positional": (
         '{"jsonrpc": "2.0", "method": "subtract", "params": [42, 23], "id": 1}',
         {"jsonrpc": "2.0", "result": 19, "id": 1},
@@ -121,7 +121,8 @@ SPECIFICATION = {
         ],
     ),
     "a batch of notifications": (
-        '[{"jsonrpc": "2.0", "method": "update", "params": [1,2,4]}, {"jsonrpc": "2.0", "method": "update", "params": [7]}]',
+        '[{"jsonrpc": "2.0", "method": "update", "params": [1,2,4]}, {"jsonrpc": "2.0", "method": "update", '
+        '"params": [7]}]',
         None,
     ),
 }
@@ -188,13 +189,17 @@ async def fast(number: Any, method: str, arguments: dict[str, Any], run: RunGate
         return error_reply(number, error)
 
 
-NAMES = st.sampled_from(["subtract", "sum", "get_data", "update", "broken", "refuses", "forbidden", "subtrac", "nix", ""])
+NAMES = st.sampled_from(
+    ["subtract", "sum", "get_data", "update", "broken", "refuses", "forbidden", "subtrac", "nix", ""]
+)
 VALUES = st.one_of(
     st.integers(-5, 5),
     st.sampled_from([None, True, "1", "x", "é", "\ud800", 1.0, 1.5, 2**70, [], [1], {}, {"a": 1}]),
 )
 ARGUMENTS = st.dictionaries(
-    st.sampled_from(["minuend", "subtrahend", "a", "b", "c", "text", "count", "name", "self", "method", "context", "x y"]),
+    st.sampled_from(
+        ["minuend", "subtrahend", "a", "b", "c", "text", "count", "name", "self", "method", "context", "x y"]
+    ),
     VALUES,
     max_size=4,
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from runtime.conftest import opened
-from runtime.offered import CANCELLED
 
 from callgate import CodeResult, ConfigurationError, Limits, Runtime, SandboxBusy, SandboxError
+from runtime.conftest import opened
+from runtime.offered import CANCELLED
 
 pytestmark = pytest.mark.anyio
 
@@ -75,7 +75,7 @@ async def test_a_limit_ends_it_and_it_says_which(runtime: Runtime, code: str, li
         assert run.error is not None
         assert run.error.limit == limit
         assert not session.alive
-        with pytest.raises(SandboxError, match=f"^this session is over: limit reached: {limit} is .*; open a new one"):
+        with pytest.raises(SandboxError, match=rf"^this session is over: limit reached: {limit} is .*; open a new one"):
             await session.execute_code("1")
 
 
@@ -84,7 +84,9 @@ async def test_a_program_that_ends_its_process_ends_it(runtime: Runtime) -> None
         run = await session.execute_code("import os\nos._exit(2)")
         assert run.error is not None
         assert run.error.kind == "GuestDied"
-        with pytest.raises(SandboxError, match="^this session is over: the program ended its own process with status 2"):
+        with pytest.raises(
+            SandboxError, match=r"^this session is over: the program ended its own process with status 2"
+        ):
             await session.execute_code("1")
 
 
@@ -109,7 +111,7 @@ async def test_a_cancelled_program_ends_it(runtime: Runtime) -> None:
             await session.execute_code("await hang()")
         assert CANCELLED == ["hang"]
         assert not session.alive
-        with pytest.raises(SandboxError, match="^this session is over: a program in it was cancelled; open a new one"):
+        with pytest.raises(SandboxError, match=r"^this session is over: a program in it was cancelled; open a new one"):
             await session.execute_code("1")
 
 
@@ -137,14 +139,14 @@ async def test_leaving_the_block_ends_the_program_in_it(runtime: Runtime) -> Non
     error = results[0].error
     assert error is not None
     assert (error.kind, error.message) == ("SandboxCrashed", "the session was closed while this ran")
-    with pytest.raises(SandboxError, match="^this session is over: "):
+    with pytest.raises(SandboxError, match=r"^this session is over: "):
         await session.execute_code("1")
 
 
 async def test_a_session_that_was_left_is_over(runtime: Runtime) -> None:
     async with runtime.session() as session:
         pass
-    with pytest.raises(SandboxError, match="^this session is over: its block was left; open a new one"):
+    with pytest.raises(SandboxError, match=r"^this session is over: its block was left; open a new one"):
         await session.execute_code("1")
 
 

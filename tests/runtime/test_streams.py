@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
-from runtime.offered import CANCELLED
 
 from callgate import CallEnded, CallStarted, ConfigurationError, Event, Printed, Runtime
+from runtime.offered import CANCELLED
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +21,9 @@ def told(event: Event) -> str:
 
 
 async def test_events_come_in_order(runtime: Runtime) -> None:
-    async with runtime.stream_code("print('a')\nawait echo(1)\nprint('b')\nawait get_weather('x')\nprint('c')\n7") as stream:
+    async with runtime.stream_code(
+        "print('a')\nawait echo(1)\nprint('b')\nawait get_weather('x')\nprint('c')\n7"
+    ) as stream:
         events = [told(event) async for event in stream]
     assert events == ["a\n", "start echo", "end echo", "b\n", "start get_weather", "end get_weather", "c\n"]
     assert stream.result is not None
@@ -64,7 +66,7 @@ async def test_a_program_that_check_stops_has_no_events(runtime: Runtime) -> Non
 
 
 async def test_mistakes_of_the_operator_come_out_as_themselves(runtime: Runtime) -> None:
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(ConfigurationError):  # noqa: PT012
         async with runtime.stream_code("1", inputs={"x": {1}}) as stream:
             async for _ in stream:
                 pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,10 +91,14 @@ def descendants() -> list[int]:
     return found
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something outside this process that nobody tells of; fails after `SECONDS`."""
+    with anyio.fail_after(SECONDS):
+        while not condition():  # noqa: ASYNC110 (there is no event for it)
+            await anyio.sleep(0.002)
+
+
 async def gone(pid: int) -> bool:
     """Whether a process goes away, within a bounded time."""
-    with anyio.move_on_after(SECONDS):
-        while Path(f"/proc/{pid}").exists():
-            await anyio.sleep(0.005)
-        return True
-    return False
+    await until(lambda: not Path(f"/proc/{pid}").exists())
+    return True

@@ -6,11 +6,12 @@ import os
 import signal
 
 import anyio
+import anyio.lowlevel
 import pytest
-from sandbox.asking import ALLOWANCE, SECONDS, ask, gone, hear, open_files, request
 
 from callgate.errors import SandboxCrashed
 from callgate.sandbox.backend import Backend, Usage
+from sandbox.asking import ALLOWANCE, SECONDS, ask, gone, hear, open_files, request, until
 
 pytestmark = pytest.mark.anyio
 
@@ -48,14 +49,14 @@ async def test_two_guests_share_nothing(backend: Backend) -> None:
 
 async def test_the_end_stays_the_end(backend: Backend) -> None:
     guest = await backend.open(ALLOWANCE)
-    assert guest.alive
+    alive = [guest.alive]
     await guest.send(request("import os\nos._exit(3)"))
     assert (await hear(guest)).reply is None
     for _ in range(3):
         assert await guest.receive() == ("wire", b"")
     ended = await guest.aclose()
     assert ended.status == 3
-    assert not guest.alive
+    assert [*alive, guest.alive] == [True, False]
     assert isinstance(ended.usage, Usage)
     assert 0 < ended.usage.cpu_seconds < 10
     assert ended.usage.peak_memory_bytes > 1 << 20
@@ -109,7 +110,7 @@ async def test_kill_wakes_whoever_sends(backend: Backend) -> None:
 async def test_the_death_of_a_guest_is_seen_by_whoever_sends(backend: Backend) -> None:
     guest = await backend.open(ALLOWANCE)
     await guest.send(request("import os\nos._exit(0)"))
-    with anyio.fail_after(SECONDS), pytest.raises(SandboxCrashed):
+    with anyio.fail_after(SECONDS), pytest.raises(SandboxCrashed):  # noqa: PT012
         while True:
             await guest.send(b"x" * 100_000)
     await guest.aclose()
@@ -126,7 +127,7 @@ async def test_a_cancelled_receive_loses_nothing(backend: Backend) -> None:
 async def test_a_guest_that_says_much_waits_for_the_host(backend: Backend) -> None:
     guest = await backend.open(ALLOWANCE)
     await guest.send(request("for i in range(200):\n    print('x' * 100_000)\n'done'"))
-    await anyio.sleep(0)  # nothing is read yet
+    await anyio.lowlevel.checkpoint()  # nothing is read yet
     heard = await hear(guest)
     assert heard.value == "done"
     assert sum(len(each["params"]["text"]) for each in heard.messages if "method" in each) == 200 * 100_001
@@ -223,9 +224,7 @@ async def test_opening_may_be_cancelled(backend: Backend) -> None:
             guest = await backend.open(ALLOWANCE)
             with anyio.CancelScope(shield=True):
                 await guest.aclose()
-    with anyio.fail_after(SECONDS):
-        while len(open_files()) > before:
-            await anyio.sleep(0.005)
+    await until(lambda: len(open_files()) <= before)
     guest = await backend.open(ALLOWANCE)
     assert (await ask(guest, "1")).value == 1
     await guest.aclose()

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 
 import anyio
 import pytest
-from sandbox.asking import ALLOWANCE, SECONDS, ask, gone
-from sandbox.conftest import running
 
 from callgate.errors import SandboxBusy, SandboxCrashed
 from callgate.sandbox.backend import Allowance, Backend, Guest
 from callgate.sandbox.pool import WarmPool
+from sandbox.asking import ALLOWANCE, SECONDS, ask, gone, until
+from sandbox.conftest import running
 
 pytestmark = pytest.mark.anyio
 
@@ -49,9 +49,7 @@ async def pool_of(
 ) -> AsyncIterator[tuple[WarmPool, Counting]]:
     async with running("jail tier 2") as backend:
         counting = Counting(backend)
-        async with WarmPool(
-            counting, ALLOWANCE, size=size, max_guests=max_guests, queue_seconds=queue_seconds
-        ) as pool:
+        async with WarmPool(counting, ALLOWANCE, size=size, max_guests=max_guests, queue_seconds=queue_seconds) as pool:
             yield pool, counting
             idle = list(pool._idle)
         for guest in idle:
@@ -60,9 +58,7 @@ async def pool_of(
 
 
 async def filled(pool: WarmPool, size: int) -> None:
-    with anyio.fail_after(SECONDS):
-        while pool.idle < size:
-            await anyio.sleep(0.002)
+    await until(lambda: pool.idle >= size)
 
 
 async def test_it_fills_hands_out_and_refills() -> None:
@@ -159,9 +155,7 @@ async def test_a_guest_that_died_in_the_pool_is_not_handed_out() -> None:
         await filled(pool, 2)
         pid = getattr(backend.opened[0], "pid", 0)
         os.kill(pid, signal.SIGKILL)
-        with anyio.fail_after(SECONDS):
-            while backend.opened[0].alive:
-                await anyio.sleep(0.001)
+        await until(lambda: not backend.opened[0].alive)
         guest = await pool.checkout(ALLOWANCE)
         assert guest is not backend.opened[0]
         assert (await ask(guest, "1")).value == 1

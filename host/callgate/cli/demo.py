@@ -114,14 +114,14 @@ def _heading(console: Console, text: str) -> None:
 
 def _program(console: Console, code: str) -> None:
     console.print()
-    if console.color_system:
-        from rich.padding import Padding
-        from rich.syntax import Syntax
+    if not console.color_system:
+        console.print("\n".join(f"    {line}" if line else "" for line in code.rstrip().splitlines()))
+        return
+    from rich.syntax import Syntax
 
-        console.print(Padding(Syntax(code.rstrip(), "python", background_color="default"), (0, 0, 0, 4)))
-    else:
-        for line in code.rstrip().splitlines():
-            console.print(f"    {line}" if line else "")
+    # the terminal's own colours, which suit its background; lines are left to wrap, not cut
+    for line in Syntax("", "python", theme="ansi_dark", background_color="default").highlight(code.rstrip()).split():
+        console.print("    ", line, sep="")
 
 
 class _Teller:

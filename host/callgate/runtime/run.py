@@ -139,6 +139,8 @@ class Drive:
                     logger.exception("on_event raised")
 
     async def _serve(self, call: Called | Other) -> None:
+        if self.failure is not None:  # the run is over: what still waits is not served
+            return
         try:
             if isinstance(call, Other):
                 await self._serve_other(call)

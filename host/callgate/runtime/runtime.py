@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from typing import Any
 
@@ -209,8 +210,10 @@ class Runtime:
             SandboxError: no guest can be had.
         """
         if name == "execute_code":
-            code = arguments.get("code")
-            unknown = sorted(set(arguments) - {"code"})
+            as_given: Any = arguments  # by a model, whatever the annotation says
+            given = as_given if isinstance(as_given, Mapping) else {}
+            code = given.get("code")
+            unknown = sorted(map(str, set(given) - {"code"}))
             if not isinstance(code, str):
                 return "Error: execute_code needs the argument 'code', which is Python source text."
             if unknown:
@@ -233,7 +236,7 @@ class CodeStream:
 
     def __init__(self) -> None:
         self.result: CodeResult | None = None
-        self._events: list[Event] = []
+        self._events: deque[Event] = deque()
         self._changed = anyio.Event()
         self._over = False
 
@@ -245,22 +248,19 @@ class CodeStream:
         self._over = True
         self._changed.set()
 
-    def __aiter__(self) -> AsyncIterator[Event]:
-        return self._iterate()
+    # no asynchronous generator: leaving the loop early would leave one behind, which trio warns of
 
-    async def _iterate(self) -> AsyncIterator[Event]:
-        while True:
-            events, self._events = self._events, []
-            for event in events:
-                yield event
-            if self._over and not self._events:
-                return
-            if not self._events:
-                self._changed = anyio.Event()
-                await self._changed.wait()
+    def __aiter__(self) -> CodeStream:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._events:
+            if self._over:
+                raise StopAsyncIteration
+            self._changed = anyio.Event()
+            await self._changed.wait()
+        return self._events.popleft()
 
 
-def _only(group: BaseException) -> BaseException:
-    while isinstance(group, BaseExceptionGroup) and len(group.exceptions) == 1:
-        group = group.exceptions[0]
-    return group
+def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    return group.exceptions[0] if len(group.exceptions) == 1 else group

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 
 __all__ = ["Workers"]
 
@@ -113,7 +114,10 @@ class Workers(Generic[Key, Job]):
         self._call_one()  # the worker was cancelled for one job's sake
 
     async def _work_off(self, worker: _Worker) -> None:
-        while not worker.scope.cancel_called and (item := self._next()) is not None:
+        while not worker.scope.cancel_called:
+            await anyio.lowlevel.checkpoint_if_cancelled()  # nothing is begun in a run that is over
+            if (item := self._next()) is None:
+                return
             self._call_one()
             key, job = item
             self._at_work[key] = worker

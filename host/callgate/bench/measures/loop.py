@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import statistics
-import time
 
 from callgate.bench.context import Bench, calm, execute, opened
-from callgate.bench.figures import Figure, ratio
+from callgate.bench.figures import Figure, ratio, seconds
 from callgate.bench.peers import PeerFailed
 from callgate.bench.rows import Row, against
 
@@ -22,10 +21,15 @@ def _program(length: int) -> str:
     )
 
 
+def _timed(code: str) -> str:
+    return f"import time\nstarted = time.process_time()\n{code}took = time.process_time() - started\ntook"
+
+
 async def loop(bench: Bench) -> list[Row]:
     """The same program in the guest, in this interpreter, and in the peer, in turns."""
     code = _program(bench.sizes.loop_length)
     ours: list[float] = []
+    guest: list[float] = []
     plain: list[float] = []
     theirs: list[float] = []
     failed = ""
@@ -33,9 +37,10 @@ async def loop(bench: Bench) -> list[Row]:
         for _ in range(bench.sizes.loops):
             await calm(runtime)
             ours.append((await execute(runtime, code))[0])
-            started = time.perf_counter()
-            exec(compile(code, "loop", "exec"), {})
-            plain.append(time.perf_counter() - started)
+            guest.append((await execute(runtime, _timed(code)))[1].value)
+            namespace: dict[str, float] = {}
+            exec(compile(_timed(code), "loop", "exec"), namespace)
+            plain.append(namespace["took"])
             if not failed:
                 try:
                     theirs += (await bench.monty.ask("run", code=code))["seconds"]
@@ -43,13 +48,13 @@ async def loop(bench: Bench) -> list[Row]:
                     failed = str(error)
     row = against(
         "loop", "a CPU-bound loop in the guest", ours, peer=bench.monty.name, theirs=theirs, failed=failed,
-        note=f"plain CPython: {Figure.of(plain)}; met up to {_MOST:g}, which is noise",
+        note="against CPython: processor time of the loop itself; against Monty: code to result",
     )  # fmt: skip
-    share = ratio(ours, plain)
+    share = ratio(guest, plain)
     numbers = {**row.numbers, "plain_p50": statistics.median(plain), "ratio_to_plain": share}
     changes = {
-        "measured": f"{share:.2f} × plain CPython; {row.measured}",
-        "target": "1.0 × plain CPython",
+        "measured": f"{share:.2f} × plain CPython ({seconds(Figure.of(plain).p50)}); code to result {row.measured}",
+        "target": f"1.0 × plain CPython (up to {_MOST:g}: noise)",
         "verdict": "met" if share <= _MOST else "missed",
         "numbers": numbers,
     }

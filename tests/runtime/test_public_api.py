@@ -1,0 +1,58 @@
+"""What `callgate` exports, and how long a name it is: adding one is a decision."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import callgate
+
+EXPORTED = [
+    "Allow", "ApprovalRequest", "CallEnded", "CallRecord", "CallStarted", "CallgateError", "CodeResult",
+    "ConfigurationError", "Deny", "Event", "Finding", "InvalidArguments", "LimitReached", "Limits", "Printed",
+    "ProtocolError", "Registry", "Retry", "RunError", "RunUsage", "Runtime", "SandboxBusy", "SandboxCrashed",
+    "SandboxError", "SandboxUnavailable", "Session", "Tool", "ToolCancelled", "ToolError", "ToolNotAllowed",
+    "ToolNotFound", "ToolTimedOut", "tool",
+]  # fmt: skip
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(callgate.__all__) == EXPORTED
+    for name in EXPORTED:
+        assert getattr(callgate, name).__module__.startswith("callgate") or name == "Event"
+
+
+def test_every_error_is_one_of_ours() -> None:
+    errors = [
+        each for name in EXPORTED if isinstance(each := getattr(callgate, name), type) and issubclass(each, Exception)
+    ]
+    assert len(errors) == 14
+    assert all(issubclass(error, callgate.CallgateError) for error in errors)
+
+
+def test_a_star_import_gives_those_and_no_more() -> None:
+    names: dict[str, object] = {}
+    exec("from callgate import *", names)
+    assert sorted(set(names) - {"__builtins__"}) == EXPORTED
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError):
+        callgate.nothing_of_that_name  # noqa: B018
+
+
+@pytest.mark.slow
+def test_the_public_types_are_what_they_should_be(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    typed = Path(__file__).with_name("typed_api.py")
+    roots = {Path(callgate.__file__).parent.parent, Path(sys.modules["callgate_guest"].__path__[0]).parent}
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={tmp_path}", str(typed)],
+        capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": ":".join(map(str, roots))},
+    )  # fmt: skip
+    assert checked.returncode == 0, checked.stdout + checked.stderr

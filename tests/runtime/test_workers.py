@@ -1,0 +1,115 @@
+"""Workers: every job is done once, or given up; giving one up never hits another."""
+
+from __future__ import annotations
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callgate.runtime.workers import Workers
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_jobs_are_done_at_most_so_many_at_once() -> None:
+    now, most, done = 0, 0, 0
+
+    async def work(job: int) -> None:
+        nonlocal now, most, done
+        now += 1
+        most = max(most, now)
+        await anyio.lowlevel.checkpoint()
+        now -= 1
+        done += 1
+
+    async with anyio.create_task_group() as tasks:
+        workers: Workers[int, int] = Workers(tasks, work, 3)
+        for number in range(50):
+            workers.submit(number, number)
+        with anyio.fail_after(20):
+            while done < 50:
+                await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    assert most == 3
+
+
+async def test_a_cancellation_that_comes_as_the_job_ends_does_not_hit_the_next() -> None:
+    gates = [anyio.Event() for _ in range(2)]
+    done: list[int] = []
+
+    async def work(job: int) -> None:
+        with anyio.CancelScope(shield=True):
+            await gates[job].wait()
+        done.append(job)
+
+    async with anyio.create_task_group() as tasks:
+        workers: Workers[int, int] = Workers(tasks, work, 1)
+        workers.submit(0, 0)
+        workers.submit(1, 1)
+        await anyio.wait_all_tasks_blocked()
+        workers.cancel(0)
+        gates[0].set()
+        await anyio.wait_all_tasks_blocked()
+        gates[1].set()
+        await anyio.wait_all_tasks_blocked()
+        workers.submit(0, 0)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    assert done == [0, 1, 0]
+
+
+async def test_a_job_that_has_not_begun_is_given_back() -> None:
+    async def work(job: str) -> None:
+        await anyio.sleep_forever()
+
+    async with anyio.create_task_group() as tasks:
+        workers: Workers[int, str] = Workers(tasks, work, 1)
+        workers.submit(1, "one")
+        workers.submit(2, "two")
+        await anyio.wait_all_tasks_blocked()
+        assert workers.cancel(2) == "two"
+        assert workers.cancel(2) is None
+        assert workers.cancel(1) is None
+        tasks.cancel_scope.cancel()
+
+
+@given(st.lists(st.tuples(st.sampled_from("sec"), st.integers(0, 9)), max_size=40), st.integers(1, 4))
+@settings(max_examples=60, deadline=None)
+async def test_every_job_ends_in_exactly_one_way(steps: list[tuple[str, int]], most: int) -> None:
+    """s: submit the next job. e: let the n-th job that goes on end. c: cancel the n-th submitted."""
+    going: dict[int, anyio.Event] = {}
+    ends: list[tuple[int, str]] = []
+
+    async def work(job: int) -> None:
+        going[job] = anyio.Event()
+        try:
+            await going[job].wait()
+            ends.append((job, "done"))
+        except BaseException:
+            ends.append((job, "cancelled"))
+            raise
+        finally:
+            del going[job]
+
+    count = 0
+    async with anyio.create_task_group() as tasks:
+        workers: Workers[int, int] = Workers(tasks, work, most)
+        for what, number in steps:
+            if what == "s":
+                workers.submit(count, count)
+                count += 1
+            elif what == "e" and going:
+                going[sorted(going)[number % len(going)]].set()
+            elif what == "c" and count and workers.cancel(number % count) is not None:
+                ends.append((number % count, "given back"))
+            if number % 2:
+                await anyio.wait_all_tasks_blocked()
+        with anyio.fail_after(20):
+            while len(ends) < count:
+                await anyio.wait_all_tasks_blocked()
+                for event in list(going.values()):
+                    event.set()
+        tasks.cancel_scope.cancel()
+    assert sorted(job for job, _ in ends) == list(range(count))

@@ -1,0 +1,81 @@
+"""Never executed: a type checker reads it. What an operator writes must be well typed, and be of these types."""
+
+from __future__ import annotations
+
+from typing import Any, assert_type
+
+from callgate import (
+    Allow,
+    ApprovalRequest,
+    CallEnded,
+    CallRecord,
+    CallStarted,
+    CodeResult,
+    Deny,
+    Event,
+    Finding,
+    Limits,
+    Printed,
+    Registry,
+    Retry,
+    RunError,
+    Runtime,
+    RunUsage,
+    Session,
+    Tool,
+    ToolError,
+    tool,
+)
+
+
+@tool
+async def plain(city: str) -> dict[str, int]:
+    raise ToolError("no such city", data={"city": city}, retryable=True)
+
+
+@tool(read_only=True, timeout_seconds=5, retry=Retry(attempts=2), cache_seconds=60)
+def with_options(n: int = 1) -> int:
+    return n
+
+
+def undecorated(n: int) -> int:
+    return n
+
+
+async def approve(request: ApprovalRequest) -> Allow | Deny:
+    assert_type(request.tool, Tool)
+    return Allow() if request.caller == "direct" else Deny("no")
+
+
+def on_event(event: Event) -> None:
+    if isinstance(event, Printed):
+        assert_type(event.text, str)
+    elif isinstance(event, CallStarted | CallEnded):
+        assert_type(event.record, CallRecord)
+
+
+async def use() -> None:
+    assert_type(plain, Tool)
+    assert_type(with_options, Tool)
+    async with Runtime(
+        [plain, with_options, undecorated], sandbox="auto", limits=Limits(wall_seconds=60), approve=approve
+    ) as runtime:
+        assert_type(runtime, Runtime)
+        assert_type(runtime.registry, Registry)
+        run = await runtime.execute_code("1", inputs={"x": 1}, tools=["plain"], on_event=on_event)
+        assert_type(run, CodeResult)
+        assert_type(run.ok, bool)
+        assert_type(run.error, RunError | None)
+        assert_type(run.calls, list[CallRecord])
+        assert_type(run.usage, RunUsage)
+        assert_type(run.for_model(), str)
+        assert_type(run.to_dict(), dict[str, Any])
+        async with runtime.session(limits=Limits()) as session:
+            assert_type(session, Session)
+            assert_type(await session.execute_code("1"), CodeResult)
+        async with runtime.stream_code("1") as stream:
+            async for event in stream:
+                on_event(event)
+            assert_type(stream.result, CodeResult | None)
+        assert_type(runtime.check("1"), list[Finding])
+        assert_type(await runtime.handle("execute_code", {"code": "1"}), str)
