@@ -58,7 +58,7 @@ async def test_leaving_by_an_error_closes_everything() -> None:
         async with opened(pool_size=2) as runtime:
             await runtime.execute_code("1")
             raise ZeroDivisionError
-    assert len(open_files()) == files
+    assert len(open_files()) <= files
     await until(lambda: len(descendants()) <= processes)
 
 

@@ -58,11 +58,17 @@ def test_an_unsafe_sandbox_takes_none(site_packages: str) -> None:
         Runtime(sandbox="unsafe", packages=site_packages)
 
 
-async def test_a_folder_that_others_cannot_read_works_in_tier_1(tmp_path: Path) -> None:
-    hidden = tmp_path / "hidden"
-    (hidden / "thing").mkdir(parents=True)
-    (hidden / "thing" / "__init__.py").write_text("answer = 42\n")
-    hidden.chmod(0o755)
+@pytest.fixture
+def hidden_packages(tmp_path: Path) -> str:
+    """A readable folder below one that only this user may enter."""
+    folder = tmp_path / "hidden"
+    (folder / "thing").mkdir(parents=True)
+    (folder / "thing" / "__init__.py").write_text("answer = 42\n")
+    folder.chmod(0o755)
     tmp_path.chmod(0o700)
-    async with opened(packages=str(hidden), tier=1, pool_size=0) as runtime:
+    return str(folder)
+
+
+async def test_a_folder_that_others_cannot_reach_works_in_tier_1(hidden_packages: str) -> None:
+    async with opened(packages=hidden_packages, tier=1, pool_size=0) as runtime:
         assert (await runtime.execute_code("import thing\nthing.answer")).value == 42

@@ -209,7 +209,7 @@ async def test_many_guests_at_once_and_nothing_left(backend: Backend) -> None:
         async with anyio.create_task_group() as tasks:
             for number in range(start, start + 8):
                 tasks.start_soon(one, number)
-    assert len(open_files()) == len(before)
+    assert len(open_files()) <= len(before)
     assert len(set(pids)) == 24
     for pid in pids:
         assert await gone(pid)
@@ -244,7 +244,7 @@ async def test_guests_that_nobody_closes_are_gone_with_the_backend(anyio_backend
     for guest in guests:
         assert await guest.receive() == ("wire", b"")
         await guest.aclose()
-    assert len(open_files()) == before
+    assert len(open_files()) <= before
 
 
 def test_there_is_a_proc_to_look_at() -> None:

@@ -47,7 +47,7 @@ async def test_nothing_is_left_of_a_backend(name: str) -> None:
     async with running(name) as backend:
         guest = await backend.open(ALLOWANCE)
         await guest.send(request("while True: pass"))
-    assert len(open_files()) == files
+    assert len(open_files()) <= files
     await until(lambda: len(descendants()) <= processes)
 
 
@@ -59,7 +59,7 @@ async def test_starting_may_be_cancelled(name: str) -> None:
     with anyio.move_on_after(0.05):
         async with running(name):
             await anyio.sleep_forever()
-    assert len(open_files()) == files
+    assert len(open_files()) <= files
     await until(lambda: len(descendants()) <= processes)
 
 

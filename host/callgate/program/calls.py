@@ -217,9 +217,10 @@ def _arguments(call: ast.Call, shape: ToolShape, by_name: bool) -> Iterator[Find
             given.add(name)
     missing = [name for name in shape.parameters if name in shape.required and name not in given | meant]
     if missing and not everything:
-        opening = f'{"tool_call" if by_name else shape.name}('
-        written = ([f'"{shape.name}"'] if by_name else []) + [f"{name}=..." for name in shape.parameters
-                                                             if name in given or name in shape.required]
+        opening = f"{'tool_call' if by_name else shape.name}("
+        written = ([f'"{shape.name}"'] if by_name else []) + [
+            f"{name}=..." for name in shape.parameters if name in given or name in shape.required
+        ]
         yield Finding(
             "missing-argument",
             line,
