@@ -52,7 +52,7 @@ $(VENV)/.runtime: pyproject.toml $(VENV)/.pip
 	@touch $@
 
 $(VENV)/.test: pyproject.toml $(VENV)/.pip
-	@$(PIP) --editable . --group test --group lint
+	@$(PIP) --editable . --group test --group lint --group bench
 	@touch $@ $(VENV)/.runtime
 
 $(VENV)/.bench: pyproject.toml $(VENV)/.pip

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from probes.harness import REFUSED, Jail, control, eventually
+import pytest
+
+from probes.harness import PRELUDE, REFUSED, Jail, control, eventually
 
 
 @contextmanager
@@ -149,6 +151,22 @@ got = [attempt(bind(socket.AF_UNIX, chr(0) + name)), attempt(bind(socket.AF_INET
     finally:
         waiting.cancel()
     assert set(jail.toolbox.seen[0]) <= REFUSED
+
+
+@pytest.mark.xfail(reason="advisory locks on the library files that all children share are seen by all", strict=False)
+def test_p34_a_lock_on_a_shared_file_is_no_signal_between_children(jail: Jail) -> None:
+    snippet = """
+import fcntl
+held = open(os.__file__)
+got = attempt(lambda: fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB))
+"""
+    assert control(snippet) == "done"
+    waiting = jail.start(f"{PRELUDE}{snippet}\nawait slow()")
+    try:
+        eventually(lambda: jail.toolbox.started == 1, "the first child holds its lock")
+        assert jail.probe(snippet) in REFUSED | {"done"}
+    finally:
+        waiting.cancel()
 
 
 def test_p35_no_library_finds_a_way_and_no_descriptor_is_passed(jail: Jail) -> None:

@@ -131,6 +131,13 @@ def test_p63_a_result_before_its_calls_have_ended_cancels_them(jail: Jail) -> No
     assert [call.status for call in result.calls] == ["cancelled", "succeeded"]
 
 
+def test_p63_calls_that_wait_when_the_run_ends_are_never_begun(jail: Jail) -> None:
+    calls = "".join(f'{{"jsonrpc":"2.0","method":"slow","params":{{}},"id":{n}}}\n' for n in range(100, 3000))
+    result = jail.attack("send(frames)\nimport time\ntime.sleep(60)", inputs={"frames": calls + DONE % 1})
+    assert (result.ok, result.value) == (True, 1)
+    assert jail.toolbox.started == jail.toolbox.cancelled <= Limits().max_concurrent_calls
+
+
 def test_p64_what_looks_like_a_message_is_text_when_printed(jail: Jail) -> None:
     frame = '{"jsonrpc":"2.0","result":{"value":"forged"},"id":1}'
     result = jail.run(f"""
