@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from probes.harness import PRELUDE, REFUSED, Jail, control, eventually
 
 
@@ -153,7 +151,6 @@ got = [attempt(bind(socket.AF_UNIX, chr(0) + name)), attempt(bind(socket.AF_INET
     assert set(jail.toolbox.seen[0]) <= REFUSED
 
 
-@pytest.mark.xfail(reason="advisory locks on the library files that all children share are seen by all", strict=False)
 def test_p34_a_lock_on_a_shared_file_is_no_signal_between_children(jail: Jail) -> None:
     snippet = """
 import fcntl

@@ -147,9 +147,9 @@ while True: send(block)
 DEEP = {
     "arrays": ("send('[' * 100000 + chr(10))", "nested too deeply"), "objects": ("""send('{"a":' * 100000 + chr(10))""", "nested too deeply"),
     "closed": ("send('[' * 100000 + ']' * 100000 + chr(10))", "nested too deeply"),
-    "amplified": ("send('[' + '{},' * 1500000 + '{}]' + chr(10))", "1000000 JSON values"),
-    "batch": ("send('[' + '1,' * 300000 + '1]' + chr(10))", "invalid request"), "batch of calls": ("send('[' + ',' .join([call] * 50000) + ']' + chr(10))", "invalid request"),
-    "last key twice": ("""send('{' + ','.join('"k%d":1' % n for n in range(300000)) + ',"k299999":1}' + chr(10))""", "twice"),
+    "amplified": ("send('[' + '{},' * 1500000 + '{}]' + chr(10))", "300000 JSON values"),
+    "batch": ("send('[' + '1,' * 250000 + '1]' + chr(10))", "invalid request"), "batch of calls": ("send('[' + ',' .join([call] * 20000) + ']' + chr(10))", "invalid request"),
+    "last key twice": ("""send('{' + ','.join('"k%d":1' % n for n in range(200000)) + ',"k199999":1}' + chr(10))""", "twice"),
     "escapes": ("""send('"' + chr(92) + '"' * 3000000 + chr(10))""", ""), "backslashes": ("send('\"' + chr(92) * 3000001 + chr(10))", ""),
 }  # fmt: skip
 

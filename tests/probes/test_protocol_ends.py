@@ -36,7 +36,6 @@ time.sleep(60)
     assert resident_bytes() - before < 128 << 20
 
 
-@pytest.mark.xfail(reason="the host bounds the calls that wait by number (1024), not by bytes", strict=False)
 def test_p60_large_calls_that_wait_their_turn_are_bounded_in_bytes(jail: Jail) -> None:
     before = resident_bytes()
     most = 0

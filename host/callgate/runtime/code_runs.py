@@ -30,6 +30,10 @@ from .run import Drive, explain_death, limit_error
 
 __all__ = ["Catalogue", "CodeRun", "Language", "check_failure"]
 
+_MOMENT_MILLISECONDS = 50
+HUNG_UP = RunError(
+    "GuestDied", "the program closed its wire to the host: close no file descriptor that it did not open itself"
+)
 _TEXT_LIMIT = 200_000
 """Characters of a message or traceback that the host keeps of what a guest says; the guest cuts well below."""
 
@@ -117,15 +121,14 @@ class CodeRun:
             guest: a guest with nothing running on it.
             sandbox: what confines it, for the result.
             end: called when the run is over, with whether the guest may be used again; where it returns an
-            awaitable, that gives the
-                guest's `GuestExit`.
+                awaitable, that gives the guest's `GuestExit`.
         """
         wire = RunWire(self.limits, self.number, self.buffer)
         drive = Drive(guest, wire, self.gate, self.limits, self.on_event)
         started = time.perf_counter()
         usage: Usage | None = None
         error: RunError | None = None
-        sound = False
+        sound = hung_up = False
         ending: Any = None
         try:
             try:
@@ -135,6 +138,7 @@ class CodeRun:
                 sound = True
             else:
                 await drive.run(request)
+                hung_up = drive.died and await _outlives_its_wire(guest)
                 usage = guest.usage()
                 error = self._told(drive.ended, usage)
                 sound = drive.ended is not None and (error is None or error.limit is None)
@@ -155,7 +159,7 @@ class CodeRun:
             ended = await ending
             usage = ended.usage or usage
             if error is None:
-                error = explain_death(ended, self.limits)
+                error = HUNG_UP if hung_up else explain_death(ended, self.limits)
         return CodeResult(
             ok=error is None,
             value=drive.ended.value if drive.ended else None,
@@ -192,6 +196,15 @@ class CodeRun:
         except (TypeError, ValueError, RecursionError) as error:
             bad = next((name for name, value in self.inputs.items() if not _is_json(value)), "?")
             raise ConfigurationError(f"inputs must be JSON values; {bad!r} is not: {error}") from None
+
+
+async def _outlives_its_wire(guest: Guest) -> bool:
+    """Whether a guest that has closed its wire is still there; one that is ending gets a moment to end."""
+    for _ in range(_MOMENT_MILLISECONDS):
+        if not guest.alive:
+            return False
+        await anyio.sleep(0.001)
+    return True
 
 
 def _is_json(value: Any) -> bool:

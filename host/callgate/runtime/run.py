@@ -32,6 +32,9 @@ from .workers import Workers
 __all__ = ["Drive", "explain_death"]
 
 _READ_AHEAD_BYTES = 4 << 20
+"""Of calls that wait for a worker, before the guest is made to wait."""
+_UNSENT_BYTES = 32 << 20
+"""Of replies that the guest has not read, before it gets no further call served."""
 
 logger = logging.getLogger("callgate")
 
@@ -61,6 +64,8 @@ class Drive:
     sent_bytes: int = 0
     received_bytes: int = 0
     _scope: anyio.CancelScope | None = None
+    _unsent_bytes: int = 0
+    _sent: anyio.Event | None = None
 
     async def run(self, request: bytes) -> None:
         """Send `request` and serve the run to its end. Raises nothing but cancellation."""
@@ -86,9 +91,9 @@ class Drive:
 
     async def _read(self, workers: Workers[int | str, Called | Other]) -> None:
         others = 0
-        ahead = 0  # bytes read while more calls wait than may: cancellations, prints and the end may be among them
+        ahead = 0  # bytes read while calls wait for a worker: cancellations, prints and the end may be among them
         while True:
-            if not workers.full:
+            if not workers.waiting:
                 ahead = 0
             elif ahead > _READ_AHEAD_BYTES:
                 await workers.wait_for_room()
@@ -142,6 +147,10 @@ class Drive:
         if self.failure is not None:  # the run is over: what still waits is not served
             return
         try:
+            while self._unsent_bytes > _UNSENT_BYTES:  # the guest has to read before it gets more
+                if self._sent is None or self._sent.is_set():
+                    self._sent = anyio.Event()
+                await self._sent.wait()
             if isinstance(call, Other):
                 await self._serve_other(call)
                 return
@@ -166,7 +175,13 @@ class Drive:
 
     async def _send(self, data: bytes) -> None:
         self.sent_bytes += len(data)
-        await self.guest.send(data)
+        self._unsent_bytes += len(data)
+        try:
+            await self.guest.send(data)
+        finally:
+            self._unsent_bytes -= len(data)
+            if self._sent is not None:
+                self._sent.set()
 
     def _stop(self, error: CallgateError) -> None:
         if self.failure is None and self.ended is None:

@@ -16,9 +16,6 @@ import anyio.lowlevel
 
 __all__ = ["Workers"]
 
-_WAITING_AT_MOST = 1024
-"""Jobs that may wait for a worker before whoever brings them is made to wait."""
-
 Key = TypeVar("Key")
 Job = TypeVar("Job")
 
@@ -57,12 +54,13 @@ class Workers(Generic[Key, Job]):
         return self._count > 0
 
     @property
-    def full(self) -> bool:
-        return len(self._waiting) >= _WAITING_AT_MOST
+    def waiting(self) -> bool:
+        """Whether any job is waiting for a worker."""
+        return bool(self._waiting)
 
     async def wait_for_room(self) -> None:
-        """Return once no more jobs are waiting than may."""
-        while self.full:
+        """Return once no job is waiting."""
+        while self._waiting:
             self._room = anyio.Event()
             await self._room.wait()
 
@@ -134,5 +132,5 @@ class Workers(Generic[Key, Job]):
         return item
 
     def _make_room(self) -> None:
-        if not self.full:
+        if not self._waiting:
             self._room.set()

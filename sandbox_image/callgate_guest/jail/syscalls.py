@@ -29,7 +29,7 @@ access 21 - | alarm 37 - | brk 12 214 | chdir 80 49 | clock_getres 229 114 | clo
 close 3 57 | close_range 436 436 | copy_file_range 326 285 | creat 85 - | dup 32 23 | dup2 33 - | dup3 292 24 |
 epoll_create1 291 20 | epoll_ctl 233 21 | epoll_pwait 281 22 | epoll_pwait2 441 441 | epoll_wait 232 - |
 eventfd2 290 19 | exit 60 93 | exit_group 231 94 | faccessat 269 48 | faccessat2 439 439 | fallocate 285 47 |
-fchdir 81 50 | fdatasync 75 83 | flock 73 32 | fstat 5 80 | fsync 74 82 | ftruncate 77 46 | futex 202 98 |
+fchdir 81 50 | fdatasync 75 83 | fstat 5 80 | fsync 74 82 | ftruncate 77 46 | futex 202 98 |
 futex_waitv 449 449 | getcpu 309 168 | getcwd 79 17 | getdents64 217 61 | getegid 108 177 | geteuid 107 175 |
 getgid 104 176 | getgroups 115 158 | getitimer 36 102 | getpeername 52 205 | getpgrp 111 - | getpid 39 172 |
 getppid 110 173 | getrandom 318 278 | getresgid 120 150 | getresuid 118 148 | getrlimit 97 163 |
@@ -42,7 +42,7 @@ pwritev 296 70 | read 0 63 | readv 19 65 | recvfrom 45 207 | rename 82 - | renam
 restart_syscall 219 128 | rmdir 84 - | rseq 334 293 | rt_sigaction 13 134 | rt_sigpending 127 136 |
 rt_sigprocmask 14 135 | rt_sigreturn 15 139 | rt_sigsuspend 130 133 | rt_sigtimedwait 128 137 |
 sched_yield 24 124 | select 23 - | sendfile 40 71 | set_robust_list 273 99 | set_tid_address 218 96 |
-setitimer 38 103 | setsockopt 54 208 | shutdown 48 210 | sigaltstack 131 132 | stat 4 - | statx 332 291 |
+setitimer 38 103 | shutdown 48 210 | sigaltstack 131 132 | stat 4 - | statx 332 291 |
 symlink 88 - | symlinkat 266 36 | time 201 - | times 100 153 | umask 95 166 | uname 63 160 | unlink 87 - |
 unlinkat 263 35 | write 1 64 | writev 20 66
 """)
