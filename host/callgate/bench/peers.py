@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from importlib.util import find_spec
 from types import TracebackType
 from typing import Any
@@ -89,8 +90,12 @@ class Bubblewrap:
     def __init__(self) -> None:
         self._command = shutil.which("bwrap") or ""
 
-    def run(self) -> float:
-        """Run one program; returns how long it took, in seconds. Blocks. Raises `PeerFailed`."""
+    def run(self, modules: Sequence[str] = ()) -> float:
+        """Run one program; returns how long it took, in seconds. Blocks. Raises `PeerFailed`.
+
+        Args:
+            modules: what it imports first. Without any, it is the barest Python there is.
+        """
         if not self._command:
             raise PeerFailed("bubblewrap is not installed")
         python = getattr(sys, "_base_executable", None) or sys.executable
@@ -98,7 +103,7 @@ class Bubblewrap:
         started = time.perf_counter()
         try:
             done = subprocess.run(
-                [*jail, python, "-I", "-S", "-c", "print(1 + 1)"],
+                [*jail, python, "-I", "-S", "-c", "".join(f"import {name}\n" for name in modules) + "print(1 + 1)"],
                 capture_output=True,
                 text=True,
                 timeout=20,

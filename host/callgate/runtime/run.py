@@ -208,7 +208,7 @@ def explain_death(ended: GuestExit, limits: Limits) -> RunError:
             "SIGSEGV": "it ran out of stack, or native code went wrong: recurse less deeply",
             "SIGBUS": "it wrote to a mapped file that had no room left",
             "SIGSYS": "it made a system call that does not exist in the sandbox",
-            "SIGKILL": "the machine may have run out of memory",
+            "SIGKILL": "by itself, or because the machine ran out of memory",
         }.get(name, "the program, or a library it uses, ended its own process")
         return RunError("GuestDied", f"the program's process was killed by {name}: {hint}")
     return RunError(

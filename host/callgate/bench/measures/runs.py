@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import anyio.to_thread
 
 from callgate.bench.context import Bench, calm, execute, opened
@@ -10,6 +12,11 @@ from callgate.bench.rows import Row, against
 
 __all__ = ["cold", "warm"]
 
+# what `callgate_guest.zygote` imports ahead, less what these import themselves
+_READY = (
+    "asyncio", "calendar", "csv", "dataclasses", "decimal", "difflib", "fractions", "hashlib", "json", "pathlib",
+    "statistics", "tempfile", "traceback", "uuid", "zoneinfo",
+)  # fmt: skip
 _PROGRAMS = {"1 + 1": "1 + 1", "one awaited call": "await tick(n=1)"}
 
 
@@ -40,22 +47,26 @@ async def warm(bench: Bench) -> list[Row]:
 
 
 async def cold(bench: Bench) -> list[Row]:
-    """A guest opened for the run against bubblewrap starting Python."""
-    ours: list[float] = []
-    theirs: list[float] = []
-    failed = ""
+    """A guest opened for the run against bubblewrap starting Python: bare, and with what a guest has imported."""
+    peers: dict[str, Sequence[str]] = {"": (), " that has imported what a guest has": _READY}
+    rows = []
     async with opened(pool_size=0) as runtime:
         await execute(runtime, "1 + 1")
-        for _ in range(bench.sizes.cold_runs):
-            ours.append((await execute(runtime, "1 + 1"))[0])
-            if not failed:
-                try:
-                    theirs.append(await anyio.to_thread.run_sync(bench.bubblewrap.run))
-                except PeerFailed as error:
-                    failed = str(error)
-    return [
-        against(
-            "cold", "the same without a pool: 1 + 1", ours, peer=bench.bubblewrap.name, theirs=theirs, most=0.06,
-            failed=failed,
-        )
-    ]  # fmt: skip
+        for kind, modules in peers.items():
+            ours: list[float] = []
+            theirs: list[float] = []
+            failed = ""
+            for _ in range(bench.sizes.cold_runs):
+                ours.append((await execute(runtime, "1 + 1"))[0])
+                if not failed:
+                    try:
+                        theirs.append(await anyio.to_thread.run_sync(bench.bubblewrap.run, modules))
+                    except PeerFailed as error:
+                        failed = str(error)
+            rows.append(
+                against(
+                    "cold", f"the same without a pool: 1 + 1, beside Python{kind or ', bare'}", ours,
+                    peer=bench.bubblewrap.name + kind, theirs=theirs, most=0.06, failed=failed,
+                )
+            )  # fmt: skip
+    return rows
