@@ -3,6 +3,7 @@
 #   make demo    see a program run in the sandbox and call tools
 #   make test    ruff, mypy, import-linter, pytest; as root on Linux, the sandbox tests once more as an unprivileged user
 #   make lint    the first three alone
+#   make examples  run every example
 #   make bench   the numbers, measured here
 #   make clean   remove .venv and what the tools left
 #
@@ -13,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install -qq
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint examples bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.runtime
@@ -28,6 +29,9 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+examples: $(VENV)/.test
+	@for example in examples/*.py; do echo "== $$example"; $(BIN)/python $$example || exit 1; done
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m callgate.bench

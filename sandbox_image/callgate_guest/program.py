@@ -8,6 +8,7 @@ does.
 from __future__ import annotations
 
 import ast
+import asyncio
 import linecache
 import sys
 import traceback
@@ -17,7 +18,7 @@ from inspect import CO_COROUTINE
 from typing import Any
 
 from .calls import ToolCall
-from .link import encode
+from .link import NotJson, encode
 from .wire import PROGRAM_NAME
 
 VALUE = "__callgate_value__"
@@ -133,7 +134,12 @@ def value_of(namespace: dict[str, Any]) -> str:
         raise value._not_awaited()
     try:
         return f'"value":{encode(value)}'
-    except (TypeError, ValueError, RecursionError):
+    except (TypeError, ValueError, RecursionError) as error:
+        inner = error.value if isinstance(error, NotJson) else None
+        if type(inner) is ToolCall:
+            raise inner._not_awaited() from None
+        if asyncio.isfuture(inner):
+            raise TypeError("the value holds something not awaited: write `await` in front of it") from None
         return f'"value":null,"value_repr":{encode(_cut(safe_repr(value)))}'
 
 

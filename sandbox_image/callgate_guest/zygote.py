@@ -136,7 +136,11 @@ def main(control: socket.socket, tier: int, settings: dict[str, Any], proc: int)
     if settings["packages"]:
         sys.path.append(settings["packages"])
     for name in [*PREIMPORTED, *settings["preimport"]]:
-        importlib.import_module(name)
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            _send(control, {"failed": f"preimport: {error}", "wish": True})
+            os._exit(1)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     base_bytes = address_space(proc)

@@ -17,7 +17,7 @@ _BY_KIND = {
     "SandboxCrashed": "run it again; `callgate doctor` says whether the sandbox works here",
 }
 _BY_STATUS = {
-    "denied": "run it at a terminal and answer y, or pass --yes to approve every call",
+    "denied": "the program can catch it; answer y at a terminal, or pass --yes, to approve",
     "refused": "`callgate tools --tools ...` lists what there is, with signatures",
     "timed_out": "give the tool more time with @tool(timeout_seconds=...)",
     "unknown_outcome": "find out whether it did its work, or give it more time with @tool(timeout_seconds=...)",
@@ -43,6 +43,8 @@ def tip(result: CodeResult, limits: Limits) -> str:
     assert error is not None
     if error.kind == "CheckFailed":
         first = next(finding for finding in result.findings if finding.severity == "error")
+        if first.code.startswith("restricted"):
+            return f"{first.hint}; or run it without --policy restricted"
         return f"{first.hint}; or run it unchecked with --no-check"
     if error.limit is not None:
         return f"raise it with {flag(error.limit)} {_doubled(error.limit, limits)}, or let the program use less"
@@ -55,7 +57,7 @@ def tip(result: CodeResult, limits: Limits) -> str:
         return _BY_KIND[error.kind]
     if result.calls:
         return "--verbose shows every tool call as it happens"
-    return "`callgate check` finds much of this without running anything"
+    return "the traceback names the program's own line; print what led to it"
 
 
 def _doubled(limit: str, limits: Limits) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -17,6 +18,9 @@ __all__ = ["Programs"]
 
 _CATALOGUES = 64
 """Sets of tools whose form on the wire is kept; beyond that they are made anew."""
+
+
+_GIVEN = frozenset({"ToolError", "tool_call", "tools"})
 
 
 class Programs:
@@ -46,8 +50,22 @@ class Programs:
         """A run of `code`: see `Runtime.execute_code` for the arguments. Raises `ConfigurationError`."""
         if not isinstance(code, str):
             raise ConfigurationError(f"code is Python source text, not {type(code).__name__}")
+        if not isinstance(limits, Limits):
+            raise ConfigurationError("limits must be Limits, for instance Limits(wall_seconds=10)")
+        if inputs is not None and not isinstance(inputs, Mapping):
+            raise ConfigurationError(f"inputs is a dict of variables and their values, not {type(inputs).__name__}")
+        if isinstance(tools, str) or any(not isinstance(name, str) for name in tools or ()):
+            raise ConfigurationError("tools are named by text: tools=['get_weather']")
+        if on_event is not None and inspect.iscoroutinefunction(on_event):
+            raise ConfigurationError("on_event is called at once and not awaited: give it a plain function, not async")
         gate = self._gate.open(caller="code", limits=limits, allowed=tools, on_event=on_event)
-        return CodeRun(code, gate, self._catalogue(gate.tools), limits, dict(inputs or {}), on_event)
+        catalogue = self._catalogue(gate.tools)
+        for name in inputs or ():
+            if name in catalogue.shapes or name in _GIVEN:
+                raise ConfigurationError(
+                    f"the input {name!r} would hide the tool, or the name, that programs are given"
+                )
+        return CodeRun(code, gate, catalogue, limits, dict(inputs or {}), on_event)
 
     def _catalogue(self, tools: list[Tool]) -> Catalogue:
         key = tuple(tool.name for tool in tools)

@@ -113,6 +113,8 @@ class CodeResult:
         error = self.error
         if error.kind == "CheckFailed":
             lines = [f"The program was not run: {error.message}"]
+            if sum(finding.severity == "error" for finding in self.findings) == 1:
+                return lines[0]
             lines += [f"- {finding}" for finding in self.findings if finding.severity == "error"][:50]
             return "\n".join(lines)
         text = error.traceback.rstrip("\n") or f"{error.kind}: {error.message}"

@@ -21,6 +21,7 @@ from callgate.tools import Registry, Tool
 from .code_runs import Language, check_failure
 from .events import Event
 from .gate import Approve, Gate
+from .keeper import Keeper, event_loop
 from .programs import Programs
 from .result import CodeResult
 from .session import Session
@@ -73,6 +74,10 @@ class Runtime:
         queue_seconds: float = 30.0,
         tier: int | None = None,
     ) -> None:
+        if limits is not None and not isinstance(limits, Limits):
+            raise ConfigurationError("limits must be Limits, for instance Limits(wall_seconds=10)")
+        if policy not in ("none", "restricted"):
+            raise ConfigurationError(f"there is no policy {policy!r}; there are: none, restricted")
         if max_guests < 1 or pool_size < 0 or queue_seconds <= 0:
             raise ConfigurationError("max_guests and queue_seconds must be above 0, and pool_size 0 or more")
         self.registry = tools if isinstance(tools, Registry) else Registry(tools)
@@ -88,7 +93,8 @@ class Runtime:
             max_guests=max_guests,
             queue_seconds=queue_seconds,
         )
-        self._stack = contextlib.AsyncExitStack()
+        self._keeper = Keeper([self.backend, self._pool])
+        self._loop: object = None
         self._entered = False
         self._closed = False
 
@@ -96,15 +102,13 @@ class Runtime:
         if self._entered:
             raise ConfigurationError("this runtime was entered already; make a new one")
         self._entered = True
-        async with contextlib.AsyncExitStack() as stack:
-            await stack.enter_async_context(self.backend)
-            await stack.enter_async_context(self._pool)
-            self._stack = stack.pop_all()
+        self._loop = event_loop()
+        await self._keeper.open()
         return self
 
     async def __aexit__(self, *error: Any) -> None:
         self._closed = True
-        await self._stack.__aexit__(*error)
+        await self._keeper.close()
 
     # programs
 
@@ -138,7 +142,9 @@ class Runtime:
             SandboxError: no guest can be had.
         """
         self._must_be_open()
-        run = self._programs.prepare(code, limits or self.limits, inputs=inputs, tools=tools, on_event=on_event)
+        run = self._programs.prepare(
+            code, self.limits if limits is None else limits, inputs=inputs, tools=tools, on_event=on_event
+        )
         if check:
             run.check(self._programs.language)
             stopped = check_failure(run.findings, self.backend.description)
@@ -183,8 +189,10 @@ class Runtime:
             SandboxError: no guest can be had.
         """
         self._must_be_open()
-        guest = await self._pool.checkout(Allowance.of(limits or self.limits))
-        session = Session(self._programs, guest, limits or self.limits, sandbox=self.backend.description)
+        guest = await self._pool.checkout(Allowance.of(self.limits if limits is None else limits))
+        session = Session(
+            self._programs, guest, self.limits if limits is None else limits, sandbox=self.backend.description
+        )
         try:
             yield session
         finally:
@@ -229,6 +237,11 @@ class Runtime:
             raise ConfigurationError("enter the runtime first: async with Runtime(...) as runtime")
         if self._closed:
             raise ConfigurationError("this runtime was left already; make a new one")
+        if event_loop() is not self._loop:
+            raise ConfigurationError(
+                "this runtime was entered in another event loop: use it there "
+                "(asyncio.run_coroutine_threadsafe, anyio.from_thread), or make one here"
+            )
 
 
 class CodeStream:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from callgate.errors import ConfigurationError
 
 from .backend import Backend
@@ -30,6 +32,10 @@ def make_backend(
     """
     if not isinstance(sandbox, str):
         return sandbox
+    if tier not in (None, 1, 2):
+        raise ConfigurationError(f"the jail has tier 1 and tier 2, not {tier!r}")
+    if packages is not None and not os.path.isdir(packages):
+        raise ConfigurationError(f"packages: there is no folder {packages!r}")
     if sandbox in ("auto", "jail"):
         return JailBackend(tier=tier, packages=packages, preimport=preimport)
     if sandbox == "unsafe":

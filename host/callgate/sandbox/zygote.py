@@ -23,7 +23,7 @@ import anyio
 import anyio.abc
 
 import callgate_guest.wire
-from callgate.errors import SandboxCrashed, SandboxUnavailable
+from callgate.errors import ConfigurationError, SandboxCrashed, SandboxUnavailable
 
 from .backend import Allowance, GuestExit, Stream, Usage
 from .pipes import Pipes, open_pipes
@@ -161,6 +161,7 @@ class Zygote:
         self._ready = anyio.Event()
         self._ended = anyio.Event()
         self._failure: str | None = None
+        self._wish = False  # it failed for what the operator asked of it, not for the machine
 
     @property
     def alive(self) -> bool:
@@ -221,6 +222,8 @@ class Zygote:
                 "it ended at once" if self._ended.is_set() else f"it took more than {_START_SECONDS:g} s"
             )
             await self.close()
+            if self._wish:
+                raise ConfigurationError(reason)
             raise SandboxUnavailable(f"the jail's zygote (tier {self.settings.tier}) did not start: {reason}")
 
     async def spawn(self, allowance: Allowance) -> JailedGuest:
@@ -318,6 +321,7 @@ class Zygote:
             self._ready.set()
         elif "failed" in message:
             self._failure = str(message["failed"])
+            self._wish = "wish" in message
             self._ready.set()
 
     async def close(self) -> None:

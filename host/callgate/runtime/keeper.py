@@ -1,0 +1,85 @@
+"""Async contexts kept open in a task of their own, so that they may be entered in one task and left in another.
+
+Cancel scopes and task groups belong to the task that made them. An async fixture, or a server's start-up and shutdown,
+may run in two. Knows tasks of asyncio and of trio, nothing of what it keeps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import anyio
+
+__all__ = ["Keeper", "event_loop"]
+
+
+def event_loop() -> object:
+    """What runs the current task: two calls give the same object in the same event loop, and only there."""
+    if _in_trio():
+        return sys.modules["trio"].lowlevel.current_trio_token()
+    return asyncio.get_running_loop()
+
+
+def _in_trio() -> bool:
+    trio = sys.modules.get("trio")
+    return trio is not None and bool(trio.lowlevel.in_trio_run())
+
+
+class Keeper:
+    """Enters `contexts` in order, and leaves them in reverse order when told to, both in one task.
+
+    Args:
+        contexts: async context managers that do not care what exception ends them.
+    """
+
+    def __init__(self, contexts: Sequence[AbstractAsyncContextManager[Any]]) -> None:
+        self._contexts = contexts
+        self._ready = anyio.Event()
+        self._leave = anyio.Event()
+        self._gone = anyio.Event()
+        self._error: BaseException | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Enter; raises what entering raises, and leaves again when it is cancelled meanwhile."""
+        if _in_trio():
+            sys.modules["trio"].lowlevel.spawn_system_task(self._keep, name="callgate")
+        else:
+            self._task = asyncio.create_task(self._keep(), name="callgate")
+        try:
+            await self._ready.wait()
+        except BaseException:
+            with contextlib.suppress(Exception):
+                await self.close()
+            raise
+        if self._error is not None:
+            await self._gone.wait()
+            raise self._error
+
+    async def close(self) -> None:
+        """Leave, and return when everything is left; raises what leaving raises."""
+        self._leave.set()
+        with anyio.CancelScope(shield=True):
+            await self._gone.wait()
+        if self._error is not None and not isinstance(self._error, asyncio.CancelledError):
+            raise self._error
+
+    async def _keep(self) -> None:
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                for context in self._contexts:
+                    await stack.enter_async_context(context)
+                self._ready.set()
+                await self._leave.wait()
+        except BaseException as error:  # told to whoever opens or closes; the loop's own end cancels this task
+            self._error = error
+            if isinstance(error, asyncio.CancelledError):
+                raise
+        finally:
+            self._ready.set()
+            self._gone.set()

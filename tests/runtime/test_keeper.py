@@ -1,0 +1,73 @@
+"""A runtime may be entered in one task and left in another, but belongs to one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import anyio
+import pytest
+
+from callgate import ConfigurationError, Runtime
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_runtime_is_entered_in_one_task_and_left_in_another() -> None:
+    runtime = Runtime(pool_size=1)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(runtime.__aenter__)
+    assert (await runtime.execute_code("1 + 1")).value == 2
+    zygote = getattr(runtime.backend, "zygote_pid", 0)
+    assert zygote
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(runtime.__aexit__, None, None, None)
+    assert getattr(runtime.backend, "zygote_pid", 0) == 0
+
+
+async def test_a_runtime_says_that_it_belongs_to_another_event_loop() -> None:
+    told: list[str] = []
+
+    def elsewhere(runtime: Runtime) -> None:
+        async def use() -> None:
+            with pytest.raises(ConfigurationError) as error:
+                await runtime.execute_code("1")
+            told.append(str(error.value))
+
+        asyncio.run(use())
+
+    async with Runtime(pool_size=0) as runtime:
+        thread = threading.Thread(target=elsewhere, args=(runtime,))
+        thread.start()
+        await anyio.to_thread.run_sync(thread.join)
+        assert (await runtime.execute_code("1")).value == 1
+    assert told[0].startswith("this runtime was entered in another event loop: use it there")
+
+
+async def test_entering_that_is_cancelled_leaves_nothing_open() -> None:
+    runtime = Runtime(pool_size=0)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await runtime.__aenter__()
+    assert getattr(runtime.backend, "zygote_pid", 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"policy": "strict"}, "there is no policy 'strict'; there are: none, restricted"),
+        ({"tier": 3}, "the jail has tier 1 and tier 2, not 3"),
+        ({"packages": "/nope"}, "packages: there is no folder '/nope'"),
+        ({"limits": {"wall_seconds": 1}}, "limits must be Limits, for instance Limits(wall_seconds=10)"),
+    ],
+)
+def test_a_wrong_option_is_told_at_once(options: dict[str, object], text: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        Runtime(**options)  # type: ignore[arg-type]
+    assert str(error.value) == text
+
+
+async def test_a_module_that_is_not_there_is_the_operators_mistake() -> None:
+    with pytest.raises(ConfigurationError, match="preimport: No module named 'nope_mod'"):
+        async with Runtime(preimport=["nope_mod"]):
+            pass
