@@ -178,7 +178,7 @@ async def test_a_limit_ends_the_run_and_is_answered() -> None:
     given_ = await answer(batch, run)
     assert isinstance(given_.stop, LimitReached)
     assert given_.stop.limit == "max_tool_calls"
-    assert sorted("result" in each for each in given_.reply) == [False, False, True]
+    assert sorted("result" in each for each in given_.reply) == [False, True]  # the third was not begun
 
 
 async def fast(number: Any, method: str, arguments: dict[str, Any], run: RunGate) -> bytes:
@@ -208,7 +208,7 @@ FITTING = st.fixed_dictionaries({"minuend": st.integers(), "subtrahend": st.inte
 )
 
 
-@given(NAMES, ARGUMENTS | FITTING, st.integers() | st.text(max_size=5))
+@given(NAMES, ARGUMENTS | FITTING, st.integers(-(2**53), 2**53) | st.text(max_size=5))
 @settings(max_examples=400, deadline=None)
 async def test_the_lanes_answer_a_plain_request_alike(name: str, arguments: dict[str, Any], number: Any) -> None:
     message = {"jsonrpc": "2.0", "method": name, "params": arguments, "id": number}

@@ -33,6 +33,8 @@ from .decode import decode
 __all__ = ["CallCancelled", "Called", "Ended", "Event", "Other", "RunWire", "encode", "error_reply"]
 
 _ID_LENGTH = 64
+_LARGEST_ID = 2**53
+"""Larger integers can be chosen to have one hash, and then every set of them is a list."""
 _KEPT_AFTER_A_LIMIT = 4096
 
 
@@ -168,7 +170,9 @@ class RunWire:
             self._cancelled.add(params["id"])
             return CallCancelled(params["id"])
         number = message.get("id")
-        if type(number) is int or (type(number) is str and len(number) <= _ID_LENGTH):
+        if (type(number) is int and -_LARGEST_ID <= number <= _LARGEST_ID) or (
+            type(number) is str and len(number) <= _ID_LENGTH
+        ):
             if number in self._ids:
                 raise ProtocolError(f"the guest used the request id {number!r} twice")
             self._ids.add(number)

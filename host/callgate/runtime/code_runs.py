@@ -30,6 +30,8 @@ from .run import Drive, explain_death, limit_error
 
 __all__ = ["Catalogue", "CodeRun", "Language", "check_failure"]
 
+_HOST_KINDS = frozenset({"CheckFailed", "LimitReached", "ProtocolError", "GuestDied", "SandboxCrashed"})
+"""Kinds that the host gives; a program's own exception of that name is told apart from them."""
 _MOMENT_MILLISECONDS = 50
 HUNG_UP = RunError(
     "GuestDied", "the program closed its wire to the host: close no file descriptor that it did not open itself"
@@ -232,7 +234,7 @@ def _program_error(told: dict[str, Any], limits: Limits, usage: Usage | None) ->
         return value[:_TEXT_LIMIT].encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
     line = told.get("line")
-    line = line if type(line) is int else None
+    line = line if type(line) is int and 0 <= line < 2**31 else None
     kind = text("kind") or "Exception"
     place = {"line": line, "traceback": text("traceback")}
     if kind == "MemoryError":
@@ -242,5 +244,6 @@ def _program_error(told: dict[str, Any], limits: Limits, usage: Usage | None) ->
         return limit_error(LimitReached("max_processes", limits.max_processes, limits.max_processes), place)
     if told.get("errno") in (errno.ENOSPC, errno.EFBIG):
         return limit_error(LimitReached("max_file_bytes", limits.max_file_bytes, limits.max_file_bytes), place)
-    tool = told.get("tool")
-    return RunError(kind, text("message"), line, text("traceback"), tool=tool if isinstance(tool, str) else None)
+    if kind in _HOST_KINDS:
+        kind = f"program.{kind}"
+    return RunError(kind, text("message"), line, text("traceback"), tool=text("tool")[:256] or None)

@@ -50,6 +50,13 @@ class Answer:
         self.reply: Any = None
         self.fault: str | None = None
         self.stop: CallgateError | None = None
+        self._bytes = 0
+
+    def add(self, text: str, most: int) -> None:
+        """Count a result that goes into the reply. Raises `LimitReached` when they are too much for one message."""
+        self._bytes += len(text)
+        if self._bytes > most:
+            raise LimitReached("max_message_bytes", most, self._bytes)
 
 
 class _Methods(dict[str, Callable[..., Any]]):
@@ -63,7 +70,9 @@ class _Methods(dict[str, Callable[..., Any]]):
     def __missing__(self, name: str) -> Callable[..., Any]:
         async def method(*positional: Any, **arguments: Any) -> Any:
             try:
-                return Success(json.loads(await self._call(name, positional, arguments)))
+                text = await self._call(name, positional, arguments)
+                self._given.add(text, self._gate.limits.max_message_bytes)
+                return Success(json.loads(text))
             except LimitReached as error:
                 self._given.stop = error
                 return Error(code=-32003, message=str(error))
@@ -96,12 +105,17 @@ async def answer(message: Any, gate: RunGate) -> Answer:
     else:
         replies: list[Any] = [None] * len(message)
 
-        async def fill(place: int) -> None:
-            replies[place] = await _one(message[place], methods, given)
+        places = iter(range(len(message)))
+
+        async def fill() -> None:
+            for place in places:
+                if given.stop is not None:
+                    return
+                replies[place] = await _one(message[place], methods, given)
 
         async with anyio.create_task_group() as tasks:
-            for place in range(len(message)):
-                tasks.start_soon(fill, place)
+            for _ in range(min(len(message), gate.limits.max_concurrent_calls)):
+                tasks.start_soon(fill)
         given.reply = [reply for reply in replies if reply is not None] or None
     return given
 
@@ -136,6 +150,8 @@ def _problem(message: Any) -> str | None:
     number = message.get("id")
     if isinstance(number, bool) or not isinstance(number, (int, float, str, type(None))):
         return "an id is text, a number or null"
+    if isinstance(number, (int, float)) and not -(2**53) <= number <= 2**53:
+        return "an id that is a number lies between -2**53 and 2**53"
     if isinstance(number, str) and len(number) > 64:
         return "an id has at most 64 characters"
     if not message.keys() <= _MEMBERS:

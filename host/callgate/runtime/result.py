@@ -100,7 +100,7 @@ class CodeResult:
         elif self.value_repr is not None:
             parts.append(cut(f"Value (not JSON): {self.value_repr}", max_characters // 2))
         elif self.value is not None:
-            value = self.value if isinstance(self.value, str) else json.dumps(self.value, ensure_ascii=False)
+            value = self.value if isinstance(self.value, str) else _as_text(self.value)
             parts.append(cut(f"Value: {value}", max_characters // 2))
         elif not self.logs:
             parts.append("The program ended without printing anything and without a value.")
@@ -111,7 +111,7 @@ class CodeResult:
     def _failure(self) -> str:
         assert self.error is not None
         error = self.error
-        if error.kind == "CheckFailed":
+        if error.kind == "CheckFailed" and self.findings:
             lines = [f"The program was not run: {error.message}"]
             if sum(finding.severity == "error" for finding in self.findings) == 1:
                 return lines[0]
@@ -128,6 +128,13 @@ class CodeResult:
             )
             text += f"\nTool calls made before that: {done}."
         return text
+
+
+def _as_text(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:  # it was decoded with more of the stack to spare
+        return "(nested too deeply to be shown)"
 
 
 def cut(text: str, characters: int) -> str:

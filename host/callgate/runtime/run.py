@@ -12,7 +12,7 @@ import json
 import logging
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -66,15 +66,14 @@ class Drive:
     _scope: anyio.CancelScope | None = None
     _unsent_bytes: int = 0
     _sent: anyio.Event | None = None
+    _batch_turn: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def run(self, request: bytes) -> None:
         """Send `request` and serve the run to its end. Raises nothing but cancellation."""
         with anyio.move_on_after(self.limits.wall_seconds) as scope:
             self._scope = scope
             async with anyio.create_task_group() as tasks:
-                workers: Workers[int | str, Called | Other] = Workers(
-                    tasks, self._serve, self.limits.max_concurrent_calls
-                )
+                workers: Workers[object, Called | Other] = Workers(tasks, self._serve, self.limits.max_concurrent_calls)
                 try:
                     await self._send(request)
                     await self._read(workers)
@@ -89,7 +88,7 @@ class Drive:
         if scope.cancelled_caught and self.failure is None and self.ended is None:
             self.failure = LimitReached("wall_seconds", self.limits.wall_seconds)
 
-    async def _read(self, workers: Workers[int | str, Called | Other]) -> None:
+    async def _read(self, workers: Workers[object, Called | Other]) -> None:
         others = 0
         ahead = 0  # bytes read while calls wait for a worker: cancellations, prints and the end may be among them
         while True:
@@ -123,7 +122,7 @@ class Drive:
                         self.gate.refuse(dropped.method, dropped.arguments, gave_up)
                 elif isinstance(event, Other):
                     others += 1
-                    workers.submit(f"other {others} {id(event)}", event)
+                    workers.submit(("other", others), event)
 
     def _print_unread(self) -> None:
         """What was written to stdout and stderr before the end, and is still in the pipe."""
@@ -165,12 +164,17 @@ class Drive:
             return  # the reader sees it too, and knows better why
 
     async def _serve_other(self, call: Other) -> None:
-        given = await answer(call.message, self.gate)
-        if given.reply is not None:
-            await self._send(json.dumps(given.reply, allow_nan=False).encode() + b"\n")
+        if isinstance(call.message, list):
+            async with self._batch_turn:
+                given = await answer(call.message, self.gate)
+        else:
+            given = await answer(call.message, self.gate)
         if given.stop is not None:
             self._stop(given.stop)
-        elif given.fault is not None:
+            return
+        if given.reply is not None:
+            await self._send(json.dumps(given.reply, allow_nan=False).encode() + b"\n")
+        if given.fault is not None:
             self._stop(ProtocolError(f"the guest sent an invalid request ({INVALID_REQUEST}): {given.fault}"))
 
     async def _send(self, data: bytes) -> None:
@@ -196,7 +200,9 @@ def explain_death(ended: GuestExit, limits: Limits) -> RunError:
     if status is None:
         return RunError("SandboxCrashed", "the sandbox went away in the middle of the run; run the program again")
     cpu = usage.cpu_seconds if usage is not None else 0.0
-    if status == -signal.SIGXCPU or (status == -signal.SIGKILL and cpu >= limits.cpu_seconds):
+    if (status == -signal.SIGXCPU and cpu >= limits.cpu_seconds * 0.9) or (
+        status == -signal.SIGKILL and cpu >= limits.cpu_seconds
+    ):
         # the kernel's two ways of counting differ by a few per cent: it did count up to the limit
         return limit_error(LimitReached("cpu_seconds", limits.cpu_seconds, round(max(cpu, limits.cpu_seconds), 3)))
     if status == OUT_OF_MEMORY:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 
 import anyio
 
@@ -16,7 +16,7 @@ class Slots:
 
     def __init__(self, places: int) -> None:
         self._free = places
-        self._waiting: deque[anyio.Event] = deque()
+        self._waiting: OrderedDict[anyio.Event, None] = OrderedDict()  # in order, and removal is cheap
 
     def acquire_nowait(self) -> bool:
         """Take a place if one is free and nobody waits."""
@@ -30,19 +30,19 @@ class Slots:
         if self.acquire_nowait():
             return
         turn = anyio.Event()
-        self._waiting.append(turn)
+        self._waiting[turn] = None
         try:
             await turn.wait()
         except BaseException:
             if turn.is_set():  # the place was handed over, and then the wait was cancelled
                 self.release()
             else:
-                self._waiting.remove(turn)
+                del self._waiting[turn]
             raise
 
     def release(self) -> None:
         """Give a place back; it goes to whoever has waited longest."""
         if self._waiting:
-            self._waiting.popleft().set()
+            self._waiting.popitem(last=False)[0].set()
         else:
             self._free += 1

@@ -6,7 +6,7 @@ jobs and their keys; what a job is, only `work` knows.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
@@ -42,7 +42,7 @@ class Workers(Generic[Key, Job]):
         self._work = work
         self._most = most
         self._count = 0
-        self._waiting: deque[tuple[Key, Job]] = deque()
+        self._waiting: OrderedDict[Key, Job] = OrderedDict()
         self._idle: list[_Worker] = []
         self._at_work: dict[Key, _Worker] = {}
         self._coming = False
@@ -66,7 +66,7 @@ class Workers(Generic[Key, Job]):
 
     def submit(self, key: Key, job: Job) -> None:
         """Have `job` done as soon as a worker is free."""
-        self._waiting.append((key, job))
+        self._waiting[key] = job
         self._call_one()
 
     def _call_one(self) -> None:
@@ -90,12 +90,10 @@ class Workers(Generic[Key, Job]):
         if worker is not None:
             worker.scope.cancel()
             return None
-        for place, (each, job) in enumerate(self._waiting):
-            if each == key:
-                del self._waiting[place]
-                self._make_room()
-                return job
-        return None
+        job = self._waiting.pop(key, None)
+        if job is not None:
+            self._make_room()
+        return job
 
     async def _live(self, worker: _Worker) -> None:
         try:
@@ -127,7 +125,7 @@ class Workers(Generic[Key, Job]):
     def _next(self) -> tuple[Key, Job] | None:
         if not self._waiting:
             return None
-        item = self._waiting.popleft()
+        item = self._waiting.popitem(last=False)
         self._make_room()
         return item
 

@@ -193,7 +193,7 @@ class Zygote:
             executable = getattr(sys, "_base_executable", None) or sys.executable
             self._process = subprocess.Popen(  # noqa: ASYNC220 (a vfork and an exec)
                 [executable, "-I", "-S", "-B", "-X", "utf8", "-c", code],
-                env={}, pass_fds=[theirs.fileno()], start_new_session=True, cwd="/",
+                env={"MALLOC_ARENA_MAX": "2"}, pass_fds=[theirs.fileno()], start_new_session=True, cwd="/",
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
         except OSError as error:

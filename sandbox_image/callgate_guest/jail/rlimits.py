@@ -7,6 +7,9 @@ import os
 import resource
 from typing import TypedDict
 
+_THREADS_OF_A_USER = 4096
+"""In tier 2, where all that this user runs is counted together: no guest takes all the pids there are."""
+
 
 class Allowance(TypedDict):
     """What the host grants one guest. Bytes and seconds."""
@@ -45,8 +48,7 @@ def apply(allowance: Allowance, *, base_bytes: int, threads: bool) -> None:
         resource.RLIMIT_SIGPENDING: 256,
         resource.RLIMIT_STACK: 8 << 20,
     }
-    if threads:
-        wanted[resource.RLIMIT_NPROC] = allowance["max_processes"]
+    wanted[resource.RLIMIT_NPROC] = allowance["max_processes"] if threads else _THREADS_OF_A_USER
     for which, value in wanted.items():
         _lower(which, value, value)
     # at the first the kernel sends SIGXCPU, which says what happened; a program that ignores it dies at the second

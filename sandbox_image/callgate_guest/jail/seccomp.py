@@ -23,18 +23,22 @@ _LOAD, _AND, _JUMP, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x05, 0x15, 0x35, 0
 _ALLOW: Final = 0x7FFF0000
 _KILL: Final = 0x80000000
 _EPERM: Final = 0x00050000 | 1
+_DONE: Final = 0x00050000
 _ENOSYS: Final = 0x00050000 | 38
 _ARCH: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32: Final = 0x40000000
 
-_CLONE_THREAD = 0x00010000
+_CLONE_THREAD = 0x00010600  # THREAD, FILES and FS: a descriptor table of its own would be one more RLIMIT_NOFILE
 _CLONE_NAMESPACES = 0x7E020080
 # linux/prctl.h: PR_SET_NAME, PR_GET_NAME, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS
 _PRCTL: Final = (15, 16, 21, 39)
 # asm-generic/ioctls.h: TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
 _IOCTL: Final = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 # fcntl.h: descriptors, flags and locks; not the owner of signals, leases, notifications or pipe sizes
-_FCNTL: Final = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1032, 1034)
+_FCNTL: Final = (0, 1, 2, 3, 4, 5, 1030, 1032, 1034)
+_F_SETLK, _F_SETLKW = 6, 7
+_CLOSE_RANGE_UNSHARE = 2
+_FUTEX_PRIVATE = 0x80
 _AF_UNIX = 1
 _SOCK_STREAM = 1
 _ANY_PID: Final = 0xFFFFFFFF  # stands for the process id until that is known; no process has it
@@ -63,8 +67,9 @@ def _no_cutting(flags: int) -> list[Instruction]:
     return [
         _argument(flags),
         (_AND, 0, 0, 0o1003),
-        (_EQUAL, 1, 0, 0o1000),
-        (_EQUAL, 0, 1, 0o1003),
+        (_EQUAL, 2, 0, 0o1000),
+        (_AND, 0, 0, 3),
+        (_EQUAL, 0, 1, 3),
         (_RETURN, 0, 0, _EPERM),
         (_RETURN, 0, 0, _ALLOW),
     ]
@@ -98,6 +103,37 @@ def _checked(pid: int) -> dict[str, list[Instruction]]:
         (_RETURN, 0, 0, _ALLOW),
         (_RETURN, 0, 0, _EPERM),
     ]
+    # a lock of one's own never conflicts with another of one's own, so it is had without asking: other processes,
+    # which share the files, would see it
+    no_locks: list[Instruction] = [
+        _argument(1),
+        _is(_F_SETLK),
+        (_RETURN, 0, 0, _DONE),
+        _is(_F_SETLKW),
+        (_RETURN, 0, 0, _DONE),
+        *_one_of(1, _FCNTL),
+    ]
+    own_table_only: list[Instruction] = [
+        _argument(2),
+        (_AND, 0, 0, _CLOSE_RANGE_UNSHARE),
+        (_EQUAL, 1, 0, 0),
+        (_RETURN, 0, 0, _EPERM),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    # a futex in a page that is shared between processes could wake another; waiting on one is how threads are joined
+    private_futex: list[Instruction] = [
+        _argument(1),
+        (_AND, 0, 0, _FUTEX_PRIVATE),
+        (_EQUAL, 0, 1, _FUTEX_PRIVATE),
+        (_RETURN, 0, 0, _ALLOW),
+        _argument(1),
+        (_AND, 0, 0, 0x7F),
+        _is(0),  # FUTEX_WAIT
+        (_RETURN, 0, 0, _ALLOW),
+        _is(9),  # FUTEX_WAIT_BITSET
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _EPERM),
+    ]
     own_clock: list[Instruction] = [
         _argument(0),
         (_AT_LEAST, 1, 0, _LAST_CLOCK + 1),
@@ -120,7 +156,9 @@ def _checked(pid: int) -> dict[str, list[Instruction]]:
         "clone3": [(_RETURN, 0, 0, _ENOSYS)],
         "ioctl": _one_of(1, _IOCTL),
         "prctl": _one_of(0, _PRCTL),
-        "fcntl": _one_of(1, _FCNTL),
+        "fcntl": no_locks,
+        "close_range": own_table_only,
+        "futex": private_futex,
         "prlimit64": read_own_limits,
         "socketpair": stream_pair,
         "sendto": connected,

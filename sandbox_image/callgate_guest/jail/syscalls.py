@@ -26,11 +26,11 @@ mount_setattr 442 442 | pivot_root 155 41 | seccomp 317 277
 
 ALLOWED: Final = _table("""
 access 21 - | alarm 37 - | brk 12 214 | chdir 80 49 | clock_getres 229 114 | clock_nanosleep 230 115 |
-close 3 57 | close_range 436 436 | copy_file_range 326 285 | creat 85 - | dup 32 23 | dup2 33 - | dup3 292 24 |
+close 3 57 | copy_file_range 326 285 | creat 85 - | dup 32 23 | dup2 33 - | dup3 292 24 |
 epoll_create1 291 20 | epoll_ctl 233 21 | epoll_pwait 281 22 | epoll_pwait2 441 441 | epoll_wait 232 - |
 eventfd2 290 19 | exit 60 93 | exit_group 231 94 | faccessat 269 48 | faccessat2 439 439 | fallocate 285 47 |
-fchdir 81 50 | fdatasync 75 83 | fstat 5 80 | fsync 74 82 | ftruncate 77 46 | futex 202 98 |
-futex_waitv 449 449 | getcpu 309 168 | getcwd 79 17 | getdents64 217 61 | getegid 108 177 | geteuid 107 175 |
+fchdir 81 50 | fdatasync 75 83 | fstat 5 80 | fsync 74 82 | ftruncate 77 46 |
+getcpu 309 168 | getcwd 79 17 | getdents64 217 61 | getegid 108 177 | geteuid 107 175 |
 getgid 104 176 | getgroups 115 158 | getitimer 36 102 | getpeername 52 205 | getpgrp 111 - | getpid 39 172 |
 getppid 110 173 | getrandom 318 278 | getresgid 120 150 | getresuid 118 148 | getrlimit 97 163 |
 getrusage 98 165 | getsockname 51 204 | getsockopt 55 209 | gettid 186 178 | gettimeofday 96 169 |
@@ -55,8 +55,9 @@ chmod 90 - | fchmod 91 52 | fchmodat 268 53 | fstatfs 138 44 | readlink 89 - | r
 """The same, where all that can be reached are mounts of its own: modes, times, sizes, and where links lead."""
 
 _CHECKED: Final = _table("""
-clock_gettime 228 113 | clone 56 220 | clone3 435 435 | fcntl 72 25 | ioctl 16 29 | kill 62 129 | prctl 157 167
-| prlimit64 302 261 | sched_getaffinity 204 123 | sendto 44 206 | socketpair 53 199 | tgkill 234 131
+clock_gettime 228 113 | clone 56 220 | clone3 435 435 | close_range 436 436 | fcntl 72 25 | futex 202 98 |
+ioctl 16 29 | kill 62 129 | prctl 157 167 | prlimit64 302 261 | sched_getaffinity 204 123 | sendto 44 206 |
+socketpair 53 199 | tgkill 234 131
 """)
 
 _NUMBERS: Final = {**_JAIL, **ALLOWED, **ALLOWED_ON_OWN_MOUNTS, **_CHECKED}
