@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from callgate.errors import ConfigurationError, ToolNotFound
-from callgate.tools import Registry, Tool, python_name
+from callgate.tools import Registry, Tool, ToolOptions, python_name
 
 
 def named(name: str) -> Tool:
@@ -87,3 +88,52 @@ def test_a_tool_that_is_added_later_is_seen() -> None:
     registry.add(named("a"))
     assert registry.names() == ("a", "b")
     assert registry.callable_names() == {"a": "a", "b": "b"}
+
+
+def test_tools_are_found_by_capability_and_by_category() -> None:
+    def tool(name: str, **options: Any) -> Tool:
+        return Tool.from_schema(name, "does nothing", {"type": "object"}, dict, **options)
+
+    registry = Registry(
+        [
+            tool("web", category="Search", capabilities=["semantic search", "news"]),
+            tool("docs", category="search", capabilities=["Semantic Search"]),
+            tool("pay", category="external"),
+            tool("plain"),
+        ]
+    )
+
+    def names(tools: tuple[Tool, ...]) -> list[str]:
+        return [tool.name for tool in tools]
+
+    assert names(registry.by_capability("semantic search")) == ["docs", "web"]
+    assert names(registry.by_capability("NEWS")) == ["web"]
+    assert names(registry.by_capability("semantic")) == []
+    assert names(registry.by_category("search")) == ["docs", "web"]
+    assert names(registry.by_category("other")) == []
+
+
+def test_what_a_planner_may_want_to_know_of_a_tool() -> None:
+    def search(query: str) -> str:
+        """Search the web."""
+        return query
+
+    options: ToolOptions = {
+        "category": "search",
+        "capabilities": ["news"],
+        "limitations": ["English"],
+        "examples": [{"query": "x"}],
+        "cost": 0.5,
+    }
+    registry = Registry([Tool.from_function(search, **options)])
+    info = registry.info("search")
+    assert (info.name, info.description, info.category, info.cost) == ("search", "Search the web.", "search", 0.5)
+    assert info.parameters["required"] == ["query"]
+    assert (info.capabilities, info.limitations, info.examples) == (("news",), ("English",), ({"query": "x"},))
+    assert (info.calls, info.average_seconds, info.p95_seconds, info.failure_rate) == (0, None, None, None)
+    registry.statistics.note("search", 2.0, "succeeded")
+    registry.statistics.note("search", 4.0, "timed_out")
+    info = registry.info("search")
+    assert (info.calls, info.average_seconds, info.p95_seconds, info.failure_rate) == (2, 3.0, 4.0, 0.5)
+    with pytest.raises(ToolNotFound):
+        registry.info("serch")

@@ -47,6 +47,10 @@ class CallRecord:
     """What the caller was told, when the call did not succeed."""
     fallback: str | None = None
     """The tool whose result was given instead; that call has a record of its own."""
+    fallback_call: int | None = None
+    """The id of the call that was made instead, whether or not it succeeded."""
+    queued_seconds: float = 0.0
+    """Of `duration_seconds`, waiting for a place among `max_concurrent_calls`."""
     changed_arguments: dict[str, Any] | None = None
     """What the approval put in place of `arguments`."""
 

@@ -10,15 +10,13 @@
 5. **cache**, after approval, so that a hit never gets around it;
 6. **called**: timeout, then retry, then fallback;
 7. **encoded**: the result is validated, written as JSON and measured;
-8. **recorded and told**: a record for every call, an event at its start and one at its end.
+8. **recorded and told**: a record for every call, an event at its start and one at its end; and a note for every
+   attempt in the registry's statistics.
 
-Policy, in words. *Timeout*: the call's own, or the tool's, or the run's default; none means that only the wall limit
-of the run holds. A plan's runs are opened with a default of 30 s, code's with none. *Retry*: what the tool was given;
-in a plan, three attempts for read-only and idempotent tools that were given nothing. Tried again are timeouts,
-crashes and errors that say they are retryable; never wrong arguments, and never a timed-out call with side effects,
-whose outcome is unknown. *Fallback*: another tool, with the same arguments, after a failure or a timeout (naming one
-is consent to a second attempt); not after a refusal or a denial. It passes the whole gate itself, and no tool twice
-in one chain.
+Policy, in words; `policy` has the numbers. *Timeout*: of one attempt. *Retry*: tried again are timeouts, crashes and
+errors that say they are retryable; never wrong arguments, and never a timed-out call with side effects, whose outcome
+is unknown. *Fallback*: another tool, with the same arguments, after a failure or a timeout (naming one is consent to a
+second attempt); not after a refusal or a denial. It passes the whole gate itself, and no tool twice in one chain.
 
 The gate knows no wire, no program and no plan. It never shows the text of a host's exception to a caller.
 """
@@ -44,6 +42,7 @@ from callgate.limits import Limits
 from callgate.tools import Caller, Registry, Retry, Tool
 from callgate.tools.encoding import canonical_json, compact_json
 from callgate.tools.faults import described
+from callgate.tools.statistics import confidence_in
 
 from .approval import Allow, ApprovalRequest, Approve, Decision, Deny, approver, ask
 from .attempt import Threads, ToolCrashed, call_once, copied, crashed
@@ -51,6 +50,7 @@ from .cache import ResultCache
 from .calls import CallRecord, CallStatus, weight
 from .events import CallEnded, CallStarted, Event
 from .offer import Offer, Offers
+from .policy import retry_for, timeout_for
 from .slots import Slots
 
 __all__ = ["Allow", "ApprovalRequest", "Approve", "Decision", "Deny", "Gate", "RunGate"]
@@ -61,8 +61,6 @@ MAX_RECORDED_BYTES = 64 * 1024 * 1024
 """Memory that the recorded arguments of one run may take, about: what a hostile guest sends must not fill the host."""
 MAX_SUGGESTIONS = 100
 """Unknown names in one run for which the nearest one is looked up: the search costs the host time; asking is free."""
-PLAN_RETRY = Retry()
-"""What a plan gives read-only and idempotent tools that bring no `retry`: three attempts, 1 s and 2 s apart."""
 
 
 class Gate:
@@ -115,6 +113,7 @@ class Gate:
                 A tool that does not allow this caller stays forbidden.
             on_event: told at the start and the end of every call, at once; what it raises is logged and harms nothing.
             default_timeout_seconds: for tools without a timeout of their own; None lets the run's wall limit rule.
+                For a plan's run it is where an adaptive timeout starts.
 
         Raises:
             ConfigurationError: `allowed` or a tool's `fallback` names a tool that does not exist.
@@ -144,6 +143,7 @@ class RunGate:
         self._known = offer.by_name
         self._on_event = on_event
         self._default_timeout_seconds = default_timeout_seconds
+        self._statistics = gate.registry.statistics
         self._slots = Slots(limits.max_concurrent_calls)
         self._clock = gate.clock
         self._opened = gate.clock()
@@ -179,6 +179,10 @@ class RunGate:
         """
         return await self._call(name, arguments, timeout_seconds, retry, fallback, ())
 
+    def refusal(self, name: str) -> str:
+        """Why a name that is not among `tools` cannot be called, with the nearest one that can."""
+        return self._offer.refusal(name, suggest=True).message
+
     def refuse(self, name: str, arguments: Any, error: ToolError) -> None:
         """Record a call that was refused before it came to the gate; it counts like any other.
 
@@ -207,6 +211,7 @@ class RunGate:
             if instead is None:
                 raise
             given = arguments if record.changed_arguments is None else record.changed_arguments
+            record.fallback_call = len(self.records) + 1
             try:
                 text = await self._call(instead, given, None, None, None, (*tried, name))
             except ToolError as second:
@@ -249,8 +254,8 @@ class RunGate:
                     validated = _validated(tool, given)
                     key = "" if tool.cache_seconds is None else f"{tool.name}\n{canonical_json(given)}"
             failure = "failed"
-            timeout = timeout_seconds or tool.timeout_seconds or self._default_timeout_seconds
-            policy = self._retry(tool, retry)
+            timeout = timeout_for(tool, timeout_seconds, self._default_timeout_seconds, self.caller, self._statistics)
+            policy = retry_for(tool, retry, self.caller)
             if tool.cache_seconds is None:
                 text = await self._attempts(tool, given, validated, record, timeout, policy)
             else:
@@ -299,33 +304,41 @@ class RunGate:
 
     async def _once(self, tool: Tool, arguments: dict[str, Any], record: CallRecord, timeout: float | None) -> str:
         if not self._slots.acquire_nowait():
+            waited = self._clock()
             await self._slots.acquire()
+            record.queued_seconds += self._clock() - waited
         record.attempts += 1
+        threads, most = self._gate.threads, self.limits.max_concurrent_calls
+        called = tool.is_async or threads.left_behind < most  # otherwise it is refused before it begins
+        text: str | None = None
+        started = self._clock()
         try:
-            threads, most = self._gate.threads, self.limits.max_concurrent_calls
             if timeout is None:
-                return await call_once(tool, arguments, threads, most)
-            with anyio.move_on_after(timeout) as scope:
-                try:
-                    return await call_once(tool, arguments, threads, most)
-                except ToolError:
-                    if not scope.cancel_called:
-                        raise
+                text = await call_once(tool, arguments, threads, most)
+            else:
+                with anyio.move_on_after(timeout) as scope:
+                    try:
+                        text = await call_once(tool, arguments, threads, most)
+                    except ToolError:
+                        if not scope.cancel_called:
+                            raise
+        except ToolError:
+            if called:
+                self._statistics.note(tool.name, self._clock() - started, "failed")
+            raise
         finally:
             self._slots.release()
+        if text is not None:
+            self._statistics.note(tool.name, self._clock() - started, "succeeded", confidence_in(text))
+            return text
+        assert timeout is not None
+        self._statistics.note(tool.name, timeout, "timed_out")
         unknown = "; it may have done its work all the same: the outcome is unknown, find out before you call it again"
         raise ToolTimedOut(
             f"tool {tool.name!r} did not answer within {timeout:g} s{'' if tool.repeatable else unknown}",
             retryable=tool.repeatable,
             tool=tool.name,
         )
-
-    def _retry(self, tool: Tool, asked: Retry | None) -> Retry | None:
-        if asked is not None and (tool.repeatable or tool.retry is not None):
-            return asked
-        if tool.retry is None and self.caller == "plan" and tool.repeatable:
-            return PLAN_RETRY
-        return tool.retry
 
     def _fallback(self, record: CallRecord, name: str, asked: str | None, tried: tuple[str, ...]) -> str | None:
         if record.status not in ("failed", "timed_out", "unknown_outcome"):

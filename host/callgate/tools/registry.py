@@ -1,4 +1,5 @@
-"""The tools of one runtime, by name. Refuses duplicates and reserved names; knows the Python name of each.
+"""The tools of one runtime, by name, and how their calls went. Refuses duplicates and reserved names; knows the Python
+name of each, and what there is to tell a planner about it.
 
 Listing is sorted by name, and so byte-stable: the same tools give the same bytes, in whatever order they were added.
 """
@@ -6,15 +7,41 @@ Listing is sorted by name, and so byte-stable: the same tools give the same byte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from callgate.errors import ConfigurationError, ToolNotFound
 
 from .faults import did_you_mean
 from .names import is_reserved, python_name
+from .statistics import Statistics
 from .tool import Tool
 
-__all__ = ["Registry"]
+__all__ = ["Registry", "ToolInfo"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolInfo:
+    """What a planner may want to know of a tool: what its author says of it, and how its calls went so far."""
+
+    name: str
+    description: str
+    category: str | None
+    parameters: dict[str, Any]
+    """JSON Schema of the arguments."""
+    examples: tuple[Any, ...]
+    capabilities: tuple[str, ...]
+    limitations: tuple[str, ...]
+    cost: float | str | None
+    """What a call costs, in the operator's own unit."""
+    calls: int
+    """Attempts so far; 0 for a tool without a history."""
+    average_seconds: float | None
+    """What an attempt takes; None without a history."""
+    p95_seconds: float | None
+    """95 of 100 attempts took no longer; None without a history."""
+    failure_rate: float | None
+    """Share of the newest attempts that failed, from 0 to 1; None without a history."""
 
 
 class Registry:
@@ -28,6 +55,8 @@ class Registry:
     """
 
     def __init__(self, tools: Iterable[Tool | Callable[..., Any]] = ()) -> None:
+        self.statistics = Statistics()
+        """How the calls of these tools went; the gate notes here."""
         self._tools: dict[str, Tool] = {}
         self._sorted: tuple[Tool, ...] | None = None
         self._callable: dict[str, str] | None = None
@@ -75,6 +104,35 @@ class Registry:
     def names(self) -> tuple[str, ...]:
         """All names, sorted."""
         return tuple(tool.name for tool in self)
+
+    def by_capability(self, capability: str) -> tuple[Tool, ...]:
+        """The tools that list this capability, sorted by name; upper and lower case are the same."""
+        wanted = capability.casefold()
+        return tuple(tool for tool in self if any(each.casefold() == wanted for each in tool.capabilities))
+
+    def by_category(self, category: str) -> tuple[Tool, ...]:
+        """The tools of this category, sorted by name; upper and lower case are the same."""
+        wanted = category.casefold()
+        return tuple(tool for tool in self if tool.category is not None and tool.category.casefold() == wanted)
+
+    def info(self, name: str) -> ToolInfo:
+        """What there is to know of the tool of that name; raises `ToolNotFound`."""
+        tool = self.get(name)
+        stats = self.statistics.of(name)
+        return ToolInfo(
+            name=tool.name,
+            description=tool.description,
+            category=tool.category,
+            parameters=tool.input_schema,
+            examples=tool.examples,
+            capabilities=tool.capabilities,
+            limitations=tool.limitations,
+            cost=tool.cost,
+            calls=0 if stats is None else stats.calls,
+            average_seconds=None if stats is None else stats.average_seconds,
+            p95_seconds=None if stats is None else stats.p95_seconds,
+            failure_rate=None if stats is None else stats.failure_rate,
+        )
 
     def callable_name(self, name: str) -> str:
         """The identifier under which a program calls the tool of that name; raises `ToolNotFound`."""
