@@ -21,9 +21,10 @@ from __future__ import annotations
 import ast
 import re
 import sys
-import threading
 import warnings
 from typing import Final
+
+from callgate.plan.expressions.parse import warnings_are_off
 
 from .findings import Finding
 
@@ -41,8 +42,6 @@ _STRINGS: Final = re.compile(
     r'''#[^\n]*+|"""(?:[^"\\]|\\.|"(?!""))*+"""|\'\'\'(?:[^'\\]|\\.|'(?!''))*+\'\'\'|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+\'''',
     re.DOTALL,
 )
-
-_compiler_warnings = threading.Lock()
 
 
 def parse_program(source: str, *, max_source_bytes: int = DEFAULT_MAX_SOURCE_BYTES) -> ast.Module | Finding:
@@ -65,7 +64,7 @@ def parse_program(source: str, *, max_source_bytes: int = DEFAULT_MAX_SOURCE_BYT
     if (line := _costly_line(source)) is not None:
         return _too_complex(line)
     try:
-        with _compiler_warnings, warnings.catch_warnings():
+        with warnings_are_off, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = compile(source, "<program>", "exec", _PARSE_FLAGS, dont_inherit=True)
     except _FAULTS as error:
@@ -82,7 +81,7 @@ def compile_fault(tree: ast.Module, source: str, *, returns_at_top_level: bool =
     if returns_at_top_level:
         _replace_top_level_returns(tree)
     try:
-        with _compiler_warnings, warnings.catch_warnings():
+        with warnings_are_off, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compile(tree, "<program>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except _FAULTS as error:

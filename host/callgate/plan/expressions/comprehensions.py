@@ -1,0 +1,235 @@
+"""Closures of comprehensions and generators. Each run of one has a scope of its own, as in CPython.
+
+The first `for` goes over a value of the scope around; whatever comes later sees the comprehension's own names, and
+those of a later `for` not before it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from .budget import Budget
+from .compilation import Compilation, Node, Scope
+from .kinds import KNOWN, foreign
+from .weight import Keys
+
+__all__ = ["COMPREHENSION_BUILDERS", "generator"]
+
+Bind = Callable[[Scope, Any], None]
+Rounds = Callable[[Budget, Scope, Any], Iterator[Any]]
+
+_MOST_TARGETS: Final = 6
+_ITEM_BYTES: Final = 16
+
+
+def _two(value: Any) -> tuple[Any, ...]:
+    a, b = value
+    return a, b
+
+
+def _three(value: Any) -> tuple[Any, ...]:
+    a, b, c = value
+    return a, b, c
+
+
+def _four(value: Any) -> tuple[Any, ...]:
+    a, b, c, d = value
+    return a, b, c, d
+
+
+def _five(value: Any) -> tuple[Any, ...]:
+    a, b, c, d, e = value
+    return a, b, c, d, e
+
+
+def _six(value: Any) -> tuple[Any, ...]:
+    a, b, c, d, e, f = value
+    return a, b, c, d, e, f
+
+
+def _one(value: Any) -> tuple[Any, ...]:
+    (a,) = value
+    return (a,)
+
+
+_UNPACK: Final = {1: _one, 2: _two, 3: _three, 4: _four, 5: _five, 6: _six}
+"""Unpacking, by Python itself: its words differ from version to version."""
+
+
+def generator(compilation: Compilation, node: ast.GeneratorExp) -> Node:
+    """The closure that makes a generator. Only where it is at once an argument of a call."""
+    return _values(compilation, node, node.elt)
+
+
+def _values(compilation: Compilation, node: Any, *elements: ast.expr) -> Node:
+    """The closure that makes a generator of a comprehension's values, or of its pairs of key and value."""
+    compilation.size += 1
+    names: list[str] = []
+    for clause in node.generators:
+        if clause.is_async:
+            raise compilation.fault(node, "`async for` cannot stand here", "write `for`")
+        _collect(compilation, clause.target, names)
+    with compilation.variables(list(dict.fromkeys(names))) as not_yet:
+        not_yet.update(names)
+        with compilation.outside():
+            first = compilation.build(node.generators[0].iter)
+        rounds = _rounds(compilation, node.generators, elements, not_yet)
+    empty = [None] * len(set(names))
+
+    def start(budget: Budget, scope: Scope) -> Any:
+        values = first(budget, scope)
+        return rounds(budget, [scope, scope[1], *empty], iter(values))
+
+    return start
+
+
+def _rounds(
+    compilation: Compilation, clauses: list[ast.comprehension], elements: tuple[ast.expr, ...], not_yet: set[str]
+) -> Rounds:
+    """The rounds of the first clause, with those of the others in each of them."""
+    clause, *others = clauses
+    bound: list[str] = []
+    _collect(compilation, clause.target, bound)
+    not_yet.difference_update(bound)
+    bind = _binder(compilation, clause.target)
+    with compilation.measured() as size:
+        conditions = [compilation.build(test) for test in clause.ifs]
+        if not others:
+            value_of = _element(compilation, elements)
+            cost = 1 + size()
+            return _innermost(bind, conditions, value_of, cost)
+        values_of = compilation.build(others[0].iter)
+        cost = 1 + size()
+    inner = _rounds(compilation, others, elements, not_yet)
+
+    def rounds(budget: Budget, scope: Scope, values: Any) -> Iterator[Any]:
+        for value in values:
+            budget.work(cost)
+            bind(scope, value)
+            for condition in conditions:
+                if not condition(budget, scope):
+                    break
+            else:
+                yield from inner(budget, scope, iter(values_of(budget, scope)))
+
+    return rounds
+
+
+def _innermost(bind: Bind, conditions: list[Node], value_of: Node, cost: int) -> Rounds:
+    def rounds(budget: Budget, scope: Scope, values: Any) -> Iterator[Any]:
+        for value in values:
+            budget.work(cost)
+            bind(scope, value)
+            for condition in conditions:
+                if not condition(budget, scope):
+                    break
+            else:
+                yield value_of(budget, scope)
+
+    return rounds
+
+
+def _element(compilation: Compilation, elements: tuple[ast.expr, ...]) -> Node:
+    if len(elements) == 1:
+        return compilation.build(elements[0])
+    key_of, value_of = (compilation.build(element) for element in elements)
+    return lambda budget, scope: (key_of(budget, scope), value_of(budget, scope))
+
+
+# Targets
+
+
+def _collect(compilation: Compilation, target: ast.expr, names: list[str]) -> None:
+    if isinstance(target, ast.Name):
+        if target.id.startswith("__"):
+            hint = "use a name without underscores"
+            raise compilation.fault(target, f"the name `{target.id[:80]}` leads into the interpreter", hint)
+        names.append(target.id)
+    elif isinstance(target, ast.Tuple | ast.List):
+        if not 1 <= len(target.elts) <= _MOST_TARGETS:
+            message = f"`for` takes apart at most {_MOST_TARGETS} values, and at least one"
+            raise compilation.fault(target, message, "take them by position: `for row in rows`, row[0]")
+        for element in target.elts:
+            _collect(compilation, element, names)
+    else:
+        message = f"`{ast.unparse(target)[:60]}` cannot be a variable of `for`"
+        raise compilation.fault(target, message, "use plain names, like `for key, value in pairs`")
+
+
+def _binder(compilation: Compilation, target: ast.expr) -> Bind:
+    """The function that puts a value into a scope, taken apart where the target is a tuple."""
+    if isinstance(target, ast.Name):
+        place = compilation.place(target.id)
+
+        def bind(scope: Scope, value: Any) -> None:
+            if type(value) not in KNOWN:
+                raise foreign(value)
+            scope[place] = value
+
+        return bind
+    assert isinstance(target, ast.Tuple | ast.List)
+    unpack = _UNPACK[len(target.elts)]
+    binders = [_binder(compilation, element) for element in target.elts]
+
+    def bind_all(scope: Scope, value: Any) -> None:
+        if type(value) not in KNOWN:
+            raise foreign(value)
+        for bind_one, part in zip(binders, unpack(value), strict=True):
+            bind_one(scope, part)
+
+    return bind_all
+
+
+# The three displays
+
+
+def _list(compilation: Compilation, node: ast.ListComp) -> Node:
+    values_of = _values(compilation, node, node.elt)
+
+    def build(budget: Budget, scope: Scope) -> Any:
+        made: list[Any] = []
+        for value in values_of(budget, scope):
+            budget.make(_ITEM_BYTES)
+            made.append(value)
+        return made
+
+    return build
+
+
+def _set(compilation: Compilation, node: ast.SetComp) -> Node:
+    values_of = _values(compilation, node, node.elt)
+
+    def build(budget: Budget, scope: Scope) -> Any:
+        keys = Keys(budget)
+        made: set[Any] = set()
+        for value in values_of(budget, scope):
+            budget.make(64)
+            keys.pay(value)
+            made.add(value)
+        return made
+
+    return build
+
+
+def _dict(compilation: Compilation, node: ast.DictComp) -> Node:
+    pairs_of = _values(compilation, node, node.key, node.value)
+
+    def build(budget: Budget, scope: Scope) -> Any:
+        keys = Keys(budget)
+        made: dict[Any, Any] = {}
+        for key, value in pairs_of(budget, scope):
+            budget.make(100)
+            keys.pay(key)
+            made[key] = value
+        return made
+
+    return build
+
+
+COMPREHENSION_BUILDERS: Final[dict[type[ast.expr], Any]] = {
+    ast.ListComp: _list,
+    ast.SetComp: _set,
+    ast.DictComp: _dict,
+}

@@ -1,0 +1,125 @@
+"""An expression: parsed once, evaluated as often as wanted. The only file that runs closures.
+
+Rules of the whole room:
+
+1. Nothing is handed to `eval`, `exec` or the compiler; no attribute is looked up by name on any Python object; no value
+   is called. What an expression can do is what the tables list.
+2. Every operation is Python's own: same value, same error, same message as CPython. What would differ is refused.
+3. Before an operation is begun it is paid for, by an upper estimate, out of a `Budget`.
+4. No value that comes in is changed, and none of a type outside `kinds.KNOWN` is touched.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .budget import MOST_DEPTH, Budget
+from .calls import CALL_BUILDERS
+from .compilation import Compilation, Node
+from .comprehensions import COMPREHENSION_BUILDERS
+from .faults import BudgetExceeded, ExpressionError, ExpressionFault
+from .kinds import ITERATORS
+from .nodes import PLAIN_BUILDERS
+from .parse import DEFAULT_MAX_BYTES, check_nesting, parse, too_deep
+from .weight import charge_text
+
+__all__ = ["Expression", "from_node", "guarded", "parse_expression"]
+
+_BUILDERS: Final = {**PLAIN_BUILDERS, **CALL_BUILDERS, **COMPREHENSION_BUILDERS}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expression:
+    """An expression that may be evaluated. Made by `parse_expression` and `from_node`; immutable."""
+
+    source: str
+    """The text it was made of; empty where it was made of a node without one."""
+    names: frozenset[str]
+    """The free names, whose values `evaluate` needs. Not the variables of comprehensions, nor functions."""
+    functions: frozenset[str]
+    """Names used as functions: ``"len"``, ``"json"``. They mean Python's own, whatever `values` holds."""
+    _size: int
+    _root: Node
+
+    def __repr__(self) -> str:
+        return f"Expression({self.source!r})"
+
+    def evaluate(self, values: Mapping[str, Any], budget: Budget | None = None) -> Any:
+        """The value for these values of its names. They are not changed; the result may share parts with them.
+
+        Args:
+            values: name to JSON value; tuples, sets, ranges and `Record` may stand in them too.
+            budget: what may be spent; a default `Budget` otherwise. It is left with what was not spent.
+
+        Raises:
+            ExpressionError: Python would raise this error here.
+            ExpressionFault: an operation is not supported for values of these types.
+            BudgetExceeded: it would cost more than the budget has.
+        """
+        spent = Budget() if budget is None else budget
+        with_values = [None, values]
+
+        def run() -> Any:
+            spent.work(self._size)
+            value = self._root(spent, with_values)
+            if type(value) in ITERATORS:
+                kind = type(value).__name__
+                raise ExpressionFault(f"the value is a {kind} object, which can be read only once", "write list(...)")
+            return value
+
+        return guarded(spent, run)
+
+
+def parse_expression(source: str, *, max_bytes: int = DEFAULT_MAX_BYTES, records_only: bool = False) -> Expression:
+    """The expression that a text holds. Raises `ExpressionFault`, with a hint and a column, for any other text.
+
+    Args:
+        source: one Python expression; spaces and line ends around it are ignored.
+        max_bytes: UTF-8 bytes that it may have.
+        records_only: see `from_node`.
+    """
+    return _expression(parse(source, max_bytes), source, records_only)
+
+
+def from_node(node: ast.expr, *, source: str = "", records_only: bool = False) -> Expression:
+    """The expression that a tree is. The tree is only read. Raises `ExpressionFault` as `parse_expression` does.
+
+    Args:
+        node: an expression; it must not come from elsewhere than `ast.parse`, for its fields are trusted.
+        source: the text, where it begins with the node; columns in faults need it.
+        records_only: True for Python's own meaning of ``value.name``: only a `Record` answers with a field, a plain
+            dict has none, and ``value.items`` without a call is refused. False: every dict answers, and
+            ``value.items`` is the field of that name.
+    """
+    check_nesting(node, source)
+    return _expression(node, source, records_only)
+
+
+def _expression(node: ast.expr, source: str, records_only: bool) -> Expression:
+    compilation = Compilation(source, _BUILDERS, records_only=records_only)
+    try:
+        root = compilation.build(node)
+    except RecursionError:
+        raise too_deep() from None
+    return Expression(source, frozenset(compilation.names), frozenset(compilation.functions), compilation.size, root)
+
+
+def guarded(budget: Budget, run: Callable[[], Any]) -> Any:
+    """Runs what evaluates; whatever Python raises in it becomes an `ExpressionError`."""
+    try:
+        try:
+            return run()
+        except (ExpressionFault, BudgetExceeded, ExpressionError, RecursionError, MemoryError):
+            raise
+        except Exception as error:
+            if type(error) is KeyError:
+                for key in error.args:
+                    charge_text(budget, key)  # its message is the key, written out
+            raise ExpressionError(type(error).__name__, str(error)) from None
+    except RecursionError:
+        raise BudgetExceeded("depth", MOST_DEPTH) from None
+    except MemoryError:
+        raise BudgetExceeded("bytes", budget.bytes_allowed) from None

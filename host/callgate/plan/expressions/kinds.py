@@ -1,0 +1,89 @@
+"""The closed list of types a value may have, by exact type, and how long each is.
+
+Nothing of any other type is ever touched: no operator, no method, not even its truth is asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import GeneratorType, NoneType
+from typing import Any, Final
+
+from .faults import ExpressionFault
+
+__all__ = [
+    "DICTS", "ITERATORS", "KNOWN", "NUMBERS", "RECORD_ATTRIBUTES", "SCALARS", "SEQUENCES", "SIZED", "VIEWS",
+    "DictItems", "DictKeys", "DictValues", "Record", "foreign", "has_attribute", "length", "text_bytes",
+]  # fmt: skip
+
+
+class Record(dict[str, Any]):
+    """A JSON object of a tool's result, as the guest has it: a dict whose fields can also be read as attributes.
+
+    The guest's class has this name too, and Python's messages show it: ``'Record' object is not callable``. It adds
+    nothing else: the evaluator answers for the attributes.
+    """
+
+    __slots__ = ()
+
+
+DictKeys: Final[type] = type({}.keys())
+DictValues: Final[type] = type({}.values())
+DictItems: Final[type] = type({}.items())
+
+NUMBERS: Final = frozenset[type]({int, float, bool})
+SCALARS: Final = NUMBERS | {NoneType}
+"""What is compared, hashed and written out at a small cost. Not texts: those can be long."""
+DICTS: Final[frozenset[type]] = frozenset((dict, Record))
+SEQUENCES: Final = frozenset[type]({list, tuple})
+VIEWS: Final = frozenset[type]({DictKeys, DictValues, DictItems})
+SIZED: Final = DICTS | SEQUENCES | VIEWS | {str, set, range}
+"""What can be iterated over again and again, and has a length."""
+ITERATORS: Final = frozenset[type](
+    {
+        enumerate,
+        filter,
+        map,
+        zip,
+        reversed,
+        GeneratorType,
+        type(reversed([])),
+        type(reversed({})),
+        type(reversed({}.values())),
+        type(reversed({}.items())),
+        type(iter(range(0))),
+        type(iter(range(2**80))),
+    }
+)
+"""What can be iterated over once. Made within an expression, and never its value."""
+KNOWN: Final = SCALARS | SIZED | ITERATORS | {slice}
+
+RECORD_ATTRIBUTES: Final = frozenset(dir(dict))
+"""Names that on a record are a dict's own, and not its fields."""
+_ATTRIBUTES: Final = {kind: frozenset(dir(kind)) for kind in KNOWN}
+
+
+def foreign(value: object) -> ExpressionFault:
+    """The refusal of a value whose type is not on the list."""
+    return ExpressionFault(
+        f"a value of type {type(value).__name__} cannot be used in an expression",
+        "use JSON values: objects, arrays, texts, numbers, true, false, null",
+    )
+
+
+def has_attribute(kind: type, name: str) -> bool:
+    """Whether CPython's own `kind` has an attribute of that name, whether or not the evaluator supports it."""
+    return name in _ATTRIBUTES[kind]
+
+
+def length(value: Any) -> int:
+    """Length of a value of a type in `SIZED`; that of a longer range than `len` can tell is `sys.maxsize`."""
+    try:
+        return len(value)
+    except OverflowError:
+        return sys.maxsize
+
+
+def text_bytes(text: str) -> int:
+    """Bytes of a text's characters, at most; found out without looking at them."""
+    return len(text) if text.isascii() else 4 * len(text)

@@ -1,0 +1,68 @@
+"""What can be wrong with a plan, in words for whoever wrote it. Holds values; finds nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+__all__ = ["MAX_ERRORS", "MAX_WARNINGS", "PLAN_FAULT_CODES", "PlanFault", "too_many"]
+
+MAX_ERRORS = 100
+"""After so many errors nobody looks for more: wording them takes time, and a model has enough to do."""
+MAX_WARNINGS = 100
+"""So many warnings are told."""
+
+PLAN_FAULT_CODES: Mapping[str, str] = MappingProxyType(
+    {
+        "not-json": "The text is not JSON, or JSON that parsers disagree on (duplicate keys, NaN).",
+        "too-large": "More bytes, values, levels of nesting or steps than a plan may have.",
+        "shape": "A field is missing, unknown, given twice under two names, or of the wrong type.",
+        "duplicate-id": "Two steps have one id.",
+        "reserved-id": "The id means something else in references.",
+        "unknown-tool": "There is no tool of that name, or a plan may not call it.",
+        "recursive-plan": "A plan cannot run plans or programs.",
+        "argument": "An argument is missing, unknown, or does not fit the tool's schema.",
+        "reference-syntax": "A reference that cannot be read, or that stands inside longer text.",
+        "unknown-step": "A reference, `depends_on` or `output_steps` names a step that does not exist.",
+        "cycle": "Steps that wait for each other.",
+        "expression": "An expression that cannot be read.",
+        "repaired": "Warning: it was not written as it should be, and was read as what it must have meant.",
+        "unknown-path": "Warning: the tool's output schema has no such field.",
+        "looks-like-a-reference": "Warning: a text names a step but is no reference.",
+        "no-effect": "Warning: an option that changes nothing here.",
+    }
+)
+"""Every code that a `PlanFault` may carry; pinned by a test and printed in the documentation."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFault:
+    """One thing wrong with a plan, found before anything ran."""
+
+    code: str
+    """A key of `PLAN_FAULT_CODES`."""
+    step: str | None
+    """The step's id; None where it is the plan's own fault."""
+    place: str
+    """Where, e.g. ``steps[2].arguments.city``; empty for the plan as a whole."""
+    message: str
+    """What is wrong, with the value, in one line."""
+    hint: str = ""
+    """What to write instead, in one line; empty where the message says it."""
+    severity: Literal["error", "warning"] = "error"
+    """An error means that no step is run. A warning stops nothing."""
+
+    def __str__(self) -> str:
+        who = f"step {self.step[:80]!r}" if self.step is not None else "the plan"
+        where = f" ({self.place})" if self.place and self.place != self.step else ""
+        return f"{who}{where}: {self.message}" + (f"; {self.hint}" if self.hint else "")
+
+
+def too_many(faults: list[PlanFault]) -> bool:
+    """Whether there are `MAX_ERRORS` errors among the faults."""
+    if len(faults) < MAX_ERRORS:
+        return False
+    errors = sum(fault.severity == "error" for fault in faults)
+    return errors >= MAX_ERRORS
