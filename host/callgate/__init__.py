@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ToolTimedOut,
     )
     from .limits import Limits
+    from .plan import PlanFault
     from .program import Finding
     from .runtime import (
         Allow,
@@ -33,11 +34,15 @@ if TYPE_CHECKING:
         CodeResult,
         Deny,
         Event,
+        PlanResult,
         Printed,
         RunError,
         Runtime,
         RunUsage,
         Session,
+        StepEnded,
+        StepResult,
+        StepStarted,
     )
     from .tools import Registry, Retry, Tool, tool
 
@@ -56,6 +61,8 @@ __all__ = [
     "InvalidArguments",
     "LimitReached",
     "Limits",
+    "PlanFault",
+    "PlanResult",
     "Printed",
     "ProtocolError",
     "Registry",
@@ -68,6 +75,9 @@ __all__ = [
     "SandboxError",
     "SandboxUnavailable",
     "Session",
+    "StepEnded",
+    "StepResult",
+    "StepStarted",
     "Tool",
     "ToolCancelled",
     "ToolError",
@@ -83,7 +93,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     """Load a public name's room when it is first asked for (PEP 562); `callgate --help` needs none."""
     if name in __all__:
-        for room in ("errors", "limits", "tools", "program", "runtime"):
+        for room in ("errors", "limits", "tools", "plan", "program", "runtime"):
             module = importlib.import_module(f".{room}", __name__)
             if hasattr(module, name):
                 return globals().setdefault(name, getattr(module, name))

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.anyio
 def told(event: Event) -> str:
     if isinstance(event, Printed):
         return event.text
+    assert isinstance(event, (CallStarted, CallEnded))
     return f"{'start' if isinstance(event, CallStarted) else 'end'} {event.record.tool}"
 
 

@@ -15,6 +15,8 @@ from callgate import (
     Event,
     Finding,
     Limits,
+    PlanFault,
+    PlanResult,
     Printed,
     Registry,
     Retry,
@@ -22,6 +24,9 @@ from callgate import (
     Runtime,
     RunUsage,
     Session,
+    StepEnded,
+    StepResult,
+    StepStarted,
     Tool,
     ToolError,
     tool,
@@ -52,6 +57,11 @@ def on_event(event: Event) -> None:
         assert_type(event.text, str)
     elif isinstance(event, CallStarted | CallEnded):
         assert_type(event.record, CallRecord)
+    elif isinstance(event, StepStarted):
+        assert_type(event.id, str)
+    else:
+        assert_type(event, StepEnded)
+        assert_type(event.step, StepResult)
 
 
 async def use() -> None:
@@ -78,4 +88,12 @@ async def use() -> None:
                 on_event(event)
             assert_type(stream.result, CodeResult | None)
         assert_type(runtime.check("1"), list[Finding])
+        result = await runtime.execute_tool_plan({"steps": []}, tools=["plain"], on_event=on_event)
+        assert_type(result, PlanResult)
+        assert_type(result.outputs, dict[str, Any])
+        assert_type(result.steps, list[StepResult])
+        assert_type(result.explain("mermaid"), str)
+        assert_type(await runtime.stream_plan(iter(["{}"])), PlanResult)
+        assert_type(runtime.check_plan("{}"), list[PlanFault])
+        assert_type(runtime.explain_plan("{}", "json"), str)
         assert_type(await runtime.handle("execute_code", {"code": "1"}), str)

@@ -39,7 +39,8 @@ class Approver:
             await self._screen.settle()
             kind = "destructive tool" if request.tool.destructive else "tool"
             arguments = json.dumps(request.arguments, ensure_ascii=False)
-            say(f"The program wants to call the {kind} {request.tool.name} with {arguments}", "yellow")
+            who = {"code": "program", "direct": "model"}.get(request.caller, request.caller)
+            say(f"The {who} wants to call the {kind} {request.tool.name} with {arguments}", "yellow")
             sys.stderr.write(tame("Allow this call? [y/N] "))
             sys.stderr.flush()
             await anyio.wait_readable(sys.stdin)

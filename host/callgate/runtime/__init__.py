@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .approval import Allow, ApprovalRequest, Deny
 from .calls import CallRecord
-from .events import CallEnded, CallStarted, Event, Printed
+from .events import CallEnded, CallStarted, Event, Printed, StepEnded, StepStarted
+from .plans.result import PlanResult, StepResult
 from .result import CodeResult, RunError, RunUsage
 from .runtime import CodeStream, Runtime
 from .session import Session
@@ -19,9 +20,13 @@ __all__ = [
     "CodeStream",
     "Deny",
     "Event",
+    "PlanResult",
     "Printed",
     "RunError",
     "RunUsage",
     "Runtime",
     "Session",
+    "StepEnded",
+    "StepResult",
+    "StepStarted",
 ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .calls import CallRecord
+from .plans.result import StepResult
 
-__all__ = ["CallEnded", "CallStarted", "Event", "Printed"]
+__all__ = ["CallEnded", "CallStarted", "Event", "Printed", "StepEnded", "StepStarted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,4 +31,19 @@ class CallEnded:
     record: CallRecord
 
 
-Event = Printed | CallStarted | CallEnded
+@dataclass(frozen=True, slots=True)
+class StepStarted:
+    """A step of a plan makes its first call."""
+
+    id: str
+    tool: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnded:
+    """A step of a plan is over: succeeded, failed, or was skipped without having started."""
+
+    step: StepResult
+
+
+Event = Printed | CallStarted | CallEnded | StepStarted | StepEnded

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -12,6 +13,9 @@ import anyio.abc
 
 from callgate.errors import ConfigurationError, ToolError
 from callgate.limits import Limits
+from callgate.plan.estimate import PlanEstimate
+from callgate.plan.explain import ExplainFormat, explain, explained
+from callgate.plan.faults import PlanFault
 from callgate.program import Finding, Policy
 from callgate.sandbox.backend import Allowance, Backend
 from callgate.sandbox.choose import make_backend
@@ -22,13 +26,14 @@ from .code_runs import Language, check_failure
 from .events import Event
 from .gate import Approve, Gate
 from .keeper import Keeper, event_loop
+from .plans.preparation import Plans
+from .plans.result import PlanResult
 from .programs import Programs
 from .result import CodeResult
 from .session import Session
+from .statistics_file import StatisticsFile
 
 __all__ = ["CodeStream", "Runtime"]
-
-_META_TOOLS = ("execute_code",)
 
 
 class Runtime:
@@ -41,7 +46,7 @@ class Runtime:
     Args:
         tools: `Tool`s, or functions to make tools of.
         sandbox: ``"auto"`` (the strongest that works here), ``"jail"``, ``"unsafe"`` (nothing confines; for
-        debugging), or a backend.
+        debugging), or a backend. ``None``: no programs are run, only plans and tools, which need no sandbox.
         limits: what each run may spend, unless it is given its own.
         approve: asked before every call of a tool with `requires_approval`; without it, such calls are refused.
         policy: ``"restricted"`` adds a language policy to `check`: fewer imports, no way into the interpreter. Not
@@ -53,16 +58,19 @@ class Runtime:
         max_guests: programs and sessions at the same time; more of them queue.
         queue_seconds: how long one may queue before it fails with `SandboxBusy`.
         tier: insist on tier 1 or 2 of the jail.
+        statistics: a file (SQLite) that keeps how long tools take and how often they fail, across restarts; runtimes
+            may share it. Without one, what is known is forgotten when the registry is.
 
     Raises (on entering):
         SandboxUnavailable: the sandbox does not work on this machine; the message says why and what to do.
+        ConfigurationError: the `statistics` file cannot be used; the message says why.
     """
 
     def __init__(
         self,
         tools: Registry | Iterable[Tool | Callable[..., Any]] = (),
         *,
-        sandbox: str | Backend = "auto",
+        sandbox: str | Backend | None = "auto",
         limits: Limits | None = None,
         approve: Approve | None = None,
         policy: Policy = "none",
@@ -73,6 +81,7 @@ class Runtime:
         max_guests: int = 64,
         queue_seconds: float = 30.0,
         tier: int | None = None,
+        statistics: str | Path | None = None,
     ) -> None:
         if limits is not None and not isinstance(limits, Limits):
             raise ConfigurationError("limits must be Limits, for instance Limits(wall_seconds=10)")
@@ -85,15 +94,20 @@ class Runtime:
         self.gate = Gate(self.registry, approve=approve)
         language = Language(policy, None if allowed_imports is None else tuple(allowed_imports))
         self._programs = Programs(self.registry, self.gate, language)
-        self.backend: Backend = make_backend(sandbox, packages=packages, preimport=tuple(preimport), tier=tier)
-        self._pool = WarmPool(
-            self.backend,
-            Allowance.of(self.limits),
-            size=min(pool_size, max_guests),
-            max_guests=max_guests,
-            queue_seconds=queue_seconds,
-        )
-        self._keeper = Keeper([self.backend, self._pool])
+        self._plans = Plans(self.registry, self.gate)
+        self._backend: Backend | None = None
+        self._warm: WarmPool | None = None
+        if sandbox is not None:
+            self._backend = make_backend(sandbox, packages=packages, preimport=tuple(preimport), tier=tier)
+            self._warm = WarmPool(
+                self._backend,
+                Allowance.of(self.limits),
+                size=min(pool_size, max_guests),
+                max_guests=max_guests,
+                queue_seconds=queue_seconds,
+            )
+        kept = StatisticsFile(statistics, self.registry.statistics) if statistics is not None else None
+        self._keeper = Keeper([each for each in (kept, self._backend, self._warm) if each is not None])
         self._loop: object = None
         self._entered = False
         self._closed = False
@@ -109,6 +123,18 @@ class Runtime:
     async def __aexit__(self, *error: Any) -> None:
         self._closed = True
         await self._keeper.close()
+
+    @property
+    def backend(self) -> Backend:
+        """What confines programs. Raises `ConfigurationError` where the runtime was made without a sandbox."""
+        if self._backend is None:
+            raise ConfigurationError("this runtime was made with sandbox=None: it runs plans and tools, no programs")
+        return self._backend
+
+    @property
+    def _pool(self) -> WarmPool:
+        assert self._warm is not None
+        return self._warm
 
     # programs
 
@@ -142,18 +168,19 @@ class Runtime:
             SandboxError: no guest can be had.
         """
         self._must_be_open()
+        sandbox = self.backend.description
         run = self._programs.prepare(
             code, self.limits if limits is None else limits, inputs=inputs, tools=tools, on_event=on_event
         )
         if check:
             run.check(self._programs.language)
-            stopped = check_failure(run.findings, self.backend.description)
+            stopped = check_failure(run.findings, sandbox)
             if stopped is not None:
                 return stopped
         guest = await self._pool.checkout(Allowance.of(run.limits))
         return await run.on(
             guest,
-            sandbox=self.backend.description,
+            sandbox=sandbox,
             end=lambda sound: self._pool.checkin(guest) if sound else self._pool.end(guest),
         )
 
@@ -189,10 +216,9 @@ class Runtime:
             SandboxError: no guest can be had.
         """
         self._must_be_open()
+        sandbox = self.backend.description
         guest = await self._pool.checkout(Allowance.of(self.limits if limits is None else limits))
-        session = Session(
-            self._programs, guest, self.limits if limits is None else limits, sandbox=self.backend.description
-        )
+        session = Session(self._programs, guest, self.limits if limits is None else limits, sandbox=sandbox)
         try:
             yield session
         finally:
@@ -205,14 +231,104 @@ class Runtime:
         run = self._programs.prepare(code, self.limits, inputs=dict.fromkeys(inputs), tools=tools)
         return run.check(self._programs.language)
 
+    # plans
+
+    async def execute_tool_plan(
+        self,
+        plan: Mapping[str, Any] | str,
+        *,
+        tools: Collection[str] | None = None,
+        limits: Limits | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> PlanResult:
+        """Run a declarative plan: every step as soon as its inputs are there, on the host; nothing is evaluated.
+
+        Args:
+            plan: ``{"steps": [...], "output_steps": [...]}``, or its JSON as text; see ``docs/plans.md``.
+            tools: names of the tools this plan may call; ``None`` for all that allow callers of kind ``plan``, empty
+                for none.
+            limits: instead of the runtime's own. The kernel limits mean nothing here, but for `memory_bytes`, which
+                bounds the results that the host holds.
+            on_event: told of steps and calls as they start and end.
+
+        Returns:
+            What came of it, refusals and failures included: see `PlanResult`.
+
+        Raises:
+            ConfigurationError: `tools` names one that does not exist.
+        """
+        self._must_be_open()
+        run = self._plans.prepare(self.limits if limits is None else limits, tools=tools, on_event=on_event)
+        return await run.execute(plan)
+
+    async def stream_plan(
+        self,
+        chunks: AsyncIterable[str] | Iterable[str],
+        *,
+        tools: Collection[str] | None = None,
+        limits: Limits | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> PlanResult:
+        """Run a plan while it is still being written: steps of `read_only` tools begin as soon as they are complete.
+
+        The plan is read as a whole when it is complete, and that reading decides: calls it asks for that were made
+        already are not made again. A plan that turns out to be bad has its calls in the result's `calls`.
+
+        Args:
+            chunks: the JSON text of the plan, in pieces of any size.
+            tools: as for `execute_tool_plan`, and so are the others. `wall_seconds` counts from the end of the text.
+
+        Raises:
+            ConfigurationError: `tools` names one that does not exist, or a chunk is no text.
+            Exception: what `chunks` raises; calls under way are given up.
+        """
+        self._must_be_open()
+        run = self._plans.prepare(self.limits if limits is None else limits, tools=tools, on_event=on_event)
+        return await run.execute_stream(chunks)
+
+    def check_plan(self, plan: Mapping[str, Any] | str, *, tools: Collection[str] | None = None) -> list[PlanFault]:
+        """What is wrong with a plan, errors first, before anything runs. Needs no open runtime."""
+        return self._plans.prepare(self.limits, tools=tools).read(plan).faults
+
+    def explain_plan(
+        self, plan: Mapping[str, Any] | str, form: ExplainFormat = "text", *, tools: Collection[str] | None = None
+    ) -> str:
+        """What a plan would do, without running it: waves, steps, and who waits for whom.
+
+        Args:
+            plan: as for `execute_tool_plan`.
+            form: ``"text"``, ``"json"`` or ``"mermaid"`` (a flowchart).
+            tools: as for `execute_tool_plan`.
+
+        Returns:
+            The plan in that form; for one with errors, these, one a line.
+        """
+        reading = self._plans.prepare(self.limits, tools=tools).read(plan)
+        if reading.plan is None:
+            return "\n".join(map(str, reading.errors))
+        return explain(
+            explained(reading.plan), form, goal=reading.plan.model.goal, outputs=reading.plan.model.output_steps
+        )
+
+    def estimate(self, plan: Mapping[str, Any] | str, *, tools: Collection[str] | None = None) -> PlanEstimate:
+        """How long a plan would take, what it would cost, and its odds, by what is known of its tools.
+
+        Raises:
+            ConfigurationError: the plan has faults, or `tools` names one that does not exist.
+        """
+        return self._plans.estimate(plan, self.limits, tools=tools)
+
+    # a model's call
+
     async def handle(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """Answer a model's call, of ``execute_code`` or of a tool directly, with text for the model.
+        """Answer a model's call with text for the model: of ``execute_code``, ``execute_tool_plan``, or of a tool.
 
         What the model did wrong is part of the answer: it is worded for the model, and nothing is raised for it.
 
         Args:
-            name: ``"execute_code"``, or a tool that allows callers of kind ``direct``.
-            arguments: as the model gave them. For ``execute_code``: ``{"code": "..."}``.
+            name: ``"execute_code"``, ``"execute_tool_plan"``, or a tool that allows callers of kind ``direct``.
+            arguments: as the model gave them. For ``execute_code``: ``{"code": "..."}``. For ``execute_tool_plan``: the
+                plan, or ``{"plan": "its JSON as text"}``.
 
         Raises:
             SandboxError: no guest can be had.
@@ -227,6 +343,8 @@ class Runtime:
             if unknown:
                 return f"Error: execute_code has no argument {unknown[0]!r}; it takes only 'code'."
             return (await self.execute_code(code)).for_model()
+        if name == "execute_tool_plan":
+            return (await self.execute_tool_plan(arguments)).for_model()
         try:
             return await self.gate.open(caller="direct", limits=self.limits).call(name, arguments)
         except ToolError as error:

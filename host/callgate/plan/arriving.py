@@ -1,0 +1,78 @@
+"""A plan that is still being written: its steps, one by one, as soon as each is complete. The one door to `ijson`.
+
+What is said here is provisional. A step is handed on only when it could be compiled from what has come so far; the
+whole plan is read afresh when it is complete, and that reading decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import ijson
+
+from callgate.limits import Limits
+
+from .actions import Arrived
+from .decode import too_deep
+from .faults import PlanFault
+from .model import read_step
+from .steps import CompiledStep, Offering, StepCompiler
+
+__all__ = ["ArrivingPlan"]
+
+_PLACES = ("steps.item", "plan.steps.item")
+
+
+class ArrivingPlan:
+    """Takes text in, gives steps out.
+
+    Args:
+        offering: the tools that the plan may call.
+        limits: `max_tool_calls` bounds the steps.
+    """
+
+    def __init__(self, offering: Offering, limits: Limits) -> None:
+        self._found = [ijson.sendable_list() for _ in _PLACES]
+        self._readers: list[Any] = [
+            ijson.items_coro(found, place, use_float=True) for found, place in zip(self._found, _PLACES, strict=True)
+        ]
+        self._max_steps = limits.max_tool_calls
+        self._faults: list[PlanFault] = []
+        self._compiler = StepCompiler(offering, None, self._faults)
+        self._over = False
+
+    def receive(self, text: str) -> Iterator[Arrived]:
+        """The steps that `text` completes. A step that may not be begun early is `held`, so that others can be."""
+        if self._over:
+            return
+        data = text.encode("utf-8", "replace")
+        try:
+            for reader in self._readers:
+                reader.send(data)
+        except (ijson.JSONError, StopIteration, ValueError, RecursionError, OverflowError):
+            self._over = True  # whatever is wrong with it, the reading of the whole says it
+        for found in self._found:
+            for raw in found:
+                if len(self._compiler.ids) >= self._max_steps:
+                    self._over = True
+                    return
+                yield self._arrived(raw)
+            del found[:]
+
+    def _arrived(self, raw: Any) -> Arrived:
+        del self._faults[:]
+        index = len(self._compiler.ids)
+        name, step = read_step(raw, index, self._faults) if not too_deep(raw) else (f"steps[{index}]", None)
+        new = self._compiler.know(name, step)
+        compiled = self._compiler.compile(index) if new else None
+        sound = compiled is not None and all(need < index for need in (*compiled.needs, *compiled.after))
+        return Arrived(compiled if sound else None, held=not sound or not _may_begin(compiled))
+
+
+def _may_begin(step: CompiledStep | None) -> bool:
+    """Whether a call of it can do no harm, should the plan turn out to be bad."""
+    if step is None:
+        return False
+    tools = [step.tool, *([step.fallback] if step.fallback is not None else [])]
+    return all(tool.read_only and not tool.requires_approval and tool.fallback is None for tool in tools)

@@ -1,0 +1,417 @@
+"""The plan engine: events in, actions out. No clock, no I/O, no recursion; whoever drives it makes the calls.
+
+    Begin                                    -> Call ...
+    Arrived(step)                            -> Call ..., for a plan that is still being written
+    Returned(step, item, again, text)        -> Call ..., StepEnded ..., Finished
+    Failed(step, item, again, error, kind)   -> the same
+    Stop(reason)                             -> StepEnded ..., Finished
+
+`Exceeded` may come with any of them: the driver has to give up what is under way, and send `Stop`.
+
+1. A step starts the moment its own inputs are there: dataflow, not waves.
+2. Failure goes forward: what needs a failed step is skipped at once, with the root cause; everything else runs on.
+3. Every step ends exactly once, and `Finished` comes exactly once, when all have.
+4. A result is kept as the text it came as, and read when somebody refers to it.
+5. The items of a `for_each` are called in order, at most `window` of them under way: arguments are put together when
+   they are needed.
+
+`again` tells the call of a fallback on low confidence from the first one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Iterable
+
+from callgate.tools.decoding import strict_json
+from callgate.tools.faults import described
+
+from .actions import Action, Arrived, Begin, Call, Event, Exceeded, Failed, Finished, Returned, StepEnded, Stop
+from .inputs import Arguments, Inputs
+from .outcomes import Items, Outcome, StepStatus, confidence_of
+from .reasons import UNKNOWN, because, plain_reason
+from .steps import CompiledStep
+from .under_way import UnderWay
+from .values import Unresolvable, Values
+
+__all__ = ["Engine"]
+
+_MAX_WARNINGS = 20
+
+
+class Engine:
+    """One plan under way.
+
+    Args:
+        steps: what to run; more may arrive.
+        max_bytes: of the arguments of one call, as JSON.
+        max_memory_bytes: of the results that are held, about.
+        window: calls of one `for_each` under way at the same time.
+        max_open: calls under way at the same time, all together; steps that are ready wait beyond that.
+    """
+
+    def __init__(
+        self,
+        steps: Iterable[CompiledStep],
+        *,
+        max_bytes: int,
+        max_memory_bytes: int,
+        window: int,
+        max_open: int = 1024,
+    ) -> None:
+        self.steps: list[CompiledStep] = []
+        self.outcomes: list[Outcome] = []
+        self.inputs = Inputs(max_bytes)
+        self._max_memory_bytes = max_memory_bytes
+        self._window = window
+        self._under_way = UnderWay(max_open)
+        self._hungry: deque[int] = deque()
+        """Steps with items that wait until more calls may be under way."""
+        self._left: list[int] = []
+        self._followers: list[list[int]] = []
+        self._items: dict[int, Items] = {}
+        self._first: dict[tuple[int, int | None], tuple[str, float]] = {}
+        self._unended = 0
+        self._ready: deque[int] = deque()
+        self._ending: deque[int] = deque()
+        self._stopped: str | None = None
+        self._cause: int | None = None
+        self._exceeded = False
+        self._finished = False
+        given = list(steps)
+        for step in given:
+            self._make_room(step)
+        for step in given:
+            self._join(step)
+
+    def handle(self, event: Event) -> list[Action]:
+        """What to do next. Events about steps that have ended are ignored."""
+        actions: list[Action] = []
+        kind = type(event)
+        if kind is Returned or kind is Failed:
+            self._under_way.end(event[:3])  # type: ignore[arg-type]
+            if kind is Returned:
+                self._returned(event, actions)  # type: ignore[arg-type]
+            else:
+                self._failed(event, actions)  # type: ignore[arg-type]
+        elif kind is Begin:
+            self._ready.extend(index for index, left in enumerate(self._left) if not left)
+        elif isinstance(event, Arrived):
+            self._arrived(event)
+        elif isinstance(event, Stop):
+            self._stop(event)
+        self._go_on(actions)
+        if self.inputs.held_bytes > self._max_memory_bytes and not self._exceeded:
+            self._exceeded = True
+            actions.append(Exceeded(self.inputs.held_bytes))
+        return actions
+
+    # the graph
+
+    def _make_room(self, step: CompiledStep) -> None:
+        self.steps.append(step)
+        self.outcomes.append(Outcome())
+        self.inputs.add()
+        self._left.append(0)
+        self._followers.append([])
+        self._unended += 1
+
+    def _join(self, step: CompiledStep) -> None:
+        self.inputs.expect(step)
+        for earlier in (*step.needs, *step.after):
+            self._followers[earlier].append(step.index)
+        self._left[step.index] = len(step.needs) + len(step.after)
+
+    def _arrived(self, event: Arrived) -> None:
+        step = event.step
+        if step is None:
+            self._make_room(UNKNOWN)
+            self.outcomes[-1].status = "skipped"
+            self._unended -= 1
+            return
+        self._make_room(step)
+        self._join(step)
+        if event.held:
+            self._left[step.index] += 1
+        elif not self._left[step.index]:
+            self._ready.append(step.index)
+        for earlier in (*step.needs, *step.after):
+            if self.outcomes[earlier].status != "pending":
+                self._tell_follower(step.index, earlier)
+
+    # what comes back
+
+    def _returned(self, event: Returned, actions: list[Action]) -> None:
+        step = self.steps[event.step]
+        if self.outcomes[event.step].status != "pending":
+            return
+        text = event.text
+        if step.threshold is not None:
+            chosen = self._confident(step, event, actions)
+            if chosen is None:
+                return
+            text = chosen
+        if event.item is None:
+            self._succeed(event.step, text)
+        else:
+            self._item_succeeded(step, event.item, text, actions)
+
+    def _confident(self, step: CompiledStep, event: Returned, actions: list[Action]) -> str | None:
+        """The result that counts, or None where the fallback is asked first."""
+        key = (event.step, event.item)
+        confidence = confidence_of(event.text)
+        assert step.threshold is not None
+        assert step.fallback is not None
+        if not event.again:
+            if confidence is None or confidence >= step.threshold or self._stopped is not None:
+                return event.text
+            self._first[key] = (event.text, confidence)
+            arguments = self._resolved(step, event.item)
+            if isinstance(arguments, Unresolvable):  # it was put together once
+                del self._first[key]
+                return event.text
+            self._under_way.begin((event.step, event.item, True), arguments.made_bytes)
+            actions.append(Call(event.step, event.item, True, step.fallback.name, arguments.value, None, None, None))
+            return None
+        text, first = self._first.pop(key)
+        if confidence is not None and confidence < first:
+            less = f"{confidence:g} than {first:g}"
+            self._warn(event.step, f"the fallback {step.fallback.name!r} was less confident ({less}), and not taken")
+            return text
+        low = f"confidence {first:g} is below {step.threshold:g}"
+        self._warn(event.step, f"{low}: the result is that of the fallback {step.fallback.name!r}")
+        return event.text
+
+    def _failed(self, event: Failed, actions: list[Action]) -> None:
+        step = self.steps[event.step]
+        outcome = self.outcomes[event.step]
+        if outcome.status != "pending":
+            return
+        if event.again:
+            text, confidence = self._first.pop((event.step, event.item))
+            self._warn(event.step, f"confidence {confidence:g} is low, and the fallback failed: {event.message}")
+            if event.item is None:
+                self._succeed(event.step, text)
+            else:
+                self._item_succeeded(step, event.item, text, actions)
+            return
+        if event.item is None:
+            self._fail(event.step, event.message, event.kind, unknown=event.unknown)
+            return
+        items = self._items[event.step]
+        items.errors[event.item] = (event.message, event.kind)
+        items.unknown = items.unknown or event.unknown
+        self._item_ended(step, actions)
+
+    def _item_succeeded(self, step: CompiledStep, item: int, text: str, actions: list[Action]) -> None:
+        self._items[step.index].results[item] = text
+        self.inputs.held_bytes += len(text)
+        self._item_ended(step, actions)
+
+    def _item_ended(self, step: CompiledStep, actions: list[Action]) -> None:
+        items = self._items[step.index]
+        items.running -= 1
+        self._issue(step, items, actions)
+
+    # how a step ends
+
+    def _succeed(self, index: int, text: str) -> None:
+        self.inputs.keep(index, text)
+        self._end(index, "succeeded")
+
+    def _fail(self, index: int, message: str, kind: str, *, unknown: bool = False) -> None:
+        outcome = self.outcomes[index]
+        outcome.error, outcome.kind = message, kind
+        self._end(index, "unknown_outcome" if unknown else "failed")
+        if self.steps[index].model.critical and self._stopped is None:
+            self._stopped = f"Skipped because the critical step {self.steps[index].id!r} failed"
+            self._cause = index
+            self._skip_the_rest()
+
+    def _skip(self, index: int, reason: str, cause: int | None) -> None:
+        outcome = self.outcomes[index]
+        outcome.error, outcome.cause = reason, cause
+        self._end(index, "skipped")
+
+    def _end(self, index: int, status: StepStatus) -> None:
+        self.outcomes[index].status = status
+        self._unended -= 1
+        self._ending.append(index)
+
+    def _stop(self, event: Stop) -> None:
+        """The run is over, whatever was under way."""
+        for index, outcome in enumerate(self.outcomes):
+            if outcome.status != "pending":
+                continue
+            if index in event.begun or index in event.unknown:
+                outcome.error, outcome.kind = f"interrupted: {event.reason}", "Interrupted"
+                self._end(index, "unknown_outcome" if index in event.unknown else "failed")
+            else:
+                self._skip(index, f"Skipped because {event.reason}", None)
+        self._stopped = self._stopped or event.reason
+
+    def _skip_the_rest(self) -> None:
+        """Nothing new is begun; what is under way may end."""
+        assert self._stopped is not None
+        for index, outcome in enumerate(self.outcomes):
+            if outcome.status == "pending" and self._left[index] >= 0:
+                self._skip(index, self._stopped, self._cause)
+        for items in self._items.values():
+            items.stopped = True
+
+    # what follows
+
+    def _go_on(self, actions: list[Action]) -> None:
+        while True:
+            while self._ending:
+                index = self._ending.popleft()
+                actions.append(StepEnded(index))
+                if self.steps[index] is not UNKNOWN:
+                    self.inputs.release(self.steps[index])
+                for follower in self._followers[index]:
+                    self._tell_follower(follower, index)
+            if not self._under_way.has_room:
+                break
+            if self._ready:
+                index = self._ready.popleft()
+                if self.outcomes[index].status == "pending":
+                    self._begin(index, actions)
+            elif self._hungry:
+                index = self._hungry.popleft()
+                if index in self._items:
+                    self._issue(self.steps[index], self._items[index], actions)
+            elif not self._ending:
+                break
+        if not self._unended and not self._finished:
+            self._finished = True
+            actions.append(Finished())
+
+    def _tell_follower(self, follower: int, ended: int) -> None:
+        outcome = self.outcomes[follower]
+        if outcome.status != "pending":
+            return
+        status = self.outcomes[ended].status
+        if status != "succeeded" and ended in self.steps[follower].needs:
+            reason, cause = because(self.steps, self.outcomes, ended)
+            self._skip(follower, reason, cause)
+            return
+        self._left[follower] -= 1
+        if not self._left[follower]:
+            self._ready.append(follower)
+
+    def _begin(self, index: int, actions: list[Action]) -> None:
+        step = self.steps[index]
+        self._left[index] = -1  # under way
+        if step.when is not None or step.for_each is not None:
+            values = self.inputs.values()
+            try:
+                if step.when is not None and not step.when.resolve(values):
+                    self._note(index, values)
+                    self._skip(index, "Skipped because its condition is false", None)
+                    return
+                if step.for_each is not None:
+                    self._begin_items(step, values, actions)
+                    return
+            except (Unresolvable, RecursionError) as error:
+                self._fail(index, _unresolvable(error), "Unresolvable")
+                return
+            finally:
+                self.inputs.charge(step)
+                self._note(index, values)
+        arguments = self._resolved(step, None)
+        if isinstance(arguments, Unresolvable):
+            self._fail(index, str(arguments), "Unresolvable")
+        else:
+            actions.append(self._call(step, None, arguments))
+
+    def _begin_items(self, step: CompiledStep, values: Values, actions: list[Action]) -> None:
+        assert step.for_each is not None
+        given = step.for_each.resolve(values)
+        if isinstance(given, str) and given.lstrip()[:1] == "[":
+            with contextlib.suppress(ValueError, RecursionError):
+                given = strict_json(given)
+        if not isinstance(given, list):
+            raise Unresolvable(f"for_each needs an array, got {described(given)}")
+        if len(given) > step.model.max_items:
+            raise Unresolvable(
+                f"for_each has {len(given)} items, more than max_items, which is {step.model.max_items}; "
+                "map over fewer of them, or set max_items on the step"
+            )
+        self.outcomes[step.index].items = len(given)
+        items = self._items[step.index] = Items(given, values.size)
+        self._issue(step, items, actions)
+
+    def _issue(self, step: CompiledStep, items: Items, actions: list[Action]) -> None:
+        """Call further items, and end the step when all have ended."""
+        count = len(items.values)
+        while items.next < count and items.running < self._window and not items.stopped:
+            if not self._under_way.has_room:
+                self._hungry.append(step.index)
+                return
+            item = items.next
+            items.next += 1
+            arguments = self._resolved(step, item)
+            if isinstance(arguments, Unresolvable):
+                items.errors[item] = (str(arguments), "Unresolvable")
+                continue
+            items.running += 1
+            actions.append(self._call(step, item, arguments))
+        if not items.running:
+            self._end_items(step, items)
+
+    def _end_items(self, step: CompiledStep, items: Items) -> None:
+        del self._items[step.index]
+        self.inputs.held_bytes -= sum(len(text) for text in items.results if text is not None)
+        outcome = self.outcomes[step.index]
+        count, failed = len(items.values), len(items.errors)
+        outcome.items_failed = failed
+        told = "; ".join(f"item {item}: {message}" for item, (message, _) in sorted(items.errors.items())[:5])
+        more = f"; and {failed - 5} more" if failed > 5 else ""
+        if items.stopped and items.next < count:
+            reason = f"only {items.next} of {count} items were begun: {plain_reason(self._stopped)}"
+            self._fail(step.index, reason, "Stopped", unknown=items.unknown)
+        elif failed and (step.model.on_item_error == "fail" or failed == count):
+            kind = items.errors[min(items.errors)][1]
+            self._fail(step.index, f"{failed} of {count} items failed: {told}{more}", kind, unknown=items.unknown)
+        else:
+            if failed:
+                self._warn(step.index, f"{failed} of {count} items failed and are null: {told}{more}")
+            self._succeed(step.index, f"[{','.join('null' if text is None else text for text in items.results)}]")
+
+    # calls
+
+    def _call(self, step: CompiledStep, item: int | None, arguments: Arguments) -> Call:
+        self._under_way.begin((step.index, item, False), arguments.made_bytes)
+        on_error = step.fallback.name if step.fallback is not None and step.threshold is None else None
+        return Call(
+            step.index, item, False, step.tool.name, arguments.value, step.model.timeout_seconds, step.retry, on_error
+        )
+
+    def _resolved(self, step: CompiledStep, item: int | None) -> Arguments | Unresolvable:
+        """The arguments of a call, or why they cannot be put together."""
+        values = self.inputs.values()
+        if item is not None:
+            items = self._items[step.index]
+            values.item, values.index, values.item_bytes = items.values[item], item, items.bytes_each
+        try:
+            arguments = self.inputs.arguments(step, values)
+        except Unresolvable as error:
+            return error
+        if values.warnings:
+            self._note(step.index, values, "" if item is None else f"item {item}: ")
+        return arguments
+
+    def _note(self, index: int, values: Values, prefix: str = "") -> None:
+        for warning in values.warnings:
+            self._warn(index, prefix + warning)
+        values.warnings.clear()
+
+    def _warn(self, index: int, warning: str) -> None:
+        warnings = self.outcomes[index].warnings
+        if len(warnings) < _MAX_WARNINGS and warning not in warnings:
+            warnings.append(warning)
+
+
+def _unresolvable(error: BaseException) -> str:
+    return str(error) if isinstance(error, Unresolvable) else "a value is nested too deeply"

@@ -1,0 +1,94 @@
+"""What steps are given: the results so far, and the arguments made of them. Counts what that takes; knows no order."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from .expressions import Budget
+from .outcomes import Result
+from .sizes import json_size
+from .steps import CompiledStep
+from .values import Unresolvable, Values
+
+__all__ = ["EXPRESSION_BYTES", "EXPRESSION_STEPS", "Arguments", "Inputs"]
+
+EXPRESSION_STEPS = 1_000_000
+"""Steps of all expressions and mapped references of one plan together; about a second of the host's event loop."""
+EXPRESSION_BYTES = 256 * 1024 * 1024
+"""Bytes that all expressions of one plan together may make."""
+
+
+class Arguments(NamedTuple):
+    """What one call is made with."""
+
+    value: Any
+    made_bytes: int
+    """What was made for this call alone, and goes with it."""
+
+
+class Inputs:
+    """The results of one plan.
+
+    Args:
+        max_bytes: of the arguments of one call, as JSON.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.results: list[Result | None] = []
+        self.held_bytes = 0
+        """Memory of results, about: text as it is, and values where they were read."""
+        self._max_bytes = max_bytes
+        self._budget = Budget(steps=EXPRESSION_STEPS, bytes=EXPRESSION_BYTES)
+        self._readers: list[int] = []
+        self._read_bytes: list[int] = []
+
+    def add(self) -> None:
+        """One more step."""
+        self.results.append(None)
+        self._readers.append(0)
+        self._read_bytes.append(0)
+
+    def expect(self, step: CompiledStep) -> None:
+        """This step will read the results of those it needs, until `release`."""
+        for need in step.needs:
+            self._readers[need] += 1
+
+    def keep(self, index: int, text: str) -> None:
+        """A step's result."""
+        self.results[index] = Result(text)
+        self.held_bytes += len(text)
+
+    def values(self) -> Values:
+        """What references stand for at this moment."""
+        return Values(self.results, self._budget, self._max_bytes)
+
+    def arguments(self, step: CompiledStep, values: Values) -> Arguments:
+        """The arguments of a call. Raises `Unresolvable`."""
+        try:
+            value = step.template.resolve(values)
+        except RecursionError:
+            raise Unresolvable("a value is nested too deeply") from None
+        finally:
+            self.charge(step)
+        if values.size > self._max_bytes and (size := json_size(value, self._max_bytes)) > self._max_bytes:
+            raise Unresolvable(f"the arguments would be more than {size} bytes; max_message_bytes is {self._max_bytes}")
+        return Arguments(value, values.made)
+
+    def release(self, step: CompiledStep) -> None:
+        """The step is over. What was read of a result goes when nobody is left to read it; its text stays."""
+        for need in step.needs:
+            self._readers[need] -= 1
+            result = self.results[need]
+            if result is not None and not self._readers[need] and self._read_bytes[need]:
+                self.results[need] = Result(result.text)
+                self.held_bytes -= self._read_bytes[need]
+                self._read_bytes[need] = 0
+
+    def charge(self, step: CompiledStep) -> None:
+        """Count what was read of the step's inputs."""
+        for need in step.needs:
+            result = self.results[need]
+            if result is not None and result.read_bytes:
+                self.held_bytes += result.read_bytes
+                self._read_bytes[need] += result.read_bytes
+                result.read_bytes = 0

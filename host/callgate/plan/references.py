@@ -1,0 +1,144 @@
+"""References as they are written: which step or item they stand for, and which path into it. Compiles no values.
+
+    $ref:id.path      a whole text value; stands for the value with its type
+    $item.path        the same for the item of a `for_each`; $index for its number
+    ${id.path}        inside longer text; inserts text
+    {"$ref": "id"}    the object dialect; also "steps[0].result.path", by position from 0
+
+An id is matched against the steps that exist, the longest first, so an id may hold dots, spaces or hyphens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from callgate.tools.faults import did_you_mean
+
+from .paths import NAME, Path, PathFault, path_text, read_path
+
+__all__ = ["INDEX", "ITEM", "Names", "Reference", "UnknownStep", "read_reference"]
+
+ITEM = -1
+"""Source of a reference to the item that a `for_each` is at."""
+INDEX = -2
+"""Source of a reference to its number, from 0."""
+_OWN = {"item": ITEM, "index": INDEX}
+_POSITION = re.compile(r"steps\[([0-9]{1,9})\]")
+_WORD = re.compile(r"[^.\[}]*")
+_DELIMITER = re.compile(r"[.\[}]")
+MAX_ID_CHARACTERS = 256
+_STEPS_SHOWN = 12
+
+
+class UnknownStep(PathFault):
+    """A reference to a step that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One reference, read."""
+
+    source: int
+    """The step's index in the plan, or `ITEM` or `INDEX`."""
+    path: Path
+    text: str
+    """As it is written, for messages."""
+    place: tuple[str | int, ...]
+    """Where it stands in the step, e.g. ``("arguments", "city")``."""
+    nullable: bool
+    """A path that leads nowhere gives null, with a warning; otherwise the step fails."""
+
+
+class Names:
+    """What references can name: the steps of one plan, and inside a `for_each` its item.
+
+    Args:
+        ids: the steps' indices by id; it may grow, see `note`.
+        item: whether `item` and `index` mean something.
+    """
+
+    def __init__(self, ids: Mapping[str, int], *, item: bool = False) -> None:
+        self.ids = ids
+        self.item = item
+        self.count = 0
+        """Steps of the plan, those with faults included."""
+        self._delimited = False
+        for name in ids:
+            self.note(name)
+
+    def note(self, name: str) -> None:
+        """One more step has this id."""
+        self.count += 1
+        if not self._delimited and _DELIMITER.search(name) and not _POSITION.fullmatch(name):
+            self._delimited = True
+
+    def step_at(self, text: str, start: int) -> tuple[str, int] | None:
+        """The id that stands at `start`, the longest there is, and where it ends."""
+        end = _WORD.match(text, start, start + MAX_ID_CHARACTERS + 1).end()  # type: ignore[union-attr]  # never None
+        ends = [end]
+        if self._delimited:
+            ends += [match.start() for match in _DELIMITER.finditer(text, end + 1, start + MAX_ID_CHARACTERS + 1)]
+            ends.append(min(len(text), start + MAX_ID_CHARACTERS))
+        for end in reversed(ends):
+            name = text[start:end]
+            if name in self.ids and (end == len(text) or text[end] in ".[}"):
+                return name, end
+            name = name.rstrip()  # `${ id }`
+            if text[end : end + 1] == "}" and name in self.ids:
+                return name, start + len(name)
+        return None
+
+    def unknown(self, name: str) -> UnknownStep:
+        """The fault of naming a step that does not exist."""
+        hint = did_you_mean(name, self.ids).removeprefix("; ")
+        if not hint:
+            shown = list(self.ids)[:_STEPS_SHOWN]
+            more = f" and {len(self.ids) - len(shown)} more" if len(self.ids) > len(shown) else ""
+            hint = f"the steps are: {', '.join(each[:40] for each in shown)}{more}"
+        return UnknownStep(f"there is no step {name[:80]!r}", hint)
+
+
+def read_reference(text: str, start: int, names: Names) -> tuple[int, Path, int]:
+    """The source and the path of the reference at `start`, and where it ends.
+
+    Raises:
+        PathFault: it cannot be read; `UnknownStep` where it names no step.
+    """
+    position = _POSITION.match(text, start)
+    if position is not None:
+        return _by_position(text, position, names)
+    found = names.step_at(text, start)
+    if found is not None:
+        name, end = found
+        path, end = read_path(text, end)
+        return names.ids[name], path, end
+    word = NAME.match(text, start)
+    name = word.group() if word else ""
+    if names.item and name in _OWN:
+        path, end = read_path(text, start + len(name))
+        if path and name == "index":
+            raise PathFault(f"'index' is a number and has no {path_text(path)!r}", "write $index alone")
+        return _OWN[name], path, end
+    if not name:
+        raise PathFault("there is no step's id", "write $ref: and the id of a step, for example $ref:s1.field")
+    if name in names.ids:  # its id ends, and what follows is neither a path nor the end
+        return names.ids[name], (), start + len(name)
+    if name in _OWN:
+        raise UnknownStep(
+            f"there is no step {name!r}, and no item either", "'item' and 'index' stand for something in a `for_each`"
+        )
+    raise names.unknown(name)
+
+
+def _by_position(text: str, position: re.Match[str], names: Names) -> tuple[int, Path, int]:
+    index = int(position[1])
+    if index >= names.count:
+        last = f"steps[0] to steps[{names.count - 1}]" if names.count > 1 else "steps[0] alone"
+        raise UnknownStep(f"there is no {position.group()}", f"positions count from 0; there is {last}")
+    path, end = read_path(text, position.end())
+    if path and path[0] != "result":
+        hint = f"write {position.group()}.result{path_text(path)[:80]}"
+        raise PathFault(f"after {position.group()} comes '.result', not {path_text(path[:1])!r}", hint)
+    return index, path[1:], end

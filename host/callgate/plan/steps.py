@@ -1,0 +1,221 @@
+"""One step compiled: its tool found, its references read, its arguments held against the schema, every fault told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from callgate.errors import InvalidArguments, ToolError
+from callgate.tools import Retry, Tool
+
+from .faults import MAX_WARNINGS, PlanFault
+from .model import Step
+from .references import INDEX, ITEM, Names, Reference
+from .schema_paths import impossible
+from .templates import Scope, compile_template, literal_members
+from .values import Template
+
+__all__ = ["CompiledStep", "Offering", "StepCompiler"]
+
+_RUNS_PLANS = frozenset({"execute_tool_plan", "execute_code", "execute_plan"})
+
+
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """The tools that a plan may call."""
+
+    tools: Mapping[str, Tool]
+    """By name, and by the Python name where that is another."""
+    refusal: Callable[[str], str]
+    """Why a name that is not among them cannot be called."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledStep:
+    """One step, ready to run."""
+
+    index: int
+    id: str
+    tool: Tool
+    template: Template
+    needs: tuple[int, ...]
+    """Steps that must have succeeded."""
+    after: tuple[int, ...]
+    """Steps that must have ended, beside those."""
+    when: Template | None
+    for_each: Template | None
+    fallback: Tool | None
+    threshold: float | None
+    """Below this confidence the fallback is called; None: on errors."""
+    retry: Retry | None
+    model: Step
+    references: tuple[Reference, ...]
+
+    @property
+    def known_items(self) -> int | None:
+        """How many calls it makes: 1 without `for_each`; None where that is known only when it runs."""
+        if self.for_each is None:
+            return 1
+        return len(self.model.for_each) if isinstance(self.model.for_each, list) else None
+
+
+class StepCompiler:
+    """Compiles the steps of one plan, which it must know by name first.
+
+    Args:
+        offering: the tools that the plan may call.
+        missing: the plan's own rule for paths that lead nowhere.
+        faults: what is wrong is added here.
+    """
+
+    def __init__(self, offering: Offering, missing: str | None, faults: list[PlanFault]) -> None:
+        self.ids: list[str] = []
+        self.index: dict[str, int] = {}
+        """The first step of each id."""
+        self.edges: list[tuple[int, ...]] = []
+        """For every step those it waits for, as far as it was compiled."""
+        self.names = Names(self.index)
+        self._with_item = Names(self.index, item=True)
+        self._offering = offering
+        self._missing = missing
+        self._faults = faults
+        self._steps: list[Step | None] = []
+        self._warnings = 0
+
+    def know(self, name: str, step: Step | None) -> bool:
+        """Take note of the next step of the plan. Returns whether its id is new."""
+        index = len(self.ids)
+        self.ids.append(name)
+        self.edges.append(())
+        self._steps.append(step)
+        new = name not in self.index
+        self.index.setdefault(name, index)
+        for names in (self.names, self._with_item):
+            names.note(name)
+        return new
+
+    def fault(self, code: str, index: int, place: str, message: str, hint: str = "", *, warning: bool = False) -> None:
+        """Note what is wrong with a step; of warnings only so many."""
+        if warning:
+            self._warnings += 1
+            if self._warnings > MAX_WARNINGS:
+                return
+        at = f"steps[{index}]{place}"
+        self._faults.append(PlanFault(code, self.ids[index], at, message, hint, "warning" if warning else "error"))
+
+    def compile(self, index: int) -> CompiledStep | None:
+        """The step of that index, ready to run; None where it has faults."""
+        step = self._steps[index]
+        if step is None:
+            return None
+        before = len(self._faults)
+        tool = self._tool(index, step.tool, ".tool")
+        scope = Scope(step.id, self.names, self._missing, f"steps[{index}]", self._faults)
+        when = None if step.when is None else compile_template(step.when, scope, ("when",))
+        each = None if step.for_each is None else compile_template(step.for_each, scope, ("for_each",))
+        if each is not None:
+            scope.names = self._with_item
+        template = compile_template(step.arguments, scope, ("arguments",))
+        fallback = None if step.fallback is None else self._tool(index, step.fallback.tool, ".fallback.tool")
+        if tool is not None:
+            self._check_arguments(index, tool, template)
+            self._check_options(index, step, tool, fallback)
+        self._check_paths(index, scope.references)
+        needs = dict.fromkeys(
+            reference.source for reference in scope.references if reference.source not in (ITEM, INDEX)
+        )
+        for number, name in enumerate(step.depends_on):
+            need = self.index.get(name)
+            if need is None:
+                fault = self.names.unknown(name)
+                self.fault("unknown-step", index, f".depends_on[{number}]", fault.message, fault.hint)
+            else:
+                needs[need] = None
+        after = (index - 1,) if step.execution_mode == "sequential" and index and index - 1 not in needs else ()
+        self.edges[index] = (*needs, *after)
+        if tool is None or (len(self._faults) > before and any(f.severity == "error" for f in self._faults[before:])):
+            return None
+        condition = step.fallback.condition if step.fallback else "on_error"
+        return CompiledStep(
+            index, step.id, tool, template, tuple(needs), after, when, each, fallback,
+            step.fallback.threshold if step.fallback and condition == "on_low_confidence" else None,
+            None if step.retry is None else step.retry.policy(), step, tuple(scope.references),
+        )  # fmt: skip
+
+    def _tool(self, index: int, name: str, place: str) -> Tool | None:
+        if name in _RUNS_PLANS and name not in self._offering.tools:
+            message = f"a step cannot call {name!r} (recursive plans are not allowed)"
+            self.fault("recursive-plan", index, place, message, "write its steps into this plan")
+            return None
+        tool = self._offering.tools.get(name)
+        if tool is None:
+            message, _, hint = self._offering.refusal(name).partition("; ")
+            self.fault("unknown-tool", index, place, message, hint)
+        return tool
+
+    def _check_arguments(self, index: int, tool: Tool, template: Template) -> None:
+        """Hold the arguments against the schema, where no reference stands."""
+        arguments, opened = literal_members(template)
+        if arguments is None or (len(opened) == len(arguments) and _names_fit(tool, opened)):
+            return
+        try:
+            tool.validate(arguments)
+            return
+        except InvalidArguments as error:
+            data = error.data if isinstance(error.data, dict) else {}
+            faults = data.get("faults") or [{"argument": "", "problem": error.message}]
+        except ToolError as error:
+            faults = [{"argument": "", "problem": error.message}]
+        except Exception:  # a validator of the operator's own: the gate says what it makes of it
+            return
+        for fault in faults:
+            name = str(fault["argument"])
+            if opened and _may_depend(name, opened, tool):
+                continue  # the gate will see
+            message, _, hint = str(fault["problem"]).partition("; ")
+            hint = hint or (f"the arguments are: {', '.join(tool.parameters)}" if "missing" in message else "")
+            self.fault("argument", index, f".arguments.{name}" if name else ".arguments", message, hint)
+
+    def _check_options(self, index: int, step: Step, tool: Tool, fallback: Tool | None) -> None:
+        if step.retry is not None and step.retry.attempts > 1 and not tool.repeatable and tool.retry is None:
+            message = f"'retry' changes nothing: {tool.name!r} has side effects and is called once"
+            hint = "the operator may allow it with @tool(retry=...)"
+            self.fault("no-effect", index, ".retry", message, hint, warning=True)
+        if fallback is not None and fallback.name == tool.name:
+            self.fault("shape", index, ".fallback.tool", "the fallback is the tool itself", "name another tool")
+        for option in ("max_items", "on_item_error"):
+            if option in step.model_fields_set and step.for_each is None:
+                message = f"{option!r} changes nothing without 'for_each'"
+                self.fault("no-effect", index, f".{option}", message, warning=True)
+
+    def _check_paths(self, index: int, references: list[Reference]) -> None:
+        for reference in references:
+            if reference.source < 0 or not reference.path or self._warnings >= MAX_WARNINGS:
+                continue
+            target = self._steps[reference.source]
+            tool = None if target is None else self._offering.tools.get(target.tool)
+            if tool is None or target is None or target.for_each is not None or target.fallback is not None:
+                continue
+            found = impossible(tool.output_schema, reference.path, target.id)
+            if found is not None:
+                place = "".join(f".{part}" if isinstance(part, str) else f"[{part}]" for part in reference.place)
+                message = f"{reference.text[:80]!r} will lead nowhere: {found[0]}"
+                self.fault("unknown-path", index, place, message, found[1], warning=True)
+
+
+def _is_in(place: str, argument: str) -> bool:
+    """Whether a place in the arguments is that argument or lies within it."""
+    return place == argument or place.startswith((f"{argument}.", f"{argument}["))
+
+
+def _names_fit(tool: Tool, names: frozenset[str]) -> bool:
+    """Whether the tool has all of these arguments and needs no other."""
+    return names.issubset(tool.parameters) and names.issuperset(tool.input_schema.get("required", ()))
+
+
+def _may_depend(name: str, opened: frozenset[str], tool: Tool) -> bool:
+    """Whether a fault at that place may go away with the results; that an argument does not exist never does."""
+    if name in opened and name not in tool.parameters:
+        schema = tool.input_schema
+        return "patternProperties" in schema or schema.get("additionalProperties", False) is not False
+    return not name or any(_is_in(name, each) for each in opened)

@@ -1,0 +1,267 @@
+"""Values with references in them, as they are written, made into templates; `values` resolves them.
+
+1. Values are walked as values: nothing is put into text and then parsed, and what is inserted is never looked at
+   again.
+2. Keys are never references. `{"$literal": …}` is not looked into; `$$ref:`, `$$item`, `$$index` and `$${` lose a `$`.
+   Before `{` and `ref:` two `$` stand for one: `$$${id}` is a dollar sign and a value.
+
+Knows how things are written; which steps a step waits for follows from the references it collects.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from callgate.tools.faults import described
+from callgate.tools.faults import path_text as place_text
+
+from .expressions import ExpressionFault, parse_expression
+from .faults import PlanFault
+from .paths import PathFault, read_path
+from .references import INDEX, ITEM, Names, Reference, UnknownStep, read_reference
+from .values import Array, At, Broken, Computed, Literal, Object, Template, Text, Whole
+
+__all__ = ["MAX_DEPTH", "Scope", "compile_template", "literal_members"]
+
+MAX_DEPTH = 100
+"""Levels of nesting of a plan; a deeper one is refused. pydantic reads 200, of which the tool's schema takes some."""
+
+_SHOWN = 80
+_OPENING = re.compile(r"(\$+)(\{|ref:)")
+_OWN = re.compile(r"\$(item(?=$|[.\[])|index$)")
+_ESCAPED = re.compile(r"\$\$+(?:item(?=$|[.\[])|index$)")
+_NAMED = re.compile(r"(?<!\$)\$([^\W\d]\w*)")
+
+Place = tuple[str | int, ...]
+
+
+@dataclass(slots=True)
+class Scope:
+    """Where a value stands while it is compiled; collects what is found."""
+
+    step: str
+    names: Names
+    missing: str | None
+    """The plan's own rule for paths that lead nowhere: "null", "error", or None for that of the dialect."""
+    at: str
+    """The step's place in the plan."""
+    faults: list[PlanFault]
+    references: list[Reference] = field(default_factory=list)
+
+    def fault(self, code: str, place: Place, message: str, hint: str = "", *, warning: bool = False) -> None:
+        """Note one."""
+        where = place_text(place, self.at)
+        self.faults.append(PlanFault(code, self.step, where, message, hint, "warning" if warning else "error"))
+
+    def refer(self, source: int, path: Any, text: str, place: Place, default: str) -> Reference:
+        """Note a reference."""
+        made = Reference(source, path, text[:_SHOWN], place, (self.missing or default) == "null")
+        self.references.append(made)
+        return made
+
+
+def compile_template(value: Any, scope: Scope, place: Place) -> Template:
+    """A JSON value, at most `MAX_DEPTH` levels deep, as a template. Faults are noted in the scope."""
+    kind = type(value)
+    if kind is str:
+        return _compile_text(value, scope, place) if "$" in value else Literal(value)
+    if kind is dict:
+        if any(key[:1] == "$" for key in value) and (special := _special(value, scope, place)) is not None:
+            return special
+        members = [(key, compile_template(member, scope, (*place, key))) for key, member in value.items()]
+        if all(type(member) is Literal for _, member in members):
+            return Literal({key: member.value for key, member in members})  # type: ignore[attr-defined]
+        return Object(tuple(members))
+    if kind is list:
+        items = [compile_template(item, scope, (*place, index)) for index, item in enumerate(value)]
+        if all(type(item) is Literal for item in items):
+            return Literal([item.value for item in items])  # type: ignore[attr-defined]
+        return Array(tuple(items))
+    return Literal(value)
+
+
+def literal_members(template: Template) -> tuple[dict[str, Any] | None, frozenset[str]]:
+    """Of an object: its members, None for those that depend on results; and the names of these.
+
+    None instead of an object where all of it depends on results.
+    """
+    if isinstance(template, Literal):
+        return template.value, frozenset()
+    if not isinstance(template, Object):
+        return None, frozenset()
+    members = {key: member.value if isinstance(member, Literal) else None for key, member in template.members}
+    return members, frozenset(key for key, member in template.members if not isinstance(member, Literal))
+
+
+def _special(value: dict[str, Any], scope: Scope, place: Place) -> Template | None:
+    for key, compiled in _SPECIAL.items():
+        if key not in value:
+            continue
+        if len(value) > 1:
+            scope.fault(
+                "reference-syntax", place, f"an object with {key!r} holds nothing else",
+                'leave the other keys out, or write {"$literal": {…}} for an object that is meant as it stands',
+            )  # fmt: skip
+            return Broken()
+        return compiled(value[key], scope, place)
+    return None
+
+
+def _literal(value: Any, scope: Scope, place: Place) -> Template:
+    return Literal(value)
+
+
+def _reference(value: Any, scope: Scope, place: Place) -> Template:
+    if not isinstance(value, str):
+        hint = 'write {"$ref": "s1.field"}, or {"$literal": …} for an object that is meant as it stands'
+        scope.fault("reference-syntax", place, f"'$ref' must be text, got {described(value)}", hint)
+        return Broken()
+    return _whole_reference(value, value.removeprefix("$ref:"), scope, place, "error")
+
+
+def _expression(value: Any, scope: Scope, place: Place) -> Template:
+    if not isinstance(value, str):
+        scope.fault("expression", place, f"'$expr' must be text, got {described(value)}", 'write {"$expr": "s1.n * 2"}')
+        return Broken()
+    try:
+        expression = parse_expression(value)
+    except ExpressionFault as fault:
+        scope.fault("expression", place, f"{fault.message} (column {fault.column})", fault.hint)
+        return Broken()
+    sources: dict[str, int] = {}
+    for name in sorted(expression.names):
+        own = {"item": ITEM, "index": INDEX}.get(name) if scope.names.item else None
+        source = own if own is not None else scope.names.ids.get(name)
+        if source is None:
+            unknown = scope.names.unknown(name)
+            scope.fault("unknown-step", place, f"the expression names {name!r}: {unknown.message}", unknown.hint)
+            return Broken()
+        sources[name] = source
+        scope.refer(source, (), f"$expr {name}", place, "error")
+    return Computed(expression, sources)
+
+
+_SPECIAL: Mapping[str, Callable[[Any, Scope, Place], Template]] = {
+    "$ref": _reference,
+    "$literal": _literal,
+    "$expr": _expression,
+}
+
+
+def _whole_reference(written: str, text: str, scope: Scope, place: Place, default: str) -> Template:
+    try:
+        source, path, end = read_reference(text, 0, scope.names)
+    except PathFault as fault:
+        code = "unknown-step" if isinstance(fault, UnknownStep) else "reference-syntax"
+        scope.fault(code, place, f"{written[:80]!r}: {fault.message}", fault.hint)
+        return Broken()
+    if end < len(text):
+        name = text[:end][:60]
+        scope.fault(
+            "reference-syntax", place, f"{written[:80]!r} is a reference with text after it",
+            f"to insert a value into text write ${{{name}}}; to reach a key with a space or sign in it, "
+            f'{name}["the key"]; to compute, {{"$expr": "…"}}',
+        )  # fmt: skip
+        return Broken()
+    reference = scope.refer(source, path, written, place, default)
+    return Whole(source) if source >= 0 and not path else At(reference)
+
+
+def _compile_text(text: str, scope: Scope, place: Place) -> Template:
+    if text.startswith("$ref:"):
+        return _whole_reference(text, text[5:], scope, place, "null")
+    own = _OWN.match(text)
+    if own is not None:
+        if scope.names.item:
+            return _whole_reference(text, text[1:], scope, place, "null")
+        if _is_path(text, own.end()):
+            hint = f"give the step a `for_each`, or write ${text[:60]} for the text itself"
+            scope.fault(
+                "reference-syntax", place, f"{text[:80]!r} stands for an item, and there is no `for_each`", hint
+            )
+            return Broken()
+    parts: list[str | At] = []
+    start = 1 if _ESCAPED.match(text) else 0
+    for opening in _OPENING.finditer(text):
+        if opening.start() < start:
+            continue
+        dollars, mark = opening.groups()
+        parts.append(text[start : opening.start()] + "$" * (len(dollars) // 2))
+        start = opening.end()
+        if len(dollars) % 2 == 0:
+            parts.append(mark)
+            _warn_of_dollars(text, opening, scope, place)
+        elif mark == "ref:":
+            hint = "inside text write ${id.field}; `$ref:` stands for a whole value; `$$ref:` for the text itself"
+            scope.fault("reference-syntax", place, f"'$ref:' stands inside longer text: {text[:80]!r}", hint)
+            return Broken()
+        else:
+            inserted = _inserted(text, start, scope, place)
+            if inserted is None:
+                return Broken()
+            parts.append(inserted[0])
+            start = inserted[1]
+    parts.append(text[start:])
+    if all(isinstance(part, str) for part in parts):
+        _warn_of_names(text, scope, place)
+        return Literal("".join(part for part in parts if isinstance(part, str)))
+    return Text(tuple(part for part in parts if part != ""))
+
+
+def _inserted(text: str, start: int, scope: Scope, place: Place) -> tuple[At, int] | None:
+    """The reference of `${…}` whose inside begins at `start`, and where the text goes on."""
+    end = text.find("}", start)
+    shown = text[start - 2 : end + 1 if end >= 0 else None][:60]
+    while text[start : start + 1] == " ":
+        start += 1
+    try:
+        source, path, after = read_reference(text, start, scope.names)
+        written = text[start:after]
+        while text[after : after + 1] == " ":
+            after += 1
+        if text[after : after + 1] != "}":
+            raise PathFault(f"there is no }} after {written[:60]!r}", "close it: ${id.field}")
+    except PathFault as fault:
+        code = "unknown-step" if isinstance(fault, UnknownStep) else "reference-syntax"
+        hint = f"{fault.hint}; for the text itself write $${{"
+        scope.fault(code, place, f"{shown!r} in text: {fault.message}", hint)
+        return None
+    return At(scope.refer(source, path, f"${{{written}}}", place, "error")), after + 1
+
+
+def _is_path(text: str, start: int) -> bool:
+    try:
+        return read_path(text, start)[1] == len(text)
+    except PathFault:
+        return False
+
+
+def _warn_of_names(text: str, scope: Scope, place: Place) -> None:
+    for match in _NAMED.finditer(text):
+        if match[1] in scope.names.ids:
+            try:
+                end = read_path(text, match.end())[1]
+            except PathFault:
+                end = match.end()
+            hint = f"to insert its result write ${{{text[match.start(1) : end][:60]}}}; if the text is meant, leave it"
+            message = f"{text[:80]!r} names the step {match[1]!r} and is no reference"
+            scope.fault("looks-like-a-reference", place, message, hint, warning=True)
+            return
+
+
+def _warn_of_dollars(text: str, opening: re.Match[str], scope: Scope, place: Place) -> None:
+    """`$${price}` is text; whoever writes it may have meant a dollar sign before a price."""
+    if opening.group() != "$${":
+        return
+    try:
+        _, _, end = read_reference(text, opening.end(), scope.names)
+    except PathFault:
+        return
+    if text[end : end + 1] == "}":
+        written = text[opening.start() : end + 1][:60]
+        message = f"{written!r} is text: two dollar signs stand for one, and no reference follows"
+        hint = f"for a dollar sign and the value write ${written}; if the text is meant, leave it"
+        scope.fault("looks-like-a-reference", place, message, hint, warning=True)

@@ -1,0 +1,215 @@
+"""Compiled values: what is left to do when the results are there. Resolves; knows nothing of how things are written.
+
+1. Nothing is copied: whoever gets a resolved value must not change it. (The gate gives each call its own copy.)
+2. What is made anew, text and mapped arrays, is counted before it is made, and bounded; so is what the value would
+   take as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from callgate.tools.encoding import compact_json
+
+from .expressions import Budget, BudgetExceeded, Expression, ExpressionError, ExpressionFault, to_json
+from .paths import LeadsNowhere, look_up, path_text
+from .references import ITEM, Reference
+
+__all__ = [
+    "Array",
+    "At",
+    "Broken",
+    "Computed",
+    "Literal",
+    "Object",
+    "Template",
+    "Text",
+    "Unresolvable",
+    "Values",
+    "Whole",
+]
+
+
+class Unresolvable(Exception):
+    """A value cannot be put together: the step fails with this message."""
+
+
+class Result(Protocol):
+    """What a step came to, for those who refer to it."""
+
+    text: str
+
+    @property
+    def value(self) -> Any: ...
+    @property
+    def inside(self) -> Any: ...
+
+
+@dataclass(slots=True)
+class Values:
+    """What references stand for when one step is resolved."""
+
+    results: Sequence[Result | None]
+    budget: Budget
+    max_bytes: int
+    item: Any = None
+    index: int = 0
+    item_bytes: int = 0
+    size: int = 0
+    """An upper bound of the value's bytes as JSON."""
+    made: int = 0
+    """Bytes that were made anew: text put together, items mapped."""
+    warnings: list[str] = field(default_factory=list)
+
+    def make(self, size: int) -> None:
+        """Count what is about to be made. Raises `Unresolvable` when it is too much for one call."""
+        self.made += size
+        if self.made > self.max_bytes:
+            raise Unresolvable(f"the arguments would be longer than max_message_bytes, {self.max_bytes}")
+
+    def map(self, items: int) -> None:
+        """The same for the items of a `[*]`: two bytes each at least, and a step of the plan's budget."""
+        self.make(2 * items)
+        try:
+            self.budget.work(items)
+        except BudgetExceeded:
+            raise Unresolvable("the references of this plan map over too many items, all together") from None
+
+
+class Template(Protocol):
+    """A compiled value."""
+
+    def resolve(self, values: Values) -> Any:
+        """The value. Raises `Unresolvable`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    value: Any
+
+    def resolve(self, values: Values) -> Any:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A value with a fault; it will not be run."""
+
+    def resolve(self, values: Values) -> Any:
+        raise Unresolvable("this value has a fault")
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A step's result as it is."""
+
+    source: int
+
+    def resolve(self, values: Values) -> Any:
+        result = values.results[self.source]
+        assert result is not None
+        values.size += len(result.text)
+        return result.value
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """A place in a result or an item."""
+
+    reference: Reference
+
+    def resolve(self, values: Values) -> Any:
+        reference = self.reference
+        source = reference.source
+        if source >= 0:
+            result = values.results[source]
+            assert result is not None
+            values.size += len(result.text)
+            value = result.inside if reference.path else result.value
+        elif source == ITEM:
+            values.size += values.item_bytes
+            value = values.item
+        else:
+            return values.index
+        if not reference.path:
+            return value
+        try:
+            return look_up(value, reference.path, count=values.map)
+        except LeadsNowhere as nowhere:
+            if not reference.nullable:
+                raise Unresolvable(f"{reference.text} leads nowhere: {_words(nowhere, reference)}") from None
+        noted: list[LeadsNowhere] = []
+        value = look_up(value, reference.path, instead=noted, count=values.map)
+        times = f" ({len(noted)} times)" if len(noted) > 1 else ""
+        words = _words(noted[0], reference)
+        values.warnings.append(f"{reference.text} leads nowhere, null was put there{times}: {words}")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    parts: tuple[str | At, ...]
+
+    def resolve(self, values: Values) -> str:
+        made: list[str] = []
+        total = 0
+        for part in self.parts:
+            if not isinstance(part, str):
+                value = part.resolve(values)
+                part = value if isinstance(value, str) else compact_json(value)
+            values.make(len(part))
+            total += len(part)
+            made.append(part)
+        values.size += 6 * total  # what JSON can make of a character
+        return "".join(made)
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    members: tuple[tuple[str, Template], ...]
+
+    def resolve(self, values: Values) -> dict[str, Any]:
+        return {key: member.resolve(values) for key, member in self.members}
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    items: tuple[Template, ...]
+
+    def resolve(self, values: Values) -> list[Any]:
+        return [item.resolve(values) for item in self.items]
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    expression: Expression
+    sources: Mapping[str, int]
+
+    def resolve(self, values: Values) -> Any:
+        given: dict[str, Any] = {}
+        for name, source in self.sources.items():
+            if source >= 0:
+                result = values.results[source]
+                assert result is not None
+                given[name] = result.value
+            else:
+                given[name] = values.item if source == ITEM else values.index
+        shown = f"the expression {self.expression.source[:80]!r}"
+        try:
+            value = to_json(self.expression.evaluate(given, values.budget), values.budget)
+        except ExpressionError as error:
+            raise Unresolvable(f"{shown} failed: {error.kind}: {error.message[:500]}") from None
+        except ExpressionFault as fault:
+            raise Unresolvable(f"{shown} does what expressions cannot: {fault.message}; {fault.hint}") from None
+        except BudgetExceeded as error:
+            raise Unresolvable(f"{shown} takes too much: {error}") from None
+        values.size += values.max_bytes  # its size is not known: measure
+        return value
+
+
+def _words(nowhere: LeadsNowhere, reference: Reference) -> str:
+    root = reference.text.removeprefix("$ref:").removeprefix("${").removesuffix("}")
+    return nowhere.words(root.removesuffix(path_text(reference.path)))

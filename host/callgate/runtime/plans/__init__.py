@@ -1,0 +1,1 @@
+"""Plans on their way through the gate: prepared, driven, and told as results."""

@@ -1,0 +1,230 @@
+"""One plan under way: the engine says what to call, the gate calls it, the engine is told. The only place that does.
+
+Calls are carried by workers, of which there are more than `max_concurrent_calls`: the gate hands out the places, and
+a call that waits for its next attempt, or for a person, holds none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+from callgate.errors import LimitReached, ToolError
+from callgate.limits import Limits
+from callgate.plan.actions import Action, Begin, Call, Exceeded, Failed, Finished, Returned, Stop
+from callgate.plan.actions import Event as EngineEvent
+from callgate.plan.compile import CompiledPlan
+from callgate.plan.engine import Engine
+from callgate.runtime.calls import CallRecord
+from callgate.runtime.events import Event, StepEnded, StepStarted
+from callgate.runtime.gate import RunGate
+from callgate.runtime.workers import Workers
+
+from .early import EarlyCalls
+from .result import StepResult
+
+__all__ = ["PlanDrive"]
+
+_WORKERS_PER_PLACE = 16
+_CALLS_IN_A_ROW = 64
+"""After so many calls the event loop gets a turn: tools that never wait would keep it from everybody else."""
+
+logger = logging.getLogger("callgate")
+
+
+class PlanDrive:
+    """Runs one plan.
+
+    Args:
+        plan: what to run.
+        gate: what its calls pass.
+        limits: `wall_seconds` is held here, memory by the engine, calls by the gate.
+        on_event: told of steps; the gate tells of calls.
+        early: calls that were made while the plan was being written.
+    """
+
+    def __init__(
+        self,
+        plan: CompiledPlan,
+        gate: RunGate,
+        limits: Limits,
+        on_event: Callable[[Event], None] | None = None,
+        early: EarlyCalls | None = None,
+    ) -> None:
+        self.engine = Engine(
+            plan.steps,
+            max_bytes=limits.max_message_bytes,
+            max_memory_bytes=limits.memory_bytes,
+            window=limits.max_concurrent_calls,
+            max_open=limits.max_concurrent_calls * _WORKERS_PER_PLACE,
+        )
+        self.results: list[StepResult | None] = [None] * len(plan.steps)
+        self.failure: LimitReached | None = None
+        """Why the host ended the run."""
+        self._plan = plan
+        self._ids = [step.id for step in plan.steps]
+        self._gate = gate
+        self._limits = limits
+        self._on_event = on_event
+        self._early = early
+        self._calls: list[list[int]] = [[] for _ in plan.steps]
+        self._interrupted: set[int] = set()
+        self._over = anyio.Event()
+        self._scope: anyio.CancelScope | None = None
+        self._in_a_row = 0
+
+    async def run(self) -> None:
+        """To its end. Raises nothing but cancellation; nothing runs on afterwards."""
+        with anyio.move_on_after(self._limits.wall_seconds) as scope:
+            self._scope = scope
+            async with anyio.create_task_group() as tasks:
+                most = self._limits.max_concurrent_calls * _WORKERS_PER_PLACE
+                self._workers: Workers[Any, Call] = Workers(tasks, self._serve, most)
+                self._feed(Begin())
+                await self._over.wait()
+                tasks.cancel_scope.cancel()
+        if self._over.is_set():
+            return
+        if self.failure is None:
+            self.failure = LimitReached("wall_seconds", self._limits.wall_seconds)
+        begun = frozenset(step for step, calls in enumerate(self._calls) if calls)
+        self._feed(Stop(f"the run was ended: {self.failure}", frozenset(self._interrupted), begun))
+
+    def _feed(self, event: EngineEvent) -> None:
+        self._perform(self.engine.handle(event))
+
+    def _perform(self, actions: list[Action]) -> None:
+        for action in actions:
+            kind = type(action)
+            if kind is Call:
+                self._workers.submit(action[:3], action)  # type: ignore[arg-type]
+            elif kind is Finished:
+                self._over.set()
+            elif isinstance(action, Exceeded):
+                self._end(LimitReached("memory_bytes", self._limits.memory_bytes, action.used_bytes))
+            else:
+                self._step_ended(action.step)  # type: ignore[union-attr]
+
+    def _end(self, reached: LimitReached) -> None:
+        if self.failure is None:
+            self.failure = reached
+            assert self._scope is not None
+            self._scope.cancel()
+
+    async def _serve(self, call: Call) -> None:
+        if self.failure is not None:
+            return
+        self._in_a_row += 1
+        if self._in_a_row >= _CALLS_IN_A_ROW:
+            self._in_a_row = 0
+            await anyio.lowlevel.checkpoint()
+        step = call.step
+        records = self._gate.records
+        first = len(records)  # the gate records a call before it waits for anything
+        early = None if self._early is None else self._early.take(call)
+        self._calls[step].append(first if early is None else early.record)
+        if self._on_event is not None and len(self._calls[step]) == 1:
+            self._tell(StepStarted(self._plan.steps[step].id, call.tool))
+        if early is not None:
+            await early.done.wait()
+            if early.outcome is not None:
+                self._feed(early.outcome)
+                return
+            first = self._calls[step][-1] = len(records)  # it came to nothing: what ended it will end this one too
+        try:
+            text = await self._gate.call(
+                call.tool,
+                call.arguments,
+                timeout_seconds=call.timeout_seconds,
+                retry=call.retry,
+                fallback=call.fallback,
+            )
+        except ToolError as error:
+            unknown = any(each.status == "unknown_outcome" for each in self._chain(records[first]))
+            self._feed(Failed(step, call.item, call.again, error.message, type(error).__name__, unknown))
+        except LimitReached as reached:
+            if len(records) == first:
+                self._calls[step].pop()
+            self._end(reached)
+        except BaseException:
+            tools = {tool.name: tool for tool in self._gate.tools}
+            if any(each.attempts and not tools[each.tool].repeatable for each in self._chain(records[first])):
+                self._interrupted.add(step)
+            raise
+        else:
+            self._feed(Returned(step, call.item, call.again, text))
+
+    def _step_ended(self, index: int) -> None:
+        step, outcome, result = self._plan.steps[index], self.engine.outcomes[index], self.engine.inputs.results[index]
+        numbers = self._calls[index]
+        told: dict[str, Any] = {}
+        if numbers:
+            told = self._timing(index, [self._gate.records[number] for number in numbers])
+        ended = StepResult(
+            id=step.id,
+            tool=step.tool.name,
+            status=outcome.status,
+            wave=self._plan.waves[index],
+            needs=tuple([self._ids[need] for need in step.needs]),
+            after=tuple([self._ids[earlier] for earlier in step.after]),
+            result_json=None if result is None else result.text,
+            error=outcome.error,
+            kind=outcome.kind,
+            cause=None if outcome.cause is None else self._plan.steps[outcome.cause].id,
+            items=outcome.items,
+            items_failed=outcome.items_failed,
+            warnings=tuple(outcome.warnings),
+            **told,
+        )
+        self.results[index] = ended
+        if self._on_event is not None:
+            self._tell(StepEnded(ended))
+
+    def _timing(self, index: int, records: list[CallRecord]) -> dict[str, Any]:
+        """What the gate's records say of a step's calls."""
+        items = self._plan.steps[index].for_each is not None
+        first = records[0]
+        if len(records) == 1 and first.fallback_call is None:
+            return {
+                "arguments": [_given(first)] if items else _given(first),
+                "started_seconds": first.started_seconds,
+                "duration_seconds": first.duration_seconds,
+                "attempts": first.attempts,
+                "cached": first.cached,
+                "calls": (first.id,),
+            }
+        everything = [each for record in records for each in self._chain(record)]
+        started = min(each.started_seconds for each in everything)
+        instead = [each.tool for each in everything[1:] if each.status == "succeeded"]
+        return {
+            "arguments": [_given(record) for record in records] if items else _given(first),
+            "started_seconds": started,
+            "duration_seconds": max(each.started_seconds + each.duration_seconds for each in everything) - started,
+            "attempts": sum(each.attempts for each in everything),
+            "cached": all(record.cached for record in records),
+            "fallback": instead[-1] if instead and not items else None,
+            "calls": tuple(each.id for each in everything),
+        }
+
+    def _chain(self, record: CallRecord) -> list[CallRecord]:
+        """A call and those that were made in its stead."""
+        chain = [record]
+        while record.fallback_call is not None:
+            record = self._gate.records[record.fallback_call - 1]
+            chain.append(record)
+        return chain
+
+    def _tell(self, event: Event) -> None:
+        assert self._on_event is not None
+        try:
+            self._on_event(event)
+        except Exception:
+            logger.exception("the on_event callback failed")
+
+
+def _given(record: CallRecord) -> Any:
+    return record.arguments if record.changed_arguments is None else record.changed_arguments

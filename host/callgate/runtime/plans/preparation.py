@@ -1,0 +1,227 @@
+"""Plans made ready to run: which tools each may call, what is wrong with it, what it may spend. Starts nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from callgate.errors import ConfigurationError
+from callgate.limits import Limits
+from callgate.plan.arriving import ArrivingPlan
+from callgate.plan.compile import CompiledPlan, Offering, Reading, read_plan
+from callgate.plan.estimate import EstimatedStep, PlanEstimate, estimate_plan
+from callgate.plan.model import plan_json
+from callgate.runtime.events import Event
+from callgate.runtime.gate import Gate, RunGate
+from callgate.runtime.result import RunError, RunUsage
+from callgate.tools import Registry, Tool
+
+from .drive import PlanDrive
+from .early import EarlyCalls
+from .result import PlanResult
+
+__all__ = ["DEFAULT_TIMEOUT_SECONDS", "PlanRun", "Plans"]
+
+DEFAULT_TIMEOUT_SECONDS = 30.0
+"""For one attempt of a tool that says nothing itself and has no history; as the tool planning engine has it."""
+_LARGE = 64 * 1024
+"""Characters; a longer plan is read in a thread, so that the event loop goes on."""
+_OFFERINGS = 64
+
+
+class Plans:
+    """Makes `PlanRun`s for one runtime.
+
+    Args:
+        registry: its tools.
+        gate: what their calls pass.
+    """
+
+    def __init__(self, registry: Registry, gate: Gate) -> None:
+        self._registry = registry
+        self._gate = gate
+        self._offerings: dict[tuple[str, ...], dict[str, Tool]] = {}
+
+    def prepare(
+        self,
+        limits: Limits,
+        *,
+        tools: Collection[str] | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> PlanRun:
+        """A run of some plan: see `Runtime.execute_tool_plan` for the arguments. Raises `ConfigurationError`."""
+        if not isinstance(limits, Limits):
+            raise ConfigurationError("limits must be Limits, for instance Limits(wall_seconds=10)")
+        if isinstance(tools, str) or any(not isinstance(name, str) for name in tools or ()):
+            raise ConfigurationError("tools are named by text: tools=['get_weather']")
+        if on_event is not None and inspect.iscoroutinefunction(on_event):
+            raise ConfigurationError("on_event is called at once and not awaited: give it a plain function, not async")
+        gate = self._gate.open(
+            caller="plan",
+            limits=limits,
+            allowed=tools,
+            on_event=on_event,
+            default_timeout_seconds=DEFAULT_TIMEOUT_SECONDS,
+        )
+        return PlanRun(
+            gate,
+            Offering(self._offering(gate.tools), lambda name: gate._offer.refusal(name, suggest=True).message),
+            limits,
+            on_event,
+        )
+
+    def estimate(self, given: Any, limits: Limits, *, tools: Collection[str] | None = None) -> PlanEstimate:
+        """How long a plan would take, and what it would cost. Raises `ConfigurationError`."""
+        reading = self.prepare(limits, tools=tools).read(given)
+        if reading.plan is None:
+            raise ConfigurationError(f"a plan with faults cannot be estimated: {reading.errors[0]}")
+        steps = [
+            EstimatedStep(step.id, step.tool.name, (*step.needs, *step.after), step.known_items)
+            for step in reading.plan.steps
+        ]
+        known = {tool.name: tool for tool in self._registry}
+        return estimate_plan(steps, known, self._registry.statistics, max_concurrent_calls=limits.max_concurrent_calls)
+
+    def _offering(self, tools: list[Tool]) -> dict[str, Tool]:
+        """By name, and by the names that programs know them by, where these are free."""
+        key = tuple(tool.name for tool in tools)
+        found = self._offerings.get(key)
+        if found is None:
+            if len(self._offerings) >= _OFFERINGS:
+                self._offerings.clear()
+            found = self._offerings[key] = {tool.name: tool for tool in tools}
+            names = self._registry.callable_names()
+            for tool in tools:
+                found.setdefault(names[tool.name], tool)
+        return found
+
+
+class PlanRun:
+    """One plan to read and run."""
+
+    def __init__(
+        self, gate: RunGate, offering: Offering, limits: Limits, on_event: Callable[[Event], None] | None
+    ) -> None:
+        self.gate = gate
+        self.offering = offering
+        self.limits = limits
+        self.on_event = on_event
+
+    def read(self, given: Any) -> Reading:
+        """Read and check it."""
+        return read_plan(given, self.offering, self.limits)
+
+    async def read_aside(self, given: Any) -> Reading:
+        """The same; in a thread where it is large."""
+        size = len(given) if isinstance(given, str) else _steps_of(given) * 200
+        if size < _LARGE:
+            return self.read(given)
+        return await anyio.to_thread.run_sync(self.read, given)
+
+    async def execute(self, given: Any) -> PlanResult:
+        """Read it and run it."""
+        started = time.perf_counter()
+        reading = await self.read_aside(given)
+        if reading.plan is None:
+            return self.refused(reading, started)
+        return await self.run(reading, reading.plan, started)
+
+    async def execute_stream(self, chunks: AsyncIterable[str] | Iterable[str]) -> PlanResult:
+        """Read it while it is being written, begin what can do no harm, and run it when it is complete."""
+        started = time.perf_counter()
+        arriving = ArrivingPlan(self.offering, self.limits)
+        text: list[str] = []
+        size = 0
+        try:
+            async with anyio.create_task_group() as tasks:
+                early = EarlyCalls(tasks, self.gate, self.limits)
+                async with contextlib.aclosing(_each(chunks)) as pieces:
+                    async for chunk in pieces:
+                        text.append(chunk)
+                        size += len(chunk)
+                        if size > self.limits.max_message_bytes:
+                            break  # the reading of the whole refuses it
+                        for step in arriving.receive(chunk):
+                            early.arrive(step)
+                early.end()
+                reading = await self.read_aside("".join(text))
+                if reading.plan is not None:
+                    result = await self.run(reading, reading.plan, started, early)
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:  # the task group is our affair: one error is raised as itself
+            raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
+        return self.refused(reading, started) if reading.plan is None else result
+
+    def refused(self, reading: Reading, started: float) -> PlanResult:
+        """The result of a plan that has faults."""
+        errors = reading.errors
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        message = f"{errors[0]}{more}"
+        return PlanResult(
+            ok=False,
+            error=RunError("PlanRefused", message),
+            faults=reading.faults,
+            calls=self.gate.records,
+            goal=reading.model.goal if reading.model else None,
+            usage=self._usage(started),
+        )
+
+    async def run(
+        self, reading: Reading, plan: CompiledPlan, started: float, early: EarlyCalls | None = None
+    ) -> PlanResult:
+        """Run what was read."""
+        drive = PlanDrive(plan, self.gate, self.limits, self.on_event, early)
+        await drive.run()
+        steps = [step for step in drive.results if step is not None]
+        bad = [step for step in steps if step.status in ("failed", "unknown_outcome")]
+        error = None
+        if drive.failure is not None:
+            error = RunError("LimitReached", str(drive.failure), limit=drive.failure.limit)
+        elif bad:
+            more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+            kind = "did not succeed" if bad[0].status == "failed" else "has an unknown outcome"
+            error = RunError("StepFailed", f"step {bad[0].id!r} {kind}: {bad[0].error}{more}", tool=bad[0].tool)
+        return PlanResult(
+            ok=error is None,
+            outputs={
+                steps[index].id: steps[index].result for index in plan.outputs if steps[index].status == "succeeded"
+            },
+            steps=steps,
+            error=error,
+            faults=reading.faults,
+            calls=self.gate.records,
+            goal=plan.model.goal,
+            plan=plan_json(plan.model),
+            usage=self._usage(started),
+        )
+
+    def _usage(self, started: float) -> RunUsage:
+        return RunUsage(wall_seconds=time.perf_counter() - started, tool_calls=len(self.gate.records))
+
+
+async def _each(chunks: AsyncIterable[str] | Iterable[str]) -> AsyncGenerator[str, None]:
+    if isinstance(chunks, AsyncIterable):
+        async for chunk in chunks:
+            yield _text(chunk)
+    else:
+        for chunk in chunks:
+            await anyio.lowlevel.checkpoint()
+            yield _text(chunk)
+
+
+def _text(chunk: Any) -> str:
+    if not isinstance(chunk, str):
+        raise ConfigurationError(f"the chunks of a plan are text, not {type(chunk).__name__}")
+    return chunk
+
+
+def _steps_of(given: Any) -> int:
+    steps = given.get("steps") if isinstance(given, dict) else None
+    return len(steps) if isinstance(steps, list) else 0

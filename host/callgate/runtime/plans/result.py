@@ -1,0 +1,227 @@
+"""What a plan came to: one value with two views, for the model and for people and programs. Runs nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+from callgate.plan.explain import ExplainedStep, ExplainFormat, explain
+from callgate.plan.faults import PlanFault
+from callgate.plan.outcomes import StepStatus
+from callgate.runtime.calls import CallRecord
+from callgate.runtime.result import MODEL_CHARACTERS, RunError, RunUsage, cut
+
+__all__ = ["PlanResult", "StepResult"]
+
+_MOST_LINES = 50
+"""Lines about steps in the text for a model; beyond that, steps that succeeded are counted."""
+_LINE_CHARACTERS = 400
+_LEAST_SHARE = 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepResult:
+    """What became of one step."""
+
+    id: str
+    tool: str
+    status: StepStatus
+    """``succeeded``, ``failed``, ``skipped``, or ``unknown_outcome``: timed out or interrupted, and may have done its
+    work all the same."""
+    wave: int
+    """0 for steps that wait for nothing, else one more than the latest they wait for; for reading, not for timing."""
+    needs: tuple[str, ...] = ()
+    """Ids of the steps that had to succeed first."""
+    after: tuple[str, ...] = ()
+    """Ids of the steps that had to end first."""
+    arguments: Any = None
+    """What the tool was called with, references resolved; for a `for_each` a list of them; None where no call was
+    made."""
+    result_json: str | None = None
+    """The raw result as JSON text; None unless it succeeded."""
+    error: str | None = None
+    """Why it did not succeed."""
+    kind: str | None = None
+    """Class name of the error."""
+    cause: str | None = None
+    """For skipped steps: the id of the step that began it, where there is one."""
+    started_seconds: float | None = None
+    """Seconds from the start of the run to its first call; None where no call was made."""
+    duration_seconds: float = 0.0
+    """From its first call to its last answer: queueing, approval, retries and fallbacks included."""
+    attempts: int = 0
+    """How often a tool was called for it, fallbacks included."""
+    cached: bool = False
+    """Every result came from the cache."""
+    fallback: str | None = None
+    """The tool whose result was taken instead."""
+    items: int | None = None
+    """For a `for_each`: how many there were."""
+    items_failed: int = 0
+    warnings: tuple[str, ...] = ()
+    calls: tuple[int, ...] = ()
+    """Ids of its calls, in `PlanResult.calls`."""
+
+    @property
+    def result(self) -> Any:
+        """The raw result; a copy of one's own each time. None unless it succeeded."""
+        return None if self.result_json is None else json.loads(self.result_json)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON values; the arguments are not copied."""
+        plain = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "result_json"}
+        plain["result"] = self.result
+        for name in ("needs", "after", "warnings", "calls"):
+            plain[name] = list(plain[name])
+        return plain
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlanResult:
+    """What one plan came to. Failure goes forward: what did not depend on a failed step has run."""
+
+    ok: bool
+    """Every step succeeded, or was skipped by a condition."""
+    outputs: dict[str, Any] = field(default_factory=dict)
+    """The results of the output steps that succeeded, by id."""
+    steps: list[StepResult] = field(default_factory=list)
+    """All steps, in the plan's order; none where it was refused."""
+    error: RunError | None = None
+    """Of kind ``PlanRefused`` (see `faults`), ``StepFailed`` (see `steps`) or ``LimitReached``."""
+    faults: list[PlanFault] = field(default_factory=list)
+    """What was found before the run; with errors among them, nothing ran."""
+    calls: list[CallRecord] = field(default_factory=list)
+    """Every call, in the order in which they began."""
+    goal: str | None = None
+    plan: dict[str, Any] | None = None
+    """The plan as it was understood; None where it could not be read."""
+    path: Literal["plan"] = "plan"
+    logs: str = ""
+    """Always empty: a plan prints nothing. Here because a `CodeResult` has it."""
+    usage: RunUsage = field(default_factory=RunUsage)
+    truncated: tuple[str, ...] = ()
+    """Always empty: nothing is cut here, only in `for_model`."""
+
+    def step(self, id: str) -> StepResult:
+        """The step of that id. Raises `KeyError`."""
+        for step in self.steps:
+            if step.id == id:
+                return step
+        raise KeyError(id)
+
+    def explain(self, form: ExplainFormat = "text") -> str:
+        """The plan, with what became of each step.
+
+        Args:
+            form: ``"text"``, ``"json"`` or ``"mermaid"`` (a flowchart).
+        """
+        written = self.plan["steps"] if self.plan else []
+        told = [
+            ExplainedStep(
+                step.id, step.tool, step.wave, step.needs, step.after, each,
+                step.status, step.error, step.duration_seconds, step.warnings,
+            )
+            for step, each in zip(self.steps, written, strict=True)
+        ]  # fmt: skip
+        outputs = self.plan.get("output_steps", []) if self.plan else []
+        return explain(told, form, goal=self.goal, outputs=outputs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole artifact as JSON values. Arguments of calls are not copied."""
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain["steps"] = [step.to_dict() for step in self.steps]
+        plain["error"] = None if self.error is None else asdict(self.error)
+        plain["faults"] = [asdict(fault) for fault in self.faults]
+        plain["calls"] = [{each.name: getattr(call, each.name) for each in fields(call)} for call in self.calls]
+        plain["usage"] = asdict(self.usage)
+        plain["truncated"] = list(self.truncated)
+        return plain
+
+    def for_model(self, max_characters: int = MODEL_CHARACTERS) -> str:
+        """A short text for the model's context: how many steps succeeded, a line for each step, the outputs.
+
+        Longer text is cut, with the number of bytes left out; nothing is lost here: `outputs` and `steps` are whole.
+
+        Args:
+            max_characters: of the whole text, about.
+        """
+        if not self.steps:
+            text = self._refusal(max_characters)
+        else:
+            head = "\n".join(self._lines(max_characters // 2))
+            text = "\n".join([head, *self._outputs(max(max_characters - len(head), max_characters // 2))])
+        return text.encode("utf-8", "replace").decode()  # a lone surrogate could not be sent to anybody
+
+    def _refusal(self, most: int) -> str:
+        errors = [fault for fault in self.faults if fault.severity == "error"]
+        warnings = [fault for fault in self.faults if fault.severity == "warning"]
+        count = f"{len(errors)} fault{'' if len(errors) == 1 else 's'}"
+        lines = [f"The plan was not run: {count}. Correct {'it' if len(errors) == 1 else 'them'} and send it again."]
+        lines += [f"- {fault}" for fault in errors] + [f"- note: {fault}" for fault in warnings[:5]]
+        if self.error is not None and not errors:
+            lines = [self.error.message]
+        if self.calls:
+            ran = ", ".join(f"{call.tool} {call.status}" for call in self.calls[:20])
+            more = f" and {len(self.calls) - 20} more" if len(self.calls) > 20 else ""
+            lines.append(f"Already called while the plan was being written: {ran}{more}.")
+        return cut("\n".join(lines), most)
+
+    def _lines(self, most: int) -> Iterator[str]:
+        succeeded = sum(step.status == "succeeded" for step in self.steps)
+        yield f"{succeeded}/{len(self.steps)} steps succeeded." + (
+            f" The run was ended: {self.error.message}." if self.error is not None and self.error.limit else ""
+        )
+        shown = self.steps
+        if len(shown) > _MOST_LINES:
+            shown = [step for step in self.steps if step.status != "succeeded" or step.warnings][:_MOST_LINES]
+        room = most
+        told = 0
+        for step in shown:
+            line = cut(_line(step), _LINE_CHARACTERS).replace("\n", " ")
+            room -= len(line)
+            if room < 0:
+                break
+            told += 1
+            yield line
+        if told < len(self.steps):
+            rest = [step for step in self.steps if step not in shown[:told]] if len(self.steps) < 1000 else []
+            good = sum(step.status == "succeeded" for step in rest) if rest else None
+            words = f", {good} of them succeeded" if good is not None else ""
+            yield f"- ... {len(self.steps) - told} more steps{words}"
+
+    def _outputs(self, most: int) -> Iterator[str]:
+        for fault in [fault for fault in self.faults if fault.severity == "warning"][:5]:
+            yield f"Note: {fault}"
+        if not self.outputs:
+            return
+        yield "Outputs:"
+        room, left = most, len(self.outputs)
+        for name, value in self.outputs.items():
+            if room < _LEAST_SHARE:
+                size = sum(len(_text(each)) for each in list(self.outputs.values())[-left:])
+                yield f"... {left} more outputs left out, {size} bytes"
+                return
+            line = f"{name}: {cut(_text(value), max(room // left, _LEAST_SHARE))}"
+            room -= len(line)
+            left -= 1
+            yield line
+
+
+def _line(step: StepResult) -> str:
+    name = f"- {step.id} ({step.tool})"
+    items = f" {step.items - step.items_failed}/{step.items} items" if step.items is not None else ""
+    if step.status == "succeeded":
+        notes = [f"from fallback {step.fallback}"] if step.fallback else []
+        told = f": {'; '.join([*notes, *step.warnings])}" if notes or step.warnings else ""
+        return f"{name}: succeeded{items}{told}"
+    if step.status == "skipped":
+        return f"{name}: {step.error}"
+    words = "outcome unknown" if step.status == "unknown_outcome" else step.status
+    why = f" ({'; '.join(step.warnings)})" if step.warnings else ""
+    return f"{name}: {words}{items}: {step.error}{why}"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
