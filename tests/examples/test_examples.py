@@ -24,6 +24,17 @@ def test_an_example_runs(example: str) -> None:
     assert done.stdout or example == "tools_for_cli.py"
 
 
+@pytest.mark.parametrize("plan", sorted(path.name for path in (EXAMPLES / "plans").glob("*.json")))
+def test_a_plan_runs_and_has_no_faults(plan: str) -> None:
+    line = [sys.executable, "-W", "error", "-m", "callgate", "plan", str(EXAMPLES / "plans" / plan)]
+    line += ["--tools", str(EXAMPLES / "tools_for_cli.py")]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
+    checked = subprocess.run([*line, "--check"], capture_output=True, text=True, timeout=120, check=False)
+    assert (checked.returncode, checked.stdout) == (0, "")
+
+
 def test_the_index_names_every_example() -> None:
     index = (EXAMPLES / "README.md").read_text()
-    assert [path.name for path in sorted(EXAMPLES.glob("*.py")) if f"({path.name})" not in index] == []
+    files = sorted([*EXAMPLES.glob("*.py"), *EXAMPLES.glob("plans/*.json")])
+    assert [path.name for path in files if f"({path.relative_to(EXAMPLES).as_posix()})" not in index] == []

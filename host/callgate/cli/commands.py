@@ -16,6 +16,7 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
     "run": "Run a program in the sandbox.",
+    "plan": "Run a declarative plan of tool calls; needs no sandbox.",
     "check": "Look at a program without running it.",
     "tools": "List the tools of a file or module, or print typed stubs of them.",
     "doctor": "Say what confines programs on this machine, and what to do where nothing does.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
@@ -20,7 +21,7 @@ from callgate import CallEnded, CallRecord, Event, Printed
 
 from .words import one_line, say, tame
 
-__all__ = ["Screen", "call_line", "data_only"]
+__all__ = ["Screen", "call_line", "data_only", "log_to_stderr"]
 
 _ARGUMENT_CHARACTERS = 60
 
@@ -31,6 +32,31 @@ def data_only() -> Iterator[TextIO]:
     data = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):
         yield data
+
+
+class _Line(logging.Formatter):
+    """A log record on one line: what failed, and the exception's own words. Its traceback is for --verbose."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        error = record.exc_info[1] if record.exc_info else None
+        return record.getMessage() + (f": {type(error).__name__}: {error} (--verbose shows where)" if error else "")
+
+
+class _Stderr(logging.Handler):
+    """Writes to the stderr of the moment, which a live view puts itself in front of."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(OSError):
+            say(self.format(record))
+
+
+def log_to_stderr(verbose: bool) -> None:
+    """The operator's own tools may fail: their exceptions are for the operator, never for a program or a plan."""
+    handler = _Stderr()
+    handler.setFormatter(logging.Formatter() if verbose else _Line())
+    logger = logging.getLogger("callgate")
+    logger.addHandler(handler)
+    logger.propagate = False
 
 
 def call_line(record: CallRecord) -> str:
@@ -73,9 +99,12 @@ class Screen:
 
     def put(self, event: Event) -> None:
         """Take an event in; never blocks."""
-        if isinstance(event, Printed) or (self._calls and isinstance(event, CallEnded)):
+        if self._wants(event):
             self._waiting.append(event)
             self._news.set()
+
+    def _wants(self, event: Event) -> bool:
+        return isinstance(event, Printed) or (self._calls and isinstance(event, CallEnded))
 
     def finish(self) -> None:
         """There is no more to come: `drain` returns when everything is shown."""

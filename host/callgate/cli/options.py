@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from callgate.limits import Limits
 
 from .words import Stop
 
-__all__ = ["flag", "inputs_from", "limit_options", "limits_from", "size_text", "tools_option"]
+__all__ = ["flag", "inputs_from", "limit_options", "limits_from", "size_text", "some_limit_options", "tools_option"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -65,7 +65,18 @@ def _docs() -> dict[str, str]:
 
 def limit_options(command: _Command) -> _Command:
     """Add one flag for every field of `Limits`."""
+    return _limit_options(command, _docs())
+
+
+def some_limit_options(docs: Mapping[str, str]) -> Callable[[_Command], _Command]:
+    """Add flags for some fields of `Limits`, with what each means to the command."""
+    return lambda command: _limit_options(command, docs)
+
+
+def _limit_options(command: _Command, docs: Mapping[str, str]) -> _Command:
     for field in reversed(dataclasses.fields(Limits)):
+        if field.name not in docs:
+            continue
         size = field.name.endswith("_bytes")
         kind: Any = _size if size else click.FLOAT if field.type == "float" else click.INT
         shown = size_text(field.default) if size and isinstance(field.default, int) else f"{field.default:g}"
@@ -74,14 +85,14 @@ def limit_options(command: _Command) -> _Command:
             field.name,
             type=kind,
             metavar="SIZE" if size else "N",
-            help=f"{_docs()[field.name]}. Default {shown}.",
+            help=f"{docs[field.name]}. Default {shown}.",
         )(command)
     return command
 
 
 def limits_from(options: dict[str, Any]) -> Limits:
     """Take the limits out of a command's options. Raises `Stop` for one that cannot be."""
-    given = {field.name: options.pop(field.name) for field in dataclasses.fields(Limits)}
+    given = {field.name: options.pop(field.name, None) for field in dataclasses.fields(Limits)}
     try:
         return Limits(**{name: value for name, value in given.items() if value is not None})
     except ConfigurationError as error:

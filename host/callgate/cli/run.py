@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import sys
 import warnings
 from typing import Any, TextIO
@@ -18,7 +17,7 @@ from callgate.sandbox.unsafe import UnsandboxedWarning
 
 from .approval import Approver
 from .check import finding_line
-from .live import Screen, data_only
+from .live import Screen, data_only, log_to_stderr
 from .load import load_tools
 from .options import inputs_from, limit_options, limits_from, tools_option
 from .source import Source
@@ -68,7 +67,7 @@ def command(**options: Any) -> int:
     limits = limits_from(options)
     inputs = inputs_from(options.pop("inputs"))
     source = Source.read(options.pop("file"), options.pop("code"))
-    _log_to_stderr(options["verbose"])
+    log_to_stderr(options["verbose"])
     with data_only() as data:
         runtime_options = {
             "tools": load_tools(options.pop("tool_files")),
@@ -173,20 +172,3 @@ def _usage_line(result: CodeResult) -> str:
     if used.peak_memory_bytes is not None:
         parts.append(f"peak memory {used.peak_memory_bytes / 2**20:.1f} MiB")
     return f"used: {', '.join(parts)}"
-
-
-class _Line(logging.Formatter):
-    """A log record on one line: what failed, and the exception's own words. Its traceback is for --verbose."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        error = record.exc_info[1] if record.exc_info else None
-        return record.getMessage() + (f": {type(error).__name__}: {error} (--verbose shows where)" if error else "")
-
-
-def _log_to_stderr(verbose: bool) -> None:
-    """The operator's own tools may fail: their exceptions are for the operator, never for the program."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter() if verbose else _Line())
-    logger = logging.getLogger("callgate")
-    logger.addHandler(handler)
-    logger.propagate = False

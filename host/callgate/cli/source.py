@@ -1,4 +1,4 @@
-"""Where a program comes from: a file, ``-c``, or stdin. Knows how it is asked for; does not look inside."""
+"""Where a program or a plan comes from: a file, ``-c``, or stdin. Knows how it is asked for; does not look inside."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Source"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A program's text, and the name to show for it."""
+    """The text of a program or a plan, and the name to show for it."""
 
     name: str
     code: str
@@ -30,10 +30,15 @@ class Source:
             raise Stop(
                 "there is no program", "name a file, or give the program with -c CODE, or '-' to read it from stdin"
             )
+        return cls.of(file, "program")
+
+    @classmethod
+    def of(cls, file: str, kind: str) -> Source:
+        """What stands in `file`, or on stdin where that is ``-``. Raises `Stop` when it cannot be read."""
         try:
             data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         except OSError as error:
-            raise Stop(f"{file} cannot be read: {error.strerror}", "name the file that holds the program") from None
+            raise Stop(f"{file} cannot be read: {error.strerror}", f"name the file that holds the {kind}") from None
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:

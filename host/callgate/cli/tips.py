@@ -1,12 +1,12 @@
-"""What to do about a run that failed: one sentence for the operator. Knows kinds of failures, prints nothing."""
+"""What to do about a run or a plan that failed: one sentence for the operator. Prints nothing."""
 
 from __future__ import annotations
 
-from callgate import CodeResult, Limits
+from callgate import CodeResult, Limits, PlanResult
 
 from .options import flag, size_text
 
-__all__ = ["headline", "tip"]
+__all__ = ["headline", "plan_headline", "plan_tip", "tip"]
 
 _CLOSED = "files, network and other processes are closed to a program; give it a tool for what it needs"
 _BY_KIND = {
@@ -63,3 +63,40 @@ def tip(result: CodeResult, limits: Limits) -> str:
 def _doubled(limit: str, limits: Limits) -> str:
     value = getattr(limits, limit) * 2
     return size_text(value) if limit.endswith("_bytes") else f"{value:g}"
+
+
+_PLAN_BY_STATUS = {
+    "denied": "answer y at a terminal, or pass --yes, to approve",
+    "refused": "`callgate tools --tools ...` lists what there is, with signatures",
+    "timed_out": "give the step more time with timeout_seconds, or the tool with @tool(timeout_seconds=...)",
+    "unknown_outcome": "find out whether it did its work; give the step more time with timeout_seconds",
+}
+
+
+def plan_headline(result: PlanResult) -> str:
+    """Why a plan was refused or failed, in one line."""
+    error = result.error
+    assert error is not None
+    if error.kind == "PlanRefused":
+        errors = [fault for fault in result.faults if fault.severity == "error"]
+        first = f"step {errors[0].step!r}: {errors[0].message}" if errors[0].step is not None else errors[0].message
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        return f"the plan was not run: {first}{more}"
+    return error.message
+
+
+def plan_tip(result: PlanResult, limits: Limits) -> str:
+    """What to do about it."""
+    error = result.error
+    assert error is not None
+    if error.kind == "PlanRefused":
+        first = next(fault for fault in result.faults if fault.severity == "error")
+        return first.hint or "`callgate plan --check` shows every fault with its place"
+    if error.limit is not None:
+        return f"raise it with {flag(error.limit)} {_doubled(error.limit, limits)}, or split the plan"
+    step = next(step for step in result.steps if step.status in ("failed", "unknown_outcome"))
+    if step.warnings:
+        return step.warnings[0]
+    by_id = {call.id: call for call in result.calls}
+    status = next((by_id[call].status for call in reversed(step.calls) if by_id[call].error is not None), "failed")
+    return _PLAN_BY_STATUS.get(status, "--verbose shows every call with its arguments; --json keeps everything")
