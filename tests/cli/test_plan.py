@@ -335,6 +335,23 @@ def test_a_plan_with_faults_cannot_be_explained(cli: Command) -> None:
     assert "error unknown-tool" in done.err
 
 
+def test_an_estimate_rests_on_what_earlier_runs_kept(cli: Command) -> None:
+    file = plan_file(cli, OSLO, WARMER)
+    kept = ["--statistics", str(cli.folder / "tools.db")]
+    before = cli("plan", "--estimate", file, *kept, *TOOLS)
+    assert (before.status, before.err) == (0, "")
+    assert "no history yet, counted as 0 s: add_one, get_weather" in before.out
+    assert cli("plan", file, *kept, *TOOLS).status == 0
+    after = cli("plan", "--estimate", "--json", file, *kept, *TOOLS)
+    assert json.loads(after.out)["unknown"] == []
+    assert json.loads(after.out)["duration_seconds"] > 0
+    bad = cli("plan", "--estimate", plan_file(cli, {**OSLO, "tool": "x"}), *TOOLS)
+    assert (bad.status, bad.error) == (1, "the plan cannot be estimated: it has 1 fault")
+    nowhere = cli("plan", file, "--statistics", "/proc/nowhere/x.db", *TOOLS)
+    assert nowhere.status == 2
+    assert "the statistics file /proc/nowhere/x.db cannot be used" in nowhere.error
+
+
 # the timeline
 
 

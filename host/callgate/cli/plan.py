@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import json
 import os
@@ -18,13 +17,13 @@ from typing import Any, TextIO
 import anyio
 import click
 
-from callgate import CallgateError, ConfigurationError, Limits, PlanFault, PlanResult, Runtime
+from callgate import CallgateError, ConfigurationError, Limits, PlanResult, Runtime
 
-from .json_places import line_and_column
 from .live import data_only, log_to_stderr
 from .load import load_tools
 from .options import limits_from, some_limit_options, tools_option
 from .plan_live import PlanApprover, PlanScreen, duration, tally
+from .plan_look import say_faults, show_estimate, show_explanation, show_faults
 from .source import Source
 from .tips import plan_headline, plan_tip
 from .words import FAILED, INTERRUPTED, LIMIT, OK, OutputLost, Stop, emit, explain, say
@@ -78,6 +77,8 @@ def _spelled_out(args: list[str]) -> Iterator[str]:
     metavar="[=text|json|mermaid]",
     help="Print what the plan would do, and run nothing.",
 )
+@click.option("--estimate", is_flag=True, help="Print how long the plan would take, and its cost; run nothing.")
+@click.option("--statistics", metavar="FILE", help="Keep in FILE how long tools take and how often they fail.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as one JSON object on stdout.")
 @click.option("--for-model", is_flag=True, help="Print what a model would be given, instead of the outputs.")
 @click.option(
@@ -105,17 +106,19 @@ def command(**options: Any) -> int:
         tools = load_tools(options["tool_files"])
         allow = list(options["allow"]) or None
         try:
-            look = Runtime(tools, sandbox=None, limits=limits)
+            look = Runtime(tools, sandbox=None, limits=limits, statistics=options["statistics"])
             if options["check"]:
-                return _show_faults(data, source, look.check_plan(source.code, tools=allow), options["as_json"])
+                return show_faults(data, source, look.check_plan(source.code, tools=allow), options["as_json"])
             if options["explain"]:
-                return _explain(data, look, source, options["explain"], allow)
+                return show_explanation(data, look, source, options["explain"], allow)
+            if options["estimate"]:
+                return anyio.run(show_estimate, data, look, source, options["as_json"], allow)
             screen = PlanScreen(
                 _steps(look, source, allow),
                 lines=not options["as_json"] or options["verbose"],
                 calls=options["verbose"],
             )
-            run = functools.partial(_run, source, screen, tools, limits, allow, everything=options["yes"])
+            run = functools.partial(_run, source, screen, look, allow, everything=options["yes"])
             result = _interruptible(run, screen)
             if screen.lost:  # the outputs are wanted all the same
                 sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (for as long as the process lives)
@@ -127,17 +130,14 @@ def command(**options: Any) -> int:
 
 
 def _check_choices(options: dict[str, Any]) -> None:
-    chosen = [name for name in ("check", "explain", "json", "for_model") if options.get(name) or _json(options, name)]
+    names = ("check", "explain", "estimate", "json", "for_model")
+    chosen = [name for name in names if options["as_json" if name == "json" else name]]
     shown = [f"--{name.replace('_', '-')}" for name in chosen]
-    if len(chosen) > 1 and chosen != ["check", "json"]:
+    if len(chosen) > 1 and chosen not in (["check", "json"], ["estimate", "json"]):
         tip = "write --explain=json" if set(chosen) == {"explain", "json"} else "leave one of them out"
         raise Stop(f"{' and '.join(shown)} cannot both be on stdout", tip)
-    if options["timeline"] is not None and chosen and chosen[0] in ("check", "explain"):
+    if options["timeline"] is not None and chosen and chosen[0] in ("check", "explain", "estimate"):
         raise Stop(f"--timeline shows a run, and {shown[0]} runs nothing", "leave one of them out")
-
-
-def _json(options: dict[str, Any], name: str) -> bool:
-    return name == "json" and bool(options["as_json"])
 
 
 def _source(files: tuple[str, ...]) -> Source:
@@ -165,53 +165,6 @@ def _page_file(given: str | None, source: Source) -> Path | None:
     return page
 
 
-# without running it
-
-
-def _fault_lines(source: Source, faults: list[PlanFault]) -> list[tuple[str, PlanFault]]:
-    """Faults as compilers write theirs, in the text's order: ``file:line:column: severity code message; hint``."""
-    placed = [(line_and_column(source.code, fault.place) or (0, 0), fault) for fault in faults]
-    placed.sort(key=lambda each: each[0])
-    return [
-        (f"{source.name}{f':{line}:{column}' if line else ''}: {fault.severity} {fault.code} {fault}", fault)
-        for (line, column), fault in placed
-    ]
-
-
-def _show_faults(data: TextIO, source: Source, faults: list[PlanFault], as_json: bool) -> int:
-    with contextlib.redirect_stdout(data):
-        if as_json:
-            told = []
-            for fault in faults:
-                place = line_and_column(source.code, fault.place) or (None, None)
-                told.append({**dataclasses.asdict(fault), "line": place[0], "column": place[1]})
-            emit(json.dumps(told, ensure_ascii=False))
-        else:
-            for line, _ in _fault_lines(source, faults):
-                emit(line)
-    if not faults:
-        say("nothing found")
-    return FAILED if any(fault.severity == "error" for fault in faults) else OK
-
-
-def _explain(data: TextIO, look: Runtime, source: Source, form: Any, allow: list[str] | None) -> int:
-    faults = look.check_plan(source.code, tools=allow)
-    _say_faults(source, faults)
-    errors = [fault for fault in faults if fault.severity == "error"]
-    if errors:
-        count = f"{len(errors)} fault{'' if len(errors) == 1 else 's'}"
-        explain(f"the plan cannot be explained: it has {count}", errors[0].hint or "correct what is named above")
-        return FAILED
-    with contextlib.redirect_stdout(data):
-        emit(look.explain_plan(source.code, form, tools=allow))
-    return OK
-
-
-def _say_faults(source: Source, faults: list[PlanFault]) -> None:
-    for line, fault in _fault_lines(source, faults):
-        say(line, "yellow" if fault.severity == "warning" else "red")
-
-
 def _steps(look: Runtime, source: Source, allow: list[str] | None) -> list[tuple[str, str]]:
     """Ids and tools of the plan, for the columns; none where it is refused anyway, or too long to read twice."""
     if len(source.code) > _COLUMNS_FOR:
@@ -227,13 +180,12 @@ def _steps(look: Runtime, source: Source, allow: list[str] | None) -> list[tuple
 
 
 async def _run(
-    source: Source, screen: PlanScreen, tools: Any, limits: Limits, allow: list[str] | None, *, everything: bool
+    source: Source, screen: PlanScreen, runtime: Runtime, allow: list[str] | None, *, everything: bool
 ) -> PlanResult:
     terminal = sys.stdin.isatty() and not source.from_stdin
-    approver = PlanApprover(everything=everything, terminal=terminal, screen=screen)
+    runtime.gate.approve = PlanApprover(everything=everything, terminal=terminal, screen=screen)
     result: PlanResult | None = None
     failure: CallgateError | None = None
-    runtime = Runtime(tools, sandbox=None, limits=limits, approve=approver)
     async with runtime, anyio.create_task_group() as tasks:
         tasks.start_soon(screen.drain, tasks.cancel_scope.cancel)
         try:
@@ -276,7 +228,7 @@ def _report(
             _show_outputs(result)
     quiet = options["as_json"] and not options["verbose"]
     if not quiet or result.error is not None:
-        _say_faults(source, result.faults)
+        say_faults(source, result.faults)
     if options["timeline"] == "" and result.steps:
         _draw(result)
     elif result.steps and not quiet:
