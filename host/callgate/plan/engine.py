@@ -368,7 +368,9 @@ class Engine:
         outcome.items_failed = failed
         told = "; ".join(f"item {item}: {message}" for item, (message, _) in sorted(items.errors.items())[:5])
         more = f"; and {failed - 5} more" if failed > 5 else ""
-        if items.stopped and items.next < count:
+        if items.stopped and not items.next and count:
+            self._skip(step.index, str(self._stopped), self._cause)
+        elif items.stopped and items.next < count:
             reason = f"only {items.next} of {count} items were begun: {plain_reason(self._stopped)}"
             self._fail(step.index, reason, "Stopped", unknown=items.unknown)
         elif failed and (step.model.on_item_error == "fail" or failed == count):

@@ -137,7 +137,8 @@ def _expression(value: Any, scope: Scope, place: Place) -> Template:
         source = own if own is not None else scope.names.ids.get(name)
         if source is None:
             unknown = scope.names.unknown(name)
-            scope.fault("unknown-step", place, f"the expression names {name!r}: {unknown.message}", unknown.hint)
+            hint = f"{unknown.hint}; only steps whose id is a Python name can be named here"
+            scope.fault("unknown-step", place, f"the expression names {name!r}: {unknown.message}", hint)
             return Broken()
         sources[name] = source
         scope.refer(source, (), f"$expr {name}", place, "error")
@@ -178,10 +179,13 @@ def _compile_text(text: str, scope: Scope, place: Place) -> Template:
         if scope.names.item:
             return _whole_reference(text, text[1:], scope, place, "null")
         if _is_path(text, own.end()):
-            hint = f"give the step a `for_each`, or write ${text[:60]} for the text itself"
-            scope.fault(
-                "reference-syntax", place, f"{text[:80]!r} stands for an item, and there is no `for_each`", hint
-            )
+            if place[0] in ("when", "for_each"):
+                message = f"{text[:80]!r} stands for an item, and means something in 'arguments' alone"
+                hint = 'choose the items in for_each: {"$expr": "[each for each in list if each.open]"}'
+            else:
+                message = f"{text[:80]!r} stands for an item, and there is no `for_each`"
+                hint = f"give the step a `for_each`, or write ${text[:60]} for the text itself"
+            scope.fault("reference-syntax", place, message, hint)
             return Broken()
     parts: list[str | At] = []
     start = 1 if _ESCAPED.match(text) else 0
