@@ -130,10 +130,11 @@ async def test_many_warnings_do_not_fill_the_text() -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        None, 5, [], "", "null", "[]", '"text"', b"{}", {"steps": None}, {"steps": {}}, {"steps": [None]}, {"steps": [[]]},
-        {1: 2}, {"steps": [{"id": True, "tool": "get"}]}, "[" * 100_000, '{"steps":' * 5000, float("nan"), {"steps": {1, 2}},
-        {"plan": {"plan": {"steps": []}}}, '{"steps": [{"tool": "get", "tool": "put"}]}', object(),
-        '{"steps": [{"tool": "get", "arguments": {"key": "\\ud800"}}]}', "\x00", {"steps": [{"tool": "get", "id": "x" * 300}]},
+        None, 5, [], "", "null", "[]", '"text"', b"{}", float("nan"), object(), {1: 2}, "\x00", "[" * 100_000,
+        {"steps": None}, {"steps": {}}, {"steps": [None]}, {"steps": [[]]}, {"steps": {1, 2}}, '{"steps":' * 5000,
+        {"plan": {"plan": {"steps": []}}}, '{"steps": [{"tool": "get", "tool": "put"}]}',
+        '{"steps": [{"tool": "get", "arguments": {"key": "\\ud800"}}]}',
+        {"steps": [{"id": True, "tool": "get"}]}, {"steps": [{"tool": "get", "id": "x" * 300}]},
         {"steps": [{"tool": "get", "arguments": {"key": "k"}, "timeout_seconds": 1e400}]},
         {"steps": [{"tool": "get", "arguments": {"key": "k"}, "for_each": [1], "max_items": 10**9}]},
     ],

@@ -158,9 +158,7 @@ async def test_a_fallback_on_low_confidence(value: str, confidence: float, given
         arguments = {"value": value, "confidence": confidence}
         plan = {"steps": [{"id": "s", "tool": "guess", "parameters": arguments, "fallback": fallback}]}
         result = await runtime.execute_tool_plan(plan)
-        mapped = await runtime.execute_tool_plan(
-            {"steps": [{**plan["steps"][0], "for_each": [1, 2]}]}
-        )
+        mapped = await runtime.execute_tool_plan({"steps": [{**plan["steps"][0], "for_each": [1, 2]}]})
     assert result.outputs == {"s": given}
     assert words in " ".join(result.steps[0].warnings)
     assert mapped.outputs == {"s": [given, given]}
