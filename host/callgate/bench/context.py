@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -76,11 +76,32 @@ class Sizes:
     loops: int
     loop_length: int
     flat_runs: int
+    plan_runs: Mapping[int, int]
+    """Runs of a plan with so many steps, the smallest plan first."""
+    peer_seconds: float
+    """What a slow peer may spend on plans of one size."""
+    dags: int
+    dag_steps: int
+    dag_median_seconds: float
+    early_runs: int
+    tokens_per_second: float
 
 
-FULL = Sizes(400, 60, 2000, 25, 100_000, 5, 200, 7, 4_000_000, 1000)
-QUICK = Sizes(60, 12, 300, 5, 10_000, 3, 60, 3, 300_000, 200)
-TINY = Sizes(2, 1, 5, 1, 20, 1, 4, 1, 1000, 5)
+FULL = Sizes(
+    400, 60, 2000, 25, 100_000, 5, 200, 7, 4_000_000, 1000,
+    plan_runs={10: 200, 1000: 20, 10_000: 7, 100_000: 5}, peer_seconds=30.0,
+    dags=5, dag_steps=1000, dag_median_seconds=0.02, early_runs=7, tokens_per_second=80.0,
+)  # fmt: skip
+QUICK = Sizes(
+    60, 12, 300, 5, 10_000, 3, 60, 3, 300_000, 200,
+    plan_runs={10: 30, 1000: 5, 10_000: 2}, peer_seconds=3.0,
+    dags=1, dag_steps=1000, dag_median_seconds=0.02, early_runs=2, tokens_per_second=200.0,
+)  # fmt: skip
+TINY = Sizes(
+    2, 1, 5, 1, 20, 1, 4, 1, 1000, 5,
+    plan_runs={10: 2, 30: 1}, peer_seconds=10.0,
+    dags=1, dag_steps=30, dag_median_seconds=0.001, early_runs=1, tokens_per_second=5000.0,
+)  # fmt: skip
 
 
 @dataclass(slots=True)

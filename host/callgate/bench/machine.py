@@ -20,7 +20,11 @@ def describe() -> str:
         f"{platform.system()} {platform.release()} {platform.machine()}",
         f"{cores} cores",
         f"Python {platform.python_version()}",
-        *(f"{name} {version}" for name in ("callgate", "anyio", "pydantic-monty") if (version := _version(name))),
+        *(
+            f"{name} {version}"
+            for name in ("callgate", "anyio", "pydantic-monty", "langgraph")
+            if (version := _version(name))
+        ),
         _bubblewrap(),
     ]
     return ", ".join(part for part in parts if part)

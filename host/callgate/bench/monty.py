@@ -1,21 +1,18 @@
 """The peer's own process: ``python -m callgate.bench.monty``. The one file that imports pydantic_monty.
 
-Reads one JSON object a line from stdin, ``{"do": name, ...}``, and answers each with one line: what the function of
-that name returned, or ``{"failed": reason}``. Ends when stdin does, without an interpreter shutdown, which this peer
-does not always survive.
+It is asked and answers as `serving` says; that it ends without an interpreter shutdown matters here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import os
 import sys
-import threading
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
+
+from callgate.bench.serving import serve
 
 try:
     from pydantic_monty import AsyncMonty, CollectString, ResourceLimits
@@ -95,30 +92,10 @@ def _children() -> list[int]:
     return found
 
 
-async def _answer(action: Callable[..., Awaitable[dict[str, Any]]], details: dict[str, Any]) -> dict[str, Any]:
-    try:
-        return await action(**details)
-    except Exception as error:
-        return {"failed": f"{type(error).__name__}: {error}"[:300]}
-
-
 async def main() -> None:
     """Serve until stdin ends."""
-    asked: asyncio.Queue[str] = asyncio.Queue()
-    loop = asyncio.get_running_loop()
-
-    def read() -> None:
-        for line in sys.stdin:
-            loop.call_soon_threadsafe(asked.put_nowait, line)
-        os._exit(0)
-
     async with AsyncMonty() as pool:
-        peer = Peer(pool)
-        threading.Thread(target=read, daemon=True).start()
-        while True:
-            request = json.loads(await asked.get())
-            answer = await _answer(getattr(peer, request.pop("do")), request)
-            print(json.dumps(answer), flush=True)
+        await serve(Peer(pool))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Peers: how to ask them for figures, and what to say when they fail. The harness survives every one of them.
 
-Monty runs in a process of its own: `AsyncMonty` 1.4 aborts the interpreter at its exit in some runs, and a peer's
-threads would disturb the host under test.
+Peers that are Python run in a process of their own each: `AsyncMonty` 1.4 aborts the interpreter at its exit in some
+runs, and a peer's threads, and what it keeps in memory, would disturb the host under test.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import time
 from collections.abc import Sequence
 from importlib.util import find_spec
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import anyio
 import anyio.abc
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-__all__ = ["Bubblewrap", "MontyPeer", "PeerFailed"]
+__all__ = ["Bubblewrap", "LangGraphPeer", "MontyPeer", "PeerFailed", "PeerProcess", "TasksPeer"]
 
 _ANSWER_SECONDS = 60.0
 _LONGEST_ANSWER = 1 << 24
@@ -30,21 +30,28 @@ class PeerFailed(Exception):
     """A peer could not give a figure; the text says why, for the table."""
 
 
-class MontyPeer:
-    """pydantic-monty in a process of its own. Once that process is gone, whatever it is asked fails."""
+class PeerProcess:
+    """A peer in a process of its own. Once that process is gone, whatever it is asked fails.
 
-    name = "Monty"
+    Args:
+        name: for the table.
+        module: what the process runs; see `serving`.
+        package: what has to be installed for it, as pip knows it; empty for nothing.
+        answer_seconds: how long one answer may take. A peer that takes longer is given up for good.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, module: str, package: str = "", *, answer_seconds: float = _ANSWER_SECONDS) -> None:
+        self.name = name
+        self._module = module
+        self._answer_seconds = answer_seconds
         self._process: anyio.abc.Process | None = None
         self._answers: BufferedByteReceiveStream
-        self._failure = "" if find_spec("pydantic_monty") else "pydantic-monty is not installed"
+        there = not package or find_spec(package.replace("-", "_"))
+        self._failure = "" if there else f"{package} is not installed"
 
-    async def __aenter__(self) -> MontyPeer:
+    async def __aenter__(self) -> Self:
         if not self._failure:
-            self._process = await anyio.open_process(
-                [sys.executable, "-m", "callgate.bench.monty"], stderr=subprocess.DEVNULL
-            )
+            self._process = await anyio.open_process([sys.executable, "-m", self._module], stderr=subprocess.DEVNULL)
             assert self._process.stdout is not None
             self._answers = BufferedByteReceiveStream(self._process.stdout)
         return self
@@ -59,20 +66,21 @@ class MontyPeer:
                 await self._process.aclose()
 
     async def ask(self, what: str, **details: Any) -> dict[str, Any]:
-        """Have it do `what`, a function of `callgate.bench.monty`; returns what that returns.
+        """Have it do `what`, a function of its module; returns what that returns.
 
         Raises:
-            PeerFailed: it is not installed, ended, raised, or took more than a minute.
+            PeerFailed: it is not installed, ended, raised, or took too long.
         """
         if self._failure or self._process is None:
             raise PeerFailed(self._failure or "it was not started")
         assert self._process.stdin is not None
         try:
-            with anyio.fail_after(_ANSWER_SECONDS):
+            with anyio.fail_after(self._answer_seconds):
                 await self._process.stdin.send(json.dumps({"do": what, **details}).encode() + b"\n")
                 answer: dict[str, Any] = json.loads(await self._answers.receive_until(b"\n", _LONGEST_ANSWER))
         except TimeoutError:
-            self._failure = f"no answer within {_ANSWER_SECONDS:g} s"
+            self._failure = f"no answer within {self._answer_seconds:g} s"
+            self._process.kill()
         except (OSError, anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, ValueError):
             self._failure = f"its process ended (status {self._process.returncode})"
         else:
@@ -80,6 +88,27 @@ class MontyPeer:
                 raise PeerFailed(answer["failed"])
             return answer
         raise PeerFailed(self._failure)
+
+
+class MontyPeer(PeerProcess):
+    """pydantic-monty."""
+
+    def __init__(self) -> None:
+        super().__init__("Monty", "callgate.bench.monty", "pydantic-monty")
+
+
+class LangGraphPeer(PeerProcess):
+    """LangGraph."""
+
+    def __init__(self, *, answer_seconds: float = _ANSWER_SECONDS) -> None:
+        super().__init__("LangGraph", "callgate.bench.langgraph", "langgraph", answer_seconds=answer_seconds)
+
+
+class TasksPeer(PeerProcess):
+    """An asyncio task for every step: what one would write without a plan engine."""
+
+    def __init__(self) -> None:
+        super().__init__("asyncio, a task per step", "callgate.bench.tasks")
 
 
 class Bubblewrap:

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from callgate.bench.context import Bench
 from callgate.bench.rows import Row
 
-from . import calls, footprint, loop, runs, throughput
+from . import calls, footprint, loop, plans, runs, throughput
+from . import makespan as makespans
 
 __all__ = ["MEASURES", "ON_TRIO", "Measure"]
 
@@ -24,6 +25,10 @@ MEASURES: dict[str, Measure] = {
     "memory": footprint.memory,
     "loop": loop.loop,
     "flat": footprint.flat,
+    "engine": plans.engine,
+    "plan": plans.plan,
+    "makespan": makespans.makespan,
+    "early": makespans.early,
 }
 """By the names that `--only` takes."""
 
