@@ -194,7 +194,7 @@ def test_a_failed_item_fails_the_step_when_all_have_ended() -> None:
 
 def test_a_failed_item_may_be_null_instead() -> None:
     play = played(mapped(3, on_item_error="null"), lambda call: ValueError("no") if call.item == 1 else call.item)
-    assert play.outcome("m").warnings == ["1 of 3 items failed and are null: item 1: no"]
+    assert play.outcome("m").warnings == ("1 of 3 items failed and are null: item 1: no",)
     assert play.result("m") == [0, None, 2]
 
 

@@ -208,7 +208,7 @@ def test_in_the_text_dialect_a_missing_path_is_null_and_a_warning() -> None:
     play = referring({"temp": 1, "wind": 2}, "$ref:s.zzz")
     assert play.arguments("t") == {"x": None}
     warning = f"$ref:s.zzz leads nowhere, null was put there: {NOWHERE}"
-    assert (play.outcome("t").status, play.outcome("t").warnings) == ("succeeded", [warning])
+    assert (play.outcome("t").status, play.outcome("t").warnings) == ("succeeded", (warning,))
 
 
 @pytest.mark.parametrize("written", [{"$ref": "s.zzz"}, "at ${s.zzz}", {"$ref": "steps[0].result.zzz"}], ids=str)
@@ -228,7 +228,7 @@ def test_the_plan_may_set_one_rule_for_all(written: Any) -> None:
 
 def test_null_is_a_value_and_no_missing_path() -> None:
     play = referring({"a": None}, {"$ref": "s.a"})
-    assert (play.arguments("t"), play.outcome("t").warnings) == ({"x": None}, [])
+    assert (play.arguments("t"), play.outcome("t").warnings) == ({"x": None}, ())
     assert arrived({"a": None}, "a is ${s.a}") == "a is null"
 
 

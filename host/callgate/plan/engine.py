@@ -69,7 +69,7 @@ class Engine:
         self._hungry: deque[int] = deque()
         """Steps with items that wait until more calls may be under way."""
         self._left: list[int] = []
-        self._followers: list[list[int]] = []
+        self._followers: list[list[int] | None] = []
         self._items: dict[int, Items] = {}
         self._first: dict[tuple[int, int | None], tuple[str, float]] = {}
         self._unended = 0
@@ -114,13 +114,17 @@ class Engine:
         self.outcomes.append(Outcome())
         self.inputs.add()
         self._left.append(0)
-        self._followers.append([])
+        self._followers.append(None)
         self._unended += 1
 
     def _join(self, step: CompiledStep) -> None:
         self.inputs.expect(step)
         for earlier in (*step.needs, *step.after):
-            self._followers[earlier].append(step.index)
+            followers = self._followers[earlier]
+            if followers is None:
+                self._followers[earlier] = [step.index]
+            else:
+                followers.append(step.index)
         self._left[step.index] = len(step.needs) + len(step.after)
 
     def _arrived(self, event: Arrived) -> None:
@@ -269,7 +273,7 @@ class Engine:
                 actions.append(StepEnded(index))
                 if self.steps[index] is not UNKNOWN:
                     self.inputs.release(self.steps[index])
-                for follower in self._followers[index]:
+                for follower in self._followers[index] or ():
                     self._tell_follower(follower, index)
             if not self._under_way.has_room:
                 break
@@ -410,9 +414,9 @@ class Engine:
         values.warnings.clear()
 
     def _warn(self, index: int, warning: str) -> None:
-        warnings = self.outcomes[index].warnings
-        if len(warnings) < _MAX_WARNINGS and warning not in warnings:
-            warnings.append(warning)
+        outcome = self.outcomes[index]
+        if len(outcome.warnings) < _MAX_WARNINGS and warning not in outcome.warnings:
+            outcome.warnings += (warning,)
 
 
 def _unresolvable(error: BaseException) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from callgate.tools.decoding import strict_json
@@ -64,7 +64,7 @@ class Outcome:
     """Class name of the error; ``Unresolvable`` where its arguments could not be put together."""
     cause: int | None = None
     """For skipped steps: the step that began it, where there is one."""
-    warnings: list[str] = field(default_factory=list)
+    warnings: tuple[str, ...] = ()
     items: int | None = None
     """How many items its `for_each` had."""
     items_failed: int = 0

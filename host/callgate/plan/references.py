@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from callgate.tools.faults import did_you_mean
 
@@ -36,8 +36,7 @@ class UnknownStep(PathFault):
     """A reference to a step that does not exist."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """One reference, read."""
 
     source: int

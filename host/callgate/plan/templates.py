@@ -49,6 +49,8 @@ class Scope:
     at: str
     """The step's place in the plan."""
     faults: list[PlanFault]
+    wholes: dict[int, Whole] = field(default_factory=dict)
+    """Templates of whole results; one for each is enough for the plan."""
     references: list[Reference] = field(default_factory=list)
 
     def fault(self, code: str, place: Place, message: str, hint: str = "", *, warning: bool = False) -> None:
@@ -71,10 +73,10 @@ def compile_template(value: Any, scope: Scope, place: Place) -> Template:
     if kind is dict:
         if any(key[:1] == "$" for key in value) and (special := _special(value, scope, place)) is not None:
             return special
-        members = [(key, compile_template(member, scope, (*place, key))) for key, member in value.items()]
-        if all(type(member) is Literal for _, member in members):
-            return Literal({key: member.value for key, member in members})  # type: ignore[attr-defined]
-        return Object(tuple(members))
+        members = [compile_template(member, scope, (*place, key)) for key, member in value.items()]
+        if all(type(member) is Literal for member in members):
+            return Literal(dict(zip(value, [member.value for member in members], strict=True)))  # type: ignore[attr-defined]
+        return Object(tuple(value), tuple(members))
     if kind is list:
         items = [compile_template(item, scope, (*place, index)) for index, item in enumerate(value)]
         if all(type(item) is Literal for item in items):
@@ -92,8 +94,9 @@ def literal_members(template: Template) -> tuple[dict[str, Any] | None, frozense
         return template.value, frozenset()
     if not isinstance(template, Object):
         return None, frozenset()
-    members = {key: member.value if isinstance(member, Literal) else None for key, member in template.members}
-    return members, frozenset(key for key, member in template.members if not isinstance(member, Literal))
+    members = list(zip(template.keys, template.members, strict=True))
+    literal = {key: member.value if isinstance(member, Literal) else None for key, member in members}
+    return literal, frozenset(key for key, member in members if not isinstance(member, Literal))
 
 
 def _special(value: dict[str, Any], scope: Scope, place: Place) -> Template | None:
@@ -168,7 +171,12 @@ def _whole_reference(written: str, text: str, scope: Scope, place: Place, defaul
         )  # fmt: skip
         return Broken()
     reference = scope.refer(source, path, written, place, default)
-    return Whole(source) if source >= 0 and not path else At(reference)
+    if source < 0 or path:
+        return At(reference)
+    whole = scope.wholes.get(source)
+    if whole is None:
+        whole = scope.wholes[source] = Whole(source)
+    return whole
 
 
 def _compile_text(text: str, scope: Scope, place: Place) -> Template:

@@ -169,10 +169,11 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    members: tuple[tuple[str, Template], ...]
+    keys: tuple[str, ...]
+    members: tuple[Template, ...]
 
     def resolve(self, values: Values) -> dict[str, Any]:
-        return {key: member.resolve(values) for key, member in self.members}
+        return {key: member.resolve(values) for key, member in zip(self.keys, self.members, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class PlanDrive:
         self._limits = limits
         self._on_event = on_event
         self._early = early
-        self._calls: list[list[int]] = [[] for _ in plan.steps]
+        self._calls: list[list[int] | None] = [None] * len(plan.steps)
         self._interrupted: set[int] = set()
         self._over = anyio.Event()
         self._scope: anyio.CancelScope | None = None
@@ -125,16 +125,20 @@ class PlanDrive:
         step = call.step
         records = self._gate.records
         first = len(records)  # the gate records a call before it waits for anything
+        calls = self._calls[step]
+        if calls is None:
+            calls = self._calls[step] = []
+            if self._on_event is not None:
+                self._tell(StepStarted(self._plan.steps[step].id, call.tool))
         early = None if self._early is None else self._early.take(call)
-        self._calls[step].append(first if early is None else early.record)
-        if self._on_event is not None and len(self._calls[step]) == 1:
-            self._tell(StepStarted(self._plan.steps[step].id, call.tool))
         if early is not None:
             await early.done.wait()
             if early.outcome is not None:
+                calls.append(early.record)
                 self._feed(early.outcome)
                 return
-            first = self._calls[step][-1] = len(records)  # it came to nothing: what ended it will end this one too
+            first = len(records)  # it came to nothing: what ended it will end this one too
+        calls.append(first)
         try:
             text = await self._gate.call(
                 call.tool,
@@ -148,7 +152,7 @@ class PlanDrive:
             self._feed(Failed(step, call.item, call.again, error.message, type(error).__name__, unknown))
         except LimitReached as reached:
             if len(records) == first:
-                self._calls[step].pop()
+                calls.pop()
             self._end(reached)
         except BaseException:
             tools = {tool.name: tool for tool in self._gate.tools}
@@ -177,7 +181,7 @@ class PlanDrive:
             cause=None if outcome.cause is None else self._plan.steps[outcome.cause].id,
             items=outcome.items,
             items_failed=outcome.items_failed,
-            warnings=tuple(outcome.warnings),
+            warnings=outcome.warnings,
             **told,
         )
         self.results[index] = ended
