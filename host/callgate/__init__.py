@@ -90,6 +90,10 @@ __all__ = [
 __version__ = "0.1.0"
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Load a public name's room when it is first asked for (PEP 562); `callgate --help` needs none."""
     if name in __all__:

@@ -224,7 +224,7 @@ def test_an_estimate_is_told_to_people() -> None:
     )
     assert estimate(step("a", tool="new", calls=None)).for_people() == (
         "at least 0 ms, 0 ms on a bad day; one call at a time: 0 ms\n"
-        "at least 1 call, 100 % likely that none fails at its first attempt\n"
+        "at least 1 call, whether one fails is not known\n"
         "longest chain: a\n"
         "no history yet, counted as 0 s: new\n"
         "number of calls not known yet, counted as 1: a"

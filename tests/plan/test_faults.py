@@ -46,8 +46,8 @@ TABLE: list[tuple[str, Any, str]] = [
     ),
     (
         "too-large", {"steps": [step(f"s{n}") for n in range(21)]},
-        "the plan (steps): the plan has 21 steps, more than max_tool_calls, which is 20; map over an array with "
-        "for_each, or split it",
+        "the plan (steps): the plan has 21 steps, more than max_tool_calls, which is 20; split it, or let the "
+        "operator raise max_tool_calls",
     ),
     ("shape", {"steps": []}, f"the plan (steps): there are no steps; {ONE}"),
     ("shape", [S], f"the plan: the plan is an array of 1 item; {SHAPE}"),
@@ -56,7 +56,7 @@ TABLE: list[tuple[str, Any, str]] = [
         "step 'steps[0]': a step is an object, got 5 (a number); write {\"id\": \"a\", \"tool\": \"…\", "
         '"arguments": {…}}',
     ),
-    ("shape", after_s(foreach=[1]), "step 't' (steps[1].foreach): there is no field 'foreach'; did you mean for_each?"),
+    ("shape", after_s(foreach=[1]), "step 't' (steps[1].foreach): there is no field 'foreach'; write 'for_each'"),
     ("shape", {"steps": [{"id": "a"}]}, "step 'a' (steps[0].tool): the field 'tool' is missing"),
     (
         "shape", after_s(timeout=5),
@@ -74,11 +74,11 @@ TABLE: list[tuple[str, Any, str]] = [
     ),
     (
         "reserved-id", {"steps": [step("steps[3]")]},
-        "step 'steps[3]' (steps[0].id): 'steps[3]' is how steps are named by position; rename it",
+        "step 'steps[3]' (steps[0].id): 'steps[3]' means the step at that position; rename the step",
     ),
     (
         "reserved-id", {"steps": [step("steps")]},
-        "step 'steps' (steps[0].id): 'steps' is how steps are named by position; rename it",
+        "step 'steps' (steps[0].id): 'steps' means how steps are named by position; rename the step",
     ),
     (
         "unknown-tool", {"steps": [step("s", "get_wether")]},

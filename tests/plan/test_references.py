@@ -263,11 +263,6 @@ def test_item_and_index_stand_for_the_item_of_a_for_each() -> None:
     ]
 
 
-def test_a_step_may_be_called_item_and_then_it_is_meant() -> None:
-    plan = {"steps": [step("item"), step("t", for_each=[1], arguments={"x": "${item}", "y": "$$item", "z": "$$$item"})]}
-    assert played(plan, {"item": 5}).arguments("t") == {"x": "5", "y": "$item", "z": "$$item"}
-
-
 def test_an_escaped_item_may_stand_before_a_value() -> None:
     assert arrived(5, "$$item. See ${s}") == "$item. See 5"
 

@@ -215,7 +215,7 @@ async def test_a_failed_item_fails_the_step_or_is_null_where_the_plan_says_so() 
     assert result.step("s").error == "1 of 3 items failed: item 1: b is not ready"
     assert result.outputs["t"] == ["a", None, "c"]
     assert result.step("t").warnings == ("1 of 3 items failed and are null: item 1: b is not ready",)
-    assert "failed 2/3 items" in result.for_model()
+    assert "failed: 2 of 3 items succeeded: " in result.for_model()
 
 
 @pytest.mark.parametrize(

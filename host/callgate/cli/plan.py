@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -204,6 +205,7 @@ def _interruptible(run: Any, screen: PlanScreen) -> PlanResult | None:
     try:
         result: PlanResult = anyio.run(run)
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the end is near; a second one would only get in its way
         good = sum(step.status == "succeeded" for step in screen.ended)
         running = screen.under_way()
         others = f" and {len(running) - 5} more" if len(running) > 5 else ""

@@ -38,7 +38,10 @@ class Source:
         try:
             data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         except OSError as error:
-            raise Stop(f"{file} cannot be read: {error.strerror}", f"name the file that holds the {kind}") from None
+            tip = f"name the file that holds the {kind}"
+            if file.lstrip()[:1] in ("{", "["):
+                tip += f"; JSON itself is read from stdin: echo '...' | callgate {kind} -"
+            raise Stop(f"{file[:200]} cannot be read: {error.strerror}", tip) from None
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:

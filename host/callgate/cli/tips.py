@@ -91,6 +91,8 @@ def plan_tip(result: PlanResult, limits: Limits) -> str:
     assert error is not None
     if error.kind == "PlanRefused":
         first = next(fault for fault in result.faults if fault.severity == "error")
+        if first.code == "unknown-tool" and not first.hint:
+            return "name the file with your tools, --tools FILE.py; `callgate tools --tools FILE.py` lists them"
         return first.hint or "`callgate plan --check` shows every fault with its place"
     if error.limit is not None:
         return f"raise it with {flag(error.limit)} {_doubled(error.limit, limits)}, or split the plan"

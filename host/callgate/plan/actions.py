@@ -17,6 +17,8 @@ __all__ = [
     "Exceeded",
     "Failed",
     "Finished",
+    "GoOn",
+    "Paused",
     "Returned",
     "StepEnded",
     "Stop",
@@ -25,6 +27,10 @@ __all__ = [
 
 class Begin(NamedTuple):
     """Start the plan."""
+
+
+class GoOn(NamedTuple):
+    """Others have had their turn."""
 
 
 class Arrived(NamedTuple):
@@ -94,9 +100,13 @@ class Exceeded(NamedTuple):
     used_bytes: int
 
 
+class Paused(NamedTuple):
+    """There is more to begin; send `GoOn` when others have had their turn."""
+
+
 class Finished(NamedTuple):
     """All steps are over."""
 
 
-Event = Begin | Arrived | Returned | Failed | Stop
-Action = Call | StepEnded | Exceeded | Finished
+Event = Begin | GoOn | Arrived | Returned | Failed | Stop
+Action = Call | StepEnded | Exceeded | Paused | Finished

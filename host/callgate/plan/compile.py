@@ -19,7 +19,11 @@ from .steps import CompiledStep, Offering, StepCompiler
 __all__ = ["CompiledPlan", "CompiledStep", "Offering", "Reading", "read_plan"]
 
 _POSITION = re.compile(r"steps\[[0-9]+\]")
-_RESERVED_IDS = frozenset({"steps"})
+_RESERVED_IDS = {
+    "steps": "how steps are named by position",
+    "item": "the item of a for_each",
+    "index": "the number of an item of a for_each",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +83,11 @@ class _Compilation:
         self._steps = StepCompiler(offering, model.missing, faults)
         for index, (name, step) in enumerate(zip(ids, steps, strict=True)):
             new = self._steps.know(name, step)
-            if name in _RESERVED_IDS or (_POSITION.fullmatch(name) and name != f"steps[{index}]"):
-                self._steps.fault(
-                    "reserved-id", index, ".id", f"{name!r} is how steps are named by position", "rename it"
-                )
+            means = _RESERVED_IDS.get(name)
+            if _POSITION.fullmatch(name) and name != f"steps[{index}]":
+                means = "the step at that position"
+            if means is not None:
+                self._steps.fault("reserved-id", index, ".id", f"{name!r} means {means}", "rename the step")
             if not new:
                 self._duplicate(index, name)
             if too_many(faults):
@@ -115,6 +120,8 @@ class _Compilation:
                 fault = self._steps.names.unknown(name)
                 at = f"output_steps[{number}]"
                 self._faults.append(PlanFault("unknown-step", None, at, fault.message, fault.hint))
+                if too_many(self._faults):
+                    break
             else:
                 found[index] = None
         return tuple(found) or tuple(range(len(self._steps.ids)))
@@ -128,7 +135,7 @@ class _Compilation:
             shown = named if len(named) <= 12 else [*named[:6], f"… ({len(named) - 12} more) …", *named[-6:]]
             path = " → ".join([*shown, named[0]])
             if len(named) > 1:
-                hint = "each waits for the next: leave one of these references out"
+                hint = "each waits for the next: leave one of these references (or 'sequential') out"
             else:
                 hint = "a step cannot refer to its own result"
             self._steps.fault("cycle", cycle[0], "", f"cycle in the plan: {path}", hint)

@@ -36,7 +36,9 @@ def decode_plan(given: Any, max_bytes: int, faults: list[PlanFault]) -> dict[str
         value = _read(text, None, "", "the plan", max_bytes, faults)
         if isinstance(value, str):
             value = _read_again(value, None, "", "the plan", max_bytes, faults)
-        if isinstance(value, dict) and set(value) == {"plan"}:
+        if isinstance(value, dict) and "plan" in value and "steps" not in value:
+            if len(value) > 1:
+                _repaired(faults, None, "", "what stands beside 'plan' was not read; put it into the plan")
             value = value["plan"]
             if isinstance(value, str):
                 value = _read(value, None, "plan", "'plan'", max_bytes, faults)
@@ -60,6 +62,9 @@ def decode_plan(given: Any, max_bytes: int, faults: list[PlanFault]) -> dict[str
 def decode_arguments(given: Any, step: str, place: str, faults: list[PlanFault]) -> dict[str, Any] | None:
     """Arguments that did not come as an object: as JSON text, or as JSON text in JSON text; None and a fault."""
     value = given
+    if isinstance(value, str) and value.startswith("$ref:"):
+        _repaired(faults, step, place, f"{value[:80]!r} was read as an object: the result stands for all arguments")
+        return {"$ref": value.removeprefix("$ref:")}
     try:
         if isinstance(value, str):
             value = _read(value, step, place, "'arguments'", _NO_BOUND, faults) if value.strip() else None
@@ -90,7 +95,7 @@ def _read(text: str, step: str | None, place: str, what: str, max_bytes: int, fa
     """The value of a JSON text. Raises `_Refused` where it is none."""
     if len(text) * 4 > max_bytes and (size := len(text.encode("utf-8", "replace"))) > max_bytes:
         message = f"{what} is {size} bytes, more than max_message_bytes, which is {max_bytes}"
-        raise _Refused(PlanFault("too-large", step, place, message, "split it"))
+        raise _Refused(PlanFault("too-large", step, place, message, "split it, or let the operator raise the limit"))
     if len(text) > MAX_VALUES and count_values(text.encode("utf-8", "replace"), MAX_VALUES) > MAX_VALUES:
         message = f"{what} has more than {MAX_VALUES} values"
         raise _Refused(PlanFault("too-large", step, place, message, "split it"))

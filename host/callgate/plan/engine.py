@@ -6,7 +6,8 @@
     Failed(step, item, again, error, kind)   -> the same
     Stop(reason)                             -> StepEnded ..., Finished
 
-`Exceeded` may come with any of them: the driver has to give up what is under way, and send `Stop`.
+`Paused` may come with any of them: there is more to begin, send `GoOn` when others have had their turn. So may
+`Exceeded`: the driver has to give up what is under way, and send `Stop`.
 
 1. A step starts the moment its own inputs are there: dataflow, not waves.
 2. Failure goes forward: what needs a failed step is skipped at once, with the root cause; everything else runs on.
@@ -20,16 +21,15 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
 from collections.abc import Iterable
 
-from callgate.tools.decoding import strict_json
 from callgate.tools.faults import described
 
-from .actions import Action, Arrived, Begin, Call, Event, Exceeded, Failed, Finished, Returned, StepEnded, Stop
+from .actions import Action, Arrived, Begin, Call, Event, Exceeded, Failed, Finished, Paused, Returned, StepEnded, Stop
 from .inputs import Arguments, Inputs
-from .outcomes import Items, Outcome, StepStatus, confidence_of
+from .opinions import SecondOpinions, Verdict
+from .outcomes import Items, Outcome, StepStatus, json_inside
 from .reasons import UNKNOWN, because, plain_reason
 from .steps import CompiledStep
 from .under_way import UnderWay
@@ -38,6 +38,8 @@ from .values import Unresolvable, Values
 __all__ = ["Engine"]
 
 _MAX_WARNINGS = 20
+_STEPS_A_TURN = 2_000
+"""Steps and items begun in one `handle`; then the driver gets a turn. Each may fail without a call."""
 
 
 class Engine:
@@ -71,13 +73,14 @@ class Engine:
         self._left: list[int] = []
         self._followers: list[list[int] | None] = []
         self._items: dict[int, Items] = {}
-        self._first: dict[tuple[int, int | None], tuple[str, float]] = {}
+        self._opinions = SecondOpinions()
         self._unended = 0
         self._ready: deque[int] = deque()
         self._ending: deque[int] = deque()
         self._stopped: str | None = None
         self._cause: int | None = None
         self._exceeded = False
+        self._turn = 0
         self._finished = False
         given = list(steps)
         for step in given:
@@ -88,6 +91,7 @@ class Engine:
     def handle(self, event: Event) -> list[Action]:
         """What to do next. Events about steps that have ended are ignored."""
         actions: list[Action] = []
+        self._turn = _STEPS_A_TURN
         kind = type(event)
         if kind is Returned or kind is Failed:
             self._under_way.end(event[:3])  # type: ignore[arg-type]
@@ -151,41 +155,38 @@ class Engine:
         if self.outcomes[event.step].status != "pending":
             return
         text = event.text
-        if step.threshold is not None:
-            chosen = self._confident(step, event, actions)
-            if chosen is None:
-                return
-            text = chosen
-        if event.item is None:
-            self._succeed(event.step, text)
-        else:
-            self._item_succeeded(step, event.item, text, actions)
+        if event.again:
+            text = self._settled(event.step, self._opinions.settle((event.step, event.item), step, text))
+        elif step.threshold is not None and self._asked(step, event, actions):
+            return
+        self._counts(step, event.item, text, actions)
 
-    def _confident(self, step: CompiledStep, event: Returned, actions: list[Action]) -> str | None:
-        """The result that counts, or None where the fallback is asked first."""
+    def _asked(self, step: CompiledStep, event: Returned, actions: list[Action]) -> bool:
+        """Whether the fallback is asked before this result counts."""
         key = (event.step, event.item)
-        confidence = confidence_of(event.text)
-        assert step.threshold is not None
-        assert step.fallback is not None
-        if not event.again:
-            if confidence is None or confidence >= step.threshold or self._stopped is not None:
-                return event.text
-            self._first[key] = (event.text, confidence)
-            arguments = self._resolved(step, event.item)
-            if isinstance(arguments, Unresolvable):  # it was put together once
-                del self._first[key]
-                return event.text
-            self._under_way.begin((event.step, event.item, True), arguments.made_bytes)
-            actions.append(Call(event.step, event.item, True, step.fallback.name, arguments.value, None, None, None))
-            return None
-        text, first = self._first.pop(key)
-        if confidence is not None and confidence < first:
-            less = f"{confidence:g} than {first:g}"
-            self._warn(event.step, f"the fallback {step.fallback.name!r} was less confident ({less}), and not taken")
-            return text
-        low = f"confidence {first:g} is below {step.threshold:g}"
-        self._warn(event.step, f"{low}: the result is that of the fallback {step.fallback.name!r}")
-        return event.text
+        if self._stopped is not None or not self._opinions.wanted(key, step, event.text):
+            return False
+        arguments = self._resolved(step, event.item)
+        if isinstance(arguments, Unresolvable):  # it was put together once
+            self._opinions.forget(key)
+            return False
+        actions.append(self._call(step, event.item, arguments, again=True))
+        return True
+
+    def _settled(self, index: int, verdict: Verdict) -> str:
+        """The result that counts after a second opinion."""
+        self._warn(index, verdict.warning)
+        self.outcomes[index].fallback = verdict.fallback or self.outcomes[index].fallback
+        return verdict.text
+
+    def _counts(self, step: CompiledStep, item: int | None, text: str, actions: list[Action]) -> None:
+        """A result is final."""
+        if item is None:
+            self._succeed(step.index, text)
+            return
+        self._items[step.index].results[item] = text
+        self.inputs.held_bytes += len(text)
+        self._item_ended(step, actions)
 
     def _failed(self, event: Failed, actions: list[Action]) -> None:
         step = self.steps[event.step]
@@ -193,12 +194,8 @@ class Engine:
         if outcome.status != "pending":
             return
         if event.again:
-            text, confidence = self._first.pop((event.step, event.item))
-            self._warn(event.step, f"confidence {confidence:g} is low, and the fallback failed: {event.message}")
-            if event.item is None:
-                self._succeed(event.step, text)
-            else:
-                self._item_succeeded(step, event.item, text, actions)
+            verdict = self._opinions.failed((event.step, event.item), event.message)
+            self._counts(step, event.item, self._settled(event.step, verdict), actions)
             return
         if event.item is None:
             self._fail(event.step, event.message, event.kind, unknown=event.unknown)
@@ -206,11 +203,6 @@ class Engine:
         items = self._items[event.step]
         items.errors[event.item] = (event.message, event.kind)
         items.unknown = items.unknown or event.unknown
-        self._item_ended(step, actions)
-
-    def _item_succeeded(self, step: CompiledStep, item: int, text: str, actions: list[Action]) -> None:
-        self._items[step.index].results[item] = text
-        self.inputs.held_bytes += len(text)
         self._item_ended(step, actions)
 
     def _item_ended(self, step: CompiledStep, actions: list[Action]) -> None:
@@ -248,12 +240,17 @@ class Engine:
         for index, outcome in enumerate(self.outcomes):
             if outcome.status != "pending":
                 continue
+            if (items := self._items.get(index)) is not None:
+                outcome.items_failed = sum(text is None for text in items.results)
             if index in event.begun or index in event.unknown:
                 outcome.error, outcome.kind = f"interrupted: {event.reason}", "Interrupted"
                 self._end(index, "unknown_outcome" if index in event.unknown else "failed")
             else:
                 self._skip(index, f"Skipped because {event.reason}", None)
         self._stopped = self._stopped or event.reason
+        self._items.clear()
+        self._hungry.clear()
+        self._ready.clear()
 
     def _skip_the_rest(self) -> None:
         """Nothing new is begun; what is under way may end."""
@@ -277,8 +274,13 @@ class Engine:
                     self._tell_follower(follower, index)
             if not self._under_way.has_room:
                 break
+            if self._turn <= 0:
+                if self._ready or self._hungry:
+                    actions.append(Paused())
+                break
             if self._ready:
                 index = self._ready.popleft()
+                self._turn -= 1
                 if self.outcomes[index].status == "pending":
                     self._begin(index, actions)
             elif self._hungry:
@@ -332,9 +334,7 @@ class Engine:
     def _begin_items(self, step: CompiledStep, values: Values, actions: list[Action]) -> None:
         assert step.for_each is not None
         given = step.for_each.resolve(values)
-        if isinstance(given, str) and given.lstrip()[:1] == "[":
-            with contextlib.suppress(ValueError, RecursionError):
-                given = strict_json(given)
+        given = json_inside(given)
         if not isinstance(given, list):
             raise Unresolvable(f"for_each needs an array, got {described(given)}")
         if len(given) > step.model.max_items:
@@ -350,9 +350,10 @@ class Engine:
         """Call further items, and end the step when all have ended."""
         count = len(items.values)
         while items.next < count and items.running < self._window and not items.stopped:
-            if not self._under_way.has_room:
+            if not self._under_way.has_room or self._turn <= 0:
                 self._hungry.append(step.index)
                 return
+            self._turn -= 1
             item = items.next
             items.next += 1
             arguments = self._resolved(step, item)
@@ -369,7 +370,7 @@ class Engine:
         self.inputs.held_bytes -= sum(len(text) for text in items.results if text is not None)
         outcome = self.outcomes[step.index]
         count, failed = len(items.values), len(items.errors)
-        outcome.items_failed = failed
+        outcome.items_failed = sum(text is None for text in items.results)
         told = "; ".join(f"item {item}: {message}" for item, (message, _) in sorted(items.errors.items())[:5])
         more = f"; and {failed - 5} more" if failed > 5 else ""
         if items.stopped and not items.next and count:
@@ -377,7 +378,7 @@ class Engine:
         elif items.stopped and items.next < count:
             reason = f"only {items.next} of {count} items were begun: {plain_reason(self._stopped)}"
             self._fail(step.index, reason, "Stopped", unknown=items.unknown)
-        elif failed and (step.model.on_item_error == "fail" or failed == count):
+        elif failed and (step.model.on_item_error == "fail" or failed == count or items.unknown):
             kind = items.errors[min(items.errors)][1]
             self._fail(step.index, f"{failed} of {count} items failed: {told}{more}", kind, unknown=items.unknown)
         else:
@@ -387,12 +388,13 @@ class Engine:
 
     # calls
 
-    def _call(self, step: CompiledStep, item: int | None, arguments: Arguments) -> Call:
-        self._under_way.begin((step.index, item, False), arguments.made_bytes)
-        on_error = step.fallback.name if step.fallback is not None and step.threshold is None else None
-        return Call(
-            step.index, item, False, step.tool.name, arguments.value, step.model.timeout_seconds, step.retry, on_error
-        )
+    def _call(self, step: CompiledStep, item: int | None, arguments: Arguments, *, again: bool = False) -> Call:
+        self._under_way.begin((step.index, item, again), arguments.made_bytes)
+        tool, timeout, retry, instead = step.tool, step.model.timeout_seconds, step.retry, step.fallback
+        if again and instead is not None:
+            tool, retry = instead, None
+        on_error = instead.name if instead is not None and step.threshold is None else None
+        return Call(step.index, item, again, tool.name, arguments.value, timeout, retry, on_error)
 
     def _resolved(self, step: CompiledStep, item: int | None) -> Arguments | Unresolvable:
         """The arguments of a call, or why they cannot be put together."""

@@ -60,8 +60,9 @@ class PlanEstimate:
     """Sum of the costs that are numbers, in the operator's own unit; None when no tool of the plan has one."""
     costs_unknown: tuple[str, ...]
     """Tools whose cost is a text, or no finite number: it is not in `cost`. A tool that names no cost has none."""
-    success_probability: float
-    """That no call fails at its first attempt, from 0 to 1; retries and fallbacks make it better."""
+    success_probability: float | None
+    """That no call fails at its first attempt, from 0 to 1, as far as is known: at most that where tools are `unknown`,
+    None where all are. Retries and fallbacks make it better."""
     unknown: tuple[str, ...]
     """Tools without a history; they count as 0 s and as certain."""
     open_ended: tuple[str, ...]
@@ -71,6 +72,12 @@ class PlanEstimate:
         """As a JSON object, by the names of the fields."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
+    def _odds(self) -> str:
+        if self.success_probability is None:
+            return "whether one fails is not known"
+        most = "at most " if self.unknown else ""
+        return f"{most}{100 * self.success_probability:.3g} % likely that none fails at its first attempt"
+
     def for_people(self) -> str:
         """A few lines of text."""
         least = "at least " if self.unknown or self.open_ended else "about "
@@ -78,7 +85,7 @@ class PlanEstimate:
             f"{least}{_duration(self.duration_seconds)}, {_duration(self.p95_seconds)} on a bad day; "
             f"one call at a time: {_duration(self.sequential_seconds)}",
             f"{'at least ' if self.open_ended else ''}{self.calls} call{'' if self.calls == 1 else 's'}, "
-            f"{100 * self.success_probability:.3g} % likely that none fails at its first attempt",
+            + self._odds(),
         ]
         if self.cost is not None:
             lines.append(f"cost: {'at least ' if self.costs_unknown or self.open_ended else ''}{self.cost:g}")
@@ -130,7 +137,7 @@ def estimate_plan(
         calls=sum(counts),
         cost=math.fsum(cost * calls_by_tool[tool] for tool, cost in numbers.items()) if numbers else None,
         costs_unknown=tuple(sorted(costs.keys() - numbers.keys())),
-        success_probability=math.prod(odds),
+        success_probability=math.prod(odds) if history or not calls_by_tool else None,
         unknown=tuple(sorted(calls_by_tool.keys() - history.keys())),
         open_ended=tuple(step.id for step in steps if step.calls is None),
     )

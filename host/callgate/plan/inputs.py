@@ -39,6 +39,7 @@ class Inputs:
         """Memory of results, about: text as it is, and values where they were read."""
         self._max_bytes = max_bytes
         self._budget = Budget(steps=EXPRESSION_STEPS, bytes=EXPRESSION_BYTES)
+        self._misses = [0]
         self._readers: list[int] = []
         self._read_bytes: list[int] = []
 
@@ -60,7 +61,7 @@ class Inputs:
 
     def values(self) -> Values:
         """What references stand for at this moment."""
-        return Values(self.results, self._budget, self._max_bytes)
+        return Values(self.results, self._budget, self._max_bytes, self._misses)
 
     def arguments(self, step: CompiledStep, values: Values) -> Arguments:
         """The arguments of a call. Raises `Unresolvable`."""

@@ -109,6 +109,31 @@ _STEP_NAMES: Mapping[str, str] = {
 }
 """Other names of a step's fields; `timeout` is one too, in milliseconds as in the tool planning engine."""
 _PLAN_NAMES: Mapping[str, str] = {"outputSteps": "output_steps"}
+_MEANT: Mapping[str, str] = {
+    "input": "arguments",
+    "inputs": "arguments",
+    "kwargs": "arguments",
+    "function": "tool",
+    "action": "tool",
+    "needs": "depends_on",
+    "requires": "depends_on",
+    "after": "depends_on",
+    "if": "when",
+    "condition": "when",
+    "foreach": "for_each",
+    "map": "for_each",
+    "loop": "for_each",
+    "retries": "retry",
+    "tasks": "steps",
+    "calls": "steps",
+    "outputs": "output_steps",
+    "output": "output_steps",
+}
+"""What models write for a field, too far from its name to be guessed by its letters."""
+_NESTED: Mapping[str, tuple[str, ...]] = {
+    "fallback": tuple(Fallback.model_fields),
+    "retry": tuple(StepRetry.model_fields),
+}
 _PLAN_WORDS = frozenset(
     {"reasoning", "description", "name", "id", "plan_id", "planId", "confidence"}
     | {"estimatedDuration", "estimatedCost", "estimated_duration", "estimated_cost"}
@@ -163,7 +188,8 @@ def read_model(
         return None, [], [], faults
     if len(listed) > max_steps:
         message = f"the plan has {len(listed)} steps, more than max_tool_calls, which is {max_steps}"
-        faults.append(PlanFault("too-large", None, "steps", message, "map over an array with for_each, or split it"))
+        hint = "split it, or let the operator raise max_tool_calls"
+        faults.append(PlanFault("too-large", None, "steps", message, hint))
         return None, [], [], faults
     steps: list[Step | None] = []
     ids: list[str] = []
@@ -328,8 +354,12 @@ def _shape_faults(
         place = path_text(path, at)
         name = str(path[-1])[:80]
         if detail["type"] == "extra_forbidden":
-            near = did_you_mean(name, known).removeprefix("; ") if len(path) == 1 else ""
-            message, hint = f"there is no field {name!r}", near or f"the fields are: {', '.join(known)}"
+            there = _NESTED.get(str(path[0]), known) if len(path) > 1 else known
+            meant = _MEANT.get(name) if len(path) == 1 and _MEANT.get(name) in known else None
+            near = f"write {meant!r}" if meant else did_you_mean(name, there).removeprefix("; ")
+            message, hint = f"there is no field {name!r}", near or f"the fields are: {', '.join(there)}"
+            if path[0] == "fallback" and name in ("arguments", "args", "parameters"):
+                hint = "the fallback is called with the step's own arguments"
         elif detail["type"] == "missing":
             message, hint = f"the field {name!r} is missing", ""
         else:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from callgate.tools.decoding import strict_json
+from callgate.tools.encoding import compact_json
 
 from .sizes import memory_of
 
-__all__ = ["Items", "Outcome", "Result", "StepStatus", "confidence_of"]
+__all__ = ["Items", "Outcome", "Result", "StepStatus", "json_inside"]
 
 StepStatus = Literal["pending", "succeeded", "failed", "skipped", "unknown_outcome"]
 """unknown_outcome: it timed out or was interrupted, and may have done its work all the same."""
@@ -45,12 +45,9 @@ class Result:
         """The value that paths lead into: a text that is a JSON object or array stands for that."""
         if self._inside is _UNREAD:
             value = self.value
-            if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-                with contextlib.suppress(ValueError, RecursionError):
-                    inside = strict_json(value)
-                    self.read_bytes += memory_of(value)
-                    value = inside
-            self._inside = value
+            self._inside = json_inside(value)
+            if self._inside is not value:
+                self.read_bytes += memory_of(value)
         return self._inside
 
 
@@ -65,6 +62,8 @@ class Outcome:
     cause: int | None = None
     """For skipped steps: the step that began it, where there is one."""
     warnings: tuple[str, ...] = ()
+    fallback: str | None = None
+    """The tool whose result was taken because the first one was not confident."""
     items: int | None = None
     """How many items its `for_each` had."""
     items_failed: int = 0
@@ -86,9 +85,14 @@ class Items:
         self.stopped = False
 
 
-def confidence_of(text: str) -> float | None:
-    """What a result says of itself: its member `confidence`, where that is a number."""
-    if text[:1] != "{" or '"confidence"' not in text:
-        return None
-    value = json.loads(text).get("confidence")
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+def json_inside(value: Any) -> Any:
+    """What a text that is a JSON object or array stands for; anything else is itself."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
+        return value
+    try:
+        inside = strict_json(value)
+        if "\\u" in value:
+            compact_json(inside)  # half of a surrogate pair could be sent to no tool
+    except (ValueError, RecursionError):
+        return value
+    return inside

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -33,6 +34,7 @@ Path = tuple[Segment, ...]
 MAX_SEGMENTS = 100
 """Of one path."""
 MAX_KEYS_SHOWN = 12
+_KEYS_COMPARED = 300
 
 _PLAIN = r"[^\s.\[\](){}\"'`$,;*+<>=!?&|%^~\\]+"
 NAME = re.compile(_PLAIN)
@@ -66,15 +68,23 @@ class LeadsNowhere(LookupError):
         self.at = at
         self.value = value
 
-    def words(self, root: str) -> str:
-        """Where it ended and what is there instead, e.g. ``'s1.a' has the keys: b, c``."""
+    def words(self, root: str, *, suggest: bool = True) -> str:
+        """Where it ended and what is there instead, e.g. ``'s1.a' has the keys: b, c``.
+
+        Args:
+            root: what the value is called.
+            suggest: whether to look for the nearest key, among some hundreds; that takes time.
+        """
         place = repr(root + path_text(self.path[: self.at]))
         segment, value = self.path[self.at], self.value
         if isinstance(value, dict):
-            keys = [str(key)[:40] for key in list(value)[:MAX_KEYS_SHOWN]]
+            keys = [str(key)[:40] for key in itertools.islice(value, MAX_KEYS_SHOWN)]
             more = f" and {len(value) - MAX_KEYS_SHOWN} more" if len(value) > MAX_KEYS_SHOWN else ""
             known = f"has the keys: {', '.join(keys)}{more}" if keys else "is an empty object"
-            return f"{place} {known}{did_you_mean(segment, value) if isinstance(segment, str) else ''}"
+            near = ""
+            if suggest and isinstance(segment, str):
+                near = did_you_mean(segment, itertools.islice(value, _KEYS_COMPARED))
+            return f"{place} {known}{near}"
         return f"{place} is {described(value)}"
 
 

@@ -10,6 +10,7 @@ An id is matched against the steps that exist, the longest first, so an id may h
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -30,6 +31,8 @@ _WORD = re.compile(r"[^.\[}]*")
 _DELIMITER = re.compile(r"[.\[}]")
 MAX_ID_CHARACTERS = 256
 _STEPS_SHOWN = 12
+_MAX_SUGGESTIONS = 20
+"""So many times in a plan the nearest id is looked for: that takes milliseconds where there are many."""
 
 
 class UnknownStep(PathFault):
@@ -61,6 +64,7 @@ class Names:
     def __init__(self, ids: Mapping[str, int], *, item: bool = False) -> None:
         self.ids = ids
         self.item = item
+        self._suggestions = _MAX_SUGGESTIONS
         self.count = 0
         """Steps of the plan, those with faults included."""
         self._delimited = False
@@ -91,9 +95,10 @@ class Names:
 
     def unknown(self, name: str) -> UnknownStep:
         """The fault of naming a step that does not exist."""
-        hint = did_you_mean(name, self.ids).removeprefix("; ")
+        self._suggestions -= 1
+        hint = did_you_mean(name, self.ids).removeprefix("; ") if self._suggestions >= 0 else ""
         if not hint:
-            shown = list(self.ids)[:_STEPS_SHOWN]
+            shown = list(itertools.islice(self.ids, _STEPS_SHOWN))
             more = f" and {len(self.ids) - len(shown)} more" if len(self.ids) > len(shown) else ""
             hint = f"the steps are: {', '.join(each[:40] for each in shown)}{more}"
         return UnknownStep(f"there is no step {name[:80]!r}", hint)
@@ -124,6 +129,11 @@ def read_reference(text: str, start: int, names: Names) -> tuple[int, Path, int]
         raise PathFault("there is no step's id", "write $ref: and the id of a step, for example $ref:s1.field")
     if name in names.ids:  # its id ends, and what follows is neither a path nor the end
         return names.ids[name], (), start + len(name)
+    if name == "steps":
+        raise UnknownStep(
+            "there is no step 'steps'",
+            "write the step's id and the path into its result: s1.field; or steps[0].result.field",
+        )
     if name in _OWN:
         raise UnknownStep(
             f"there is no step {name!r}, and no item either", "'item' and 'index' stand for something in a `for_each`"

@@ -19,7 +19,7 @@ def json_size(value: Any, enough: int) -> int:
         elif kind is dict:
             total += 2
             for key, below in item.items():
-                total += len(key) + 4
+                total += len(key) + 4 if isinstance(key, str) else 8
                 todo.append(below)
         elif kind is list:
             total += 2 + len(item)

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from callgate.errors import InvalidArguments, ToolError
 from callgate.tools import Retry, Tool
+from callgate.tools.faults import described
 
-from .faults import MAX_WARNINGS, PlanFault
+from .faults import MAX_WARNINGS, PlanFault, too_many
 from .model import Step
 from .references import INDEX, ITEM, Names, Reference
 from .schema_paths import impossible
 from .templates import Scope, compile_template, literal_members
-from .values import Template, Whole
+from .values import Literal, Template, Text, Whole
 
 __all__ = ["CompiledStep", "Offering", "StepCompiler"]
 
+_CONDITIONAL = frozenset(
+    {"allOf", "anyOf", "oneOf", "if", "not", "dependentRequired", "dependentSchemas", "dependencies"}
+)
+"""Keywords by which one argument may decide what another must be."""
+_REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 _RUNS_PLANS = frozenset({"execute_tool_plan", "execute_code", "execute_plan"})
 
 
@@ -117,9 +125,12 @@ class StepCompiler:
             scope.names = self._with_item
         template = compile_template(step.arguments, scope, ("arguments",))
         fallback = None if step.fallback is None else self._tool(index, step.fallback.tool, ".fallback.tool")
+        self._check_conditions(index, step, when, each)
         if tool is not None:
             self._check_arguments(index, tool, template)
             self._check_options(index, step, tool, fallback)
+            if fallback is not None and fallback is not tool:
+                self._check_arguments(index, fallback, template, instead=True)
         self._check_paths(index, scope.references)
         needs = dict.fromkeys(
             reference.source for reference in scope.references if reference.source not in (ITEM, INDEX)
@@ -129,6 +140,8 @@ class StepCompiler:
             if need is None:
                 fault = self.names.unknown(name)
                 self.fault("unknown-step", index, f".depends_on[{number}]", fault.message, fault.hint)
+                if too_many(self._faults):
+                    return None
             else:
                 needs[need] = None
         after = (index - 1,) if step.execution_mode == "sequential" and index and index - 1 not in needs else ()
@@ -153,7 +166,27 @@ class StepCompiler:
             self.fault("unknown-tool", index, place, message, hint)
         return tool
 
-    def _check_arguments(self, index: int, tool: Tool, template: Template) -> None:
+    def _check_conditions(self, index: int, step: Step, when: Template | None, each: Template | None) -> None:
+        """`when` must depend on something, or say true or false; `for_each` must be able to be an array."""
+        if isinstance(step.when, str) and step.when.strip().lower() in ("true", "false"):
+            self.fault("shape", index, ".when", f"{step.when!r} is text", "write true or false without quotes")
+        elif isinstance(step.when, str) and isinstance(when, (Literal, Text)):
+            bare = json.dumps(_REFERENCE.sub(r"\1", step.when[:200]), ensure_ascii=False)
+            hint = f'write {{"$expr": {bare}}} for an expression, or "$ref:…" for a result'
+            self.fault("shape", index, ".when", f"{step.when[:80]!r} is text, and would always be true", hint)
+        elif isinstance(when, Literal) and not isinstance(when.value, bool):
+            hint = 'write a reference or {"$expr": "…"}'
+            self.fault("shape", index, ".when", f"it does not depend on anything: {described(when.value)}", hint)
+        if isinstance(each, Text) or (isinstance(each, Literal) and not isinstance(each.value, list)):
+            name = step.for_each if isinstance(step.for_each, str) else ""
+            hint = f'write "$ref:{name}"' if name in self.index else 'write an array, "$ref:…", or {"$expr": "…"}'
+            given = "text" if isinstance(each, Text) else described(each.value)
+            self.fault("shape", index, ".for_each", f"it must be an array or a reference to one, got {given}", hint)
+        elif isinstance(step.for_each, list) and len(step.for_each) > step.max_items:
+            message = f"it has {len(step.for_each)} items, more than max_items, which is {step.max_items}"
+            self.fault("too-large", index, ".for_each", message, "set max_items on the step, or split it")
+
+    def _check_arguments(self, index: int, tool: Tool, template: Template, *, instead: bool = False) -> None:
         """Hold the arguments against the schema, where no reference stands."""
         arguments, opened = literal_members(template)
         if arguments is None or (len(opened) == len(arguments) and _names_fit(tool, opened)):
@@ -168,19 +201,32 @@ class StepCompiler:
             faults = [{"argument": "", "problem": error.message}]
         except Exception:  # a validator of the operator's own: the gate says what it makes of it
             return
+        conditional = opened and not _CONDITIONAL.isdisjoint(tool.input_schema)
         for fault in faults:
             name = str(fault["argument"])
+            if conditional and name in tool.parameters and name not in tool.input_schema.get("required", ()):
+                continue  # what it must be may hang on an argument that is not known yet
             if opened and _may_depend(name, opened, tool):
                 continue  # the gate will see
             message, _, hint = str(fault["problem"]).partition("; ")
             hint = hint or (f"the arguments are: {', '.join(tool.parameters)}" if "missing" in message else "")
-            self.fault("argument", index, f".arguments.{name}" if name else ".arguments", message, hint)
+            place = f".arguments.{name}" if name else ".arguments"
+            if instead:
+                place, message = (
+                    ".fallback.tool",
+                    f"{tool.name!r} cannot be called with the step's arguments: {message}",
+                )
+            self.fault("argument", index, place, message, hint)
 
     def _check_options(self, index: int, step: Step, tool: Tool, fallback: Tool | None) -> None:
         if step.retry is not None and step.retry.attempts > 1 and not tool.repeatable and tool.retry is None:
             message = f"'retry' changes nothing: {tool.name!r} has side effects and is called once"
             hint = "the operator may allow it with @tool(retry=...)"
             self.fault("no-effect", index, ".retry", message, hint, warning=True)
+        asks = step.fallback is not None and step.fallback.condition == "on_low_confidence"
+        if asks and impossible(tool.output_schema, ("confidence",), step.id) is not None:
+            message = f"results of {tool.name!r} have no 'confidence': the fallback will never be asked"
+            self.fault("no-effect", index, ".fallback.condition", message, "write on_error", warning=True)
         if fallback is not None and fallback.name == tool.name:
             self.fault("shape", index, ".fallback.tool", "the fallback is the tool itself", "name another tool")
         for option in ("max_items", "on_item_error"):

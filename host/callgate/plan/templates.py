@@ -19,7 +19,7 @@ from callgate.tools.faults import described
 from callgate.tools.faults import path_text as place_text
 
 from .expressions import ExpressionFault, parse_expression
-from .faults import PlanFault
+from .faults import MAX_ERRORS, PlanFault
 from .paths import PathFault, read_path
 from .references import INDEX, ITEM, Names, Reference, UnknownStep, read_reference
 from .values import Array, At, Broken, Computed, Literal, Object, Template, Text, Whole
@@ -30,10 +30,27 @@ MAX_DEPTH = 100
 """Levels of nesting of a plan; a deeper one is refused. pydantic reads 200, of which the tool's schema takes some."""
 
 _SHOWN = 80
-_OPENING = re.compile(r"(\$+)(\{|ref:)")
+_OPENING = re.compile(r"(?<!\$)(\$++)(\{|ref:)")  # every run of `$` is looked at once, whatever its length
 _OWN = re.compile(r"\$(item(?=$|[.\[])|index$)")
 _ESCAPED = re.compile(r"\$\$+(?:item(?=$|[.\[])|index$)")
+_FOREIGN = re.compile(r"(?:\{\{ {0,4}|\$ref\{|\$\{\{ {0,4})([^\W\d]\w*)")
 _NAMED = re.compile(r"(?<!\$)\$([^\W\d]\w*)")
+
+_NOT_PYTHON = (
+    ("&&", "write `and`, as in Python"),
+    ("||", "write `or`, as in Python"),
+    ("===", "write `==`, as in Python"),
+    ("$", "step ids stand bare in an expression: `s1.field`, without `$ref:` or `${}`"),
+    ("?", "write `a if condition else b`, as in Python"),
+    ("!", "write `not`, as in Python"),
+)
+"""What is often written instead of Python, and what to write."""
+_NOT_NAMES = {
+    "true": "write True, as in Python",
+    "false": "write False, as in Python",
+    "null": "write None, as in Python",
+    "steps": "in an expression steps are named by id: give the step an id",
+}
 
 Place = tuple[str | int, ...]
 
@@ -54,7 +71,9 @@ class Scope:
     references: list[Reference] = field(default_factory=list)
 
     def fault(self, code: str, place: Place, message: str, hint: str = "", *, warning: bool = False) -> None:
-        """Note one."""
+        """Note one, unless there are far too many already."""
+        if len(self.faults) > 10 * MAX_ERRORS:
+            return
         where = place_text(place, self.at)
         self.faults.append(PlanFault(code, self.step, where, message, hint, "warning" if warning else "error"))
 
@@ -69,7 +88,11 @@ def compile_template(value: Any, scope: Scope, place: Place) -> Template:
     """A JSON value, at most `MAX_DEPTH` levels deep, as a template. Faults are noted in the scope."""
     kind = type(value)
     if kind is str:
-        return _compile_text(value, scope, place) if "$" in value else Literal(value)
+        if "$" in value:
+            return _compile_text(value, scope, place)
+        if value.startswith("steps["):
+            _warn_of_position(value, scope, place)
+        return Literal(value)
     if kind is dict:
         if any(key[:1] == "$" for key in value) and (special := _special(value, scope, place)) is not None:
             return special
@@ -122,7 +145,8 @@ def _reference(value: Any, scope: Scope, place: Place) -> Template:
         hint = 'write {"$ref": "s1.field"}, or {"$literal": …} for an object that is meant as it stands'
         scope.fault("reference-syntax", place, f"'$ref' must be text, got {described(value)}", hint)
         return Broken()
-    return _whole_reference(value, value.removeprefix("$ref:"), scope, place, "error")
+    bare = value[1:] if _OWN.match(value) else value.removeprefix("$ref:")
+    return _whole_reference(value, bare, scope, place, "error")
 
 
 def _expression(value: Any, scope: Scope, place: Place) -> Template:
@@ -132,7 +156,10 @@ def _expression(value: Any, scope: Scope, place: Place) -> Template:
     try:
         expression = parse_expression(value)
     except ExpressionFault as fault:
-        scope.fault("expression", place, f"{fault.message} (column {fault.column})", fault.hint)
+        column = fault.column or 1
+        there = value[max(column - 3, 0) : column + 2]
+        hint = next((hint for mark, hint in _NOT_PYTHON if mark in there), fault.hint)
+        scope.fault("expression", place, f"{fault.message} (column {fault.column})", hint)
         return Broken()
     sources: dict[str, int] = {}
     for name in sorted(expression.names):
@@ -140,7 +167,7 @@ def _expression(value: Any, scope: Scope, place: Place) -> Template:
         source = own if own is not None else scope.names.ids.get(name)
         if source is None:
             unknown = scope.names.unknown(name)
-            hint = f"{unknown.hint}; only steps whose id is a Python name can be named here"
+            hint = _NOT_NAMES.get(name) or f"{unknown.hint}; only steps whose id is a Python name can be named here"
             scope.fault("unknown-step", place, f"the expression names {name!r}: {unknown.message}", hint)
             return Broken()
         sources[name] = source
@@ -252,6 +279,12 @@ def _is_path(text: str, start: int) -> bool:
 
 
 def _warn_of_names(text: str, scope: Scope, place: Place) -> None:
+    for match in _FOREIGN.finditer(text):
+        if match[1] in scope.names.ids:
+            hint = f"to insert its result write ${{{match[1]}}}; if the text is meant, leave it"
+            message = f"{text[:80]!r} names the step {match[1]!r} in another notation and is no reference"
+            scope.fault("looks-like-a-reference", place, message, hint, warning=True)
+            return
     for match in _NAMED.finditer(text):
         if match[1] in scope.names.ids:
             try:
@@ -277,3 +310,14 @@ def _warn_of_dollars(text: str, opening: re.Match[str], scope: Scope, place: Pla
         message = f"{written!r} is text: two dollar signs stand for one, and no reference follows"
         hint = f"for a dollar sign and the value write ${written}; if the text is meant, leave it"
         scope.fault("looks-like-a-reference", place, message, hint, warning=True)
+
+
+def _warn_of_position(text: str, scope: Scope, place: Place) -> None:
+    """`steps[0].result.x` as plain text is what smaller models make of the object dialect."""
+    try:
+        _, path, end = read_reference(text, 0, scope.names)
+    except PathFault:
+        return
+    if end == len(text) and (path or text.endswith(("]", ".result"))):
+        hint = f'write {{"$ref": "{text[:80]}"}}; if the text is meant, leave it'
+        scope.fault("looks-like-a-reference", place, f"{text[:80]!r} is text and no reference", hint, warning=True)

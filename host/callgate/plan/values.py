@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from callgate.tools.encoding import compact_json
+from callgate.tools.encoding import NotJson, compact_json
 
 from .expressions import Budget, BudgetExceeded, Expression, ExpressionError, ExpressionFault, to_json
 from .paths import LeadsNowhere, look_up, path_text
@@ -30,6 +30,12 @@ __all__ = [
     "Values",
     "Whole",
 ]
+
+
+_STEPS_FOR_A_MISS = 20
+_MAX_SUGGESTIONS = 20
+"""So many times in a plan the nearest key is looked for."""
+_MAX_WARNINGS = 20
 
 
 class Unresolvable(Exception):
@@ -54,6 +60,8 @@ class Values:
     results: Sequence[Result | None]
     budget: Budget
     max_bytes: int
+    misses: list[int] = field(default_factory=lambda: [0])
+    """How many paths of the plan have led nowhere so far; shared by its steps."""
     item: Any = None
     index: int = 0
     item_bytes: int = 0
@@ -76,6 +84,15 @@ class Values:
             self.budget.work(items)
         except BudgetExceeded:
             raise Unresolvable("the references of this plan map over too many items, all together") from None
+
+    def miss(self) -> bool:
+        """Count a path that leads nowhere; whether it is worth looking for what was meant. Raises `Unresolvable`."""
+        try:
+            self.budget.work(_STEPS_FOR_A_MISS)
+        except BudgetExceeded:
+            raise Unresolvable("too many references of this plan lead nowhere, all together") from None
+        self.misses[0] += 1
+        return self.misses[0] <= _MAX_SUGGESTIONS
 
 
 class Template(Protocol):
@@ -139,13 +156,15 @@ class At:
         try:
             return look_up(value, reference.path, count=values.map)
         except LeadsNowhere as nowhere:
+            suggest = values.miss()
             if not reference.nullable:
-                raise Unresolvable(f"{reference.text} leads nowhere: {_words(nowhere, reference)}") from None
+                raise Unresolvable(f"{reference.text} leads nowhere: {_words(nowhere, reference, suggest)}") from None
         noted: list[LeadsNowhere] = []
         value = look_up(value, reference.path, instead=noted, count=values.map)
         times = f" ({len(noted)} times)" if len(noted) > 1 else ""
-        words = _words(noted[0], reference)
-        values.warnings.append(f"{reference.text} leads nowhere, null was put there{times}: {words}")
+        if len(values.warnings) < _MAX_WARNINGS:
+            words = _words(noted[0], reference, suggest)
+            values.warnings.append(f"{reference.text} leads nowhere, null was put there{times}: {words}")
         return value
 
 
@@ -159,7 +178,7 @@ class Text:
         for part in self.parts:
             if not isinstance(part, str):
                 value = part.resolve(values)
-                part = value if isinstance(value, str) else compact_json(value)
+                part = value if isinstance(value, str) else _written(value)
             values.make(len(part))
             total += len(part)
             made.append(part)
@@ -201,16 +220,27 @@ class Computed:
         shown = f"the expression {self.expression.source[:80]!r}"
         try:
             value = to_json(self.expression.evaluate(given, values.budget), values.budget)
+            values.size += len(_written(value))
         except ExpressionError as error:
-            raise Unresolvable(f"{shown} failed: {error.kind}: {error.message[:500]}") from None
+            texts = [name for name, each in given.items() if isinstance(each, str) and each.lstrip()[:1] in ("{", "[")]
+            hint = f"; the result of {texts[0]!r} is text: json.loads({texts[0]}) reads it" if texts else ""
+            raise Unresolvable(f"{shown} failed: {error.kind}: {error.message[:500]}{hint}") from None
         except ExpressionFault as fault:
             raise Unresolvable(f"{shown} does what expressions cannot: {fault.message}; {fault.hint}") from None
         except BudgetExceeded as error:
-            raise Unresolvable(f"{shown} takes too much: {error}") from None
-        values.size += values.max_bytes  # its size is not known: measure
+            raise Unresolvable(
+                f"{shown} takes too much ({error}); do less of it in one plan, or use a program"
+            ) from None
         return value
 
 
-def _words(nowhere: LeadsNowhere, reference: Reference) -> str:
+def _written(value: Any) -> str:
+    try:
+        return compact_json(value)
+    except NotJson as error:  # it came out of a text, or of an expression
+        raise Unresolvable(str(error)) from None
+
+
+def _words(nowhere: LeadsNowhere, reference: Reference, suggest: bool) -> str:
     root = reference.text.removeprefix("$ref:").removeprefix("${").removesuffix("}")
-    return nowhere.words(root.removesuffix(path_text(reference.path)))
+    return nowhere.words(root.removesuffix(path_text(reference.path)), suggest=suggest)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .calls import CallRecord
 from .plans.result import StepResult
 
-__all__ = ["CallEnded", "CallStarted", "Event", "Printed", "StepEnded", "StepStarted"]
+__all__ = ["CallEnded", "CallStarted", "Event", "Printed", "StepEnded", "StepStarted", "tell"]
+
+logger = logging.getLogger("callgate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +51,13 @@ class StepEnded:
 
 
 Event = Printed | CallStarted | CallEnded | StepStarted | StepEnded
+
+
+def tell(listener: Callable[[Event], None] | None, event: Event) -> None:
+    """Hand the event to the listener; what it raises is logged and harms nothing."""
+    if listener is None:
+        return
+    try:
+        listener(event)
+    except Exception:
+        logger.exception("the on_event callback failed")

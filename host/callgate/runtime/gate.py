@@ -48,7 +48,7 @@ from .approval import Allow, ApprovalRequest, Approve, Decision, Deny, approver,
 from .attempt import Threads, ToolCrashed, call_once, copied, crashed
 from .cache import ResultCache
 from .calls import CallRecord, CallStatus, weight
-from .events import CallEnded, CallStarted, Event
+from .events import CallEnded, CallStarted, Event, tell
 from .offer import Offer, Offers
 from .policy import retry_for, timeout_for
 from .slots import Slots
@@ -180,8 +180,9 @@ class RunGate:
         return await self._call(name, arguments, timeout_seconds, retry, fallback, ())
 
     def refusal(self, name: str) -> str:
-        """Why a name that is not among `tools` cannot be called, with the nearest one that can."""
-        return self._offer.refusal(name, suggest=True).message
+        """Why a name that is not among `tools` cannot be called; some times with the nearest one that can."""
+        self._suggestions -= 4
+        return self._offer.refusal(name, suggest=self._suggestions >= 0).message
 
     def refuse(self, name: str, arguments: Any, error: ToolError) -> None:
         """Record a call that was refused before it came to the gate; it counts like any other.
@@ -192,7 +193,7 @@ class RunGate:
         record = self._begin(name, arguments)
         record.status = "refused"
         record.error = error.message
-        self._tell(CallEnded(record))
+        tell(self._on_event, CallEnded(record))
 
     async def _call(
         self,
@@ -211,9 +212,10 @@ class RunGate:
             if instead is None:
                 raise
             given = arguments if record.changed_arguments is None else record.changed_arguments
-            record.fallback_call = len(self.records) + 1
+            if len(self.records) < self.limits.max_tool_calls:
+                record.fallback_call = len(self.records) + 1
             try:
-                text = await self._call(instead, given, None, None, None, (*tried, name))
+                text = await self._call(instead, given, timeout_seconds, None, None, (*tried, name))
             except ToolError as second:
                 failed = copied(error)
                 failed.message = f"{error.message}; and its fallback: {second.message}"
@@ -223,7 +225,7 @@ class RunGate:
             return text
         finally:
             if self._on_event is not None:
-                self._tell(CallEnded(record))
+                tell(self._on_event, CallEnded(record))
 
     async def _perform(
         self,
@@ -255,14 +257,16 @@ class RunGate:
                     key = "" if tool.cache_seconds is None else f"{tool.name}\n{canonical_json(given)}"
             failure = "failed"
             timeout = timeout_for(tool, timeout_seconds, self._default_timeout_seconds, self.caller, self._statistics)
+            # a timeout that was adapted too tightly is not tried again as tightly
+            patient = None if timeout_seconds or tool.timeout_seconds else self._default_timeout_seconds
             policy = retry_for(tool, retry, self.caller)
             if tool.cache_seconds is None:
-                text = await self._attempts(tool, given, validated, record, timeout, policy)
+                text = await self._attempts(tool, given, validated, record, timeout, patient, policy)
             else:
                 text, record.cached = await self._gate.cache.get_or_run(
                     key,
                     tool.cache_seconds,
-                    lambda: self._attempts(tool, given, validated, record, timeout, policy),
+                    lambda: self._attempts(tool, given, validated, record, timeout, patient, policy),
                 )
             if len(text) * 4 > self.limits.max_message_bytes:
                 self._measure(tool, text)
@@ -288,6 +292,7 @@ class RunGate:
         validated: dict[str, Any],
         record: CallRecord,
         timeout: float | None,
+        patient: float | None,
         retry: Retry | None,
     ) -> str:
         failures = 0
@@ -299,6 +304,8 @@ class RunGate:
                 again = error.retryable or isinstance(error, ToolCrashed)
                 if retry is None or failures >= retry.attempts or not again:
                     raise
+                if patient is not None and timeout is not None and isinstance(error, ToolTimedOut):
+                    timeout = max(timeout, patient)
             await anyio.sleep(retry.delay_seconds(failures, self._gate.draw()))
             validated = _validated(tool, arguments)  # the function may have changed its own copy
 
@@ -365,16 +372,8 @@ class RunGate:
         record = CallRecord(count + 1, name[:256], arguments, self.caller, self._clock() - self._opened)
         self.records.append(record)
         if self._on_event is not None:
-            self._tell(CallStarted(record))
+            tell(self._on_event, CallStarted(record))
         return record
-
-    def _tell(self, event: Event) -> None:
-        if self._on_event is None:
-            return
-        try:
-            self._on_event(event)
-        except Exception:
-            logger.exception("the on_event callback failed")
 
 
 def _validated(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:

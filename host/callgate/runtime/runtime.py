@@ -241,7 +241,7 @@ class Runtime:
         limits: Limits | None = None,
         on_event: Callable[[Event], None] | None = None,
     ) -> PlanResult:
-        """Run a declarative plan: every step as soon as its inputs are there, on the host; nothing is evaluated.
+        """Run a declarative plan: every step as soon as its inputs are there, on the host; none of it is run as code.
 
         Args:
             plan: ``{"steps": [...], "output_steps": [...]}``, or its JSON as text; see ``docs/plans.md``.

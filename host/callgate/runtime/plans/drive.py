@@ -6,7 +6,7 @@ a call that waits for its next attempt, or for a person, holds none.
 
 from __future__ import annotations
 
-import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,25 +15,23 @@ import anyio.lowlevel
 
 from callgate.errors import LimitReached, ToolError
 from callgate.limits import Limits
-from callgate.plan.actions import Action, Begin, Call, Exceeded, Failed, Finished, Returned, Stop
+from callgate.plan.actions import Action, Begin, Call, Exceeded, Failed, Finished, GoOn, Paused, Returned, Stop
 from callgate.plan.actions import Event as EngineEvent
 from callgate.plan.compile import CompiledPlan
 from callgate.plan.engine import Engine
 from callgate.runtime.calls import CallRecord
-from callgate.runtime.events import Event, StepEnded, StepStarted
+from callgate.runtime.events import Event, StepEnded, StepStarted, tell
 from callgate.runtime.gate import RunGate
 from callgate.runtime.workers import Workers
 
-from .early import EarlyCalls
+from .early import EarlyCalls, make_call
 from .result import StepResult
 
 __all__ = ["PlanDrive"]
 
 _WORKERS_PER_PLACE = 16
-_CALLS_IN_A_ROW = 64
-"""After so many calls the event loop gets a turn: tools that never wait would keep it from everybody else."""
-
-logger = logging.getLogger("callgate")
+_TURN_SECONDS = 0.005
+"""After so long the event loop gets a turn: tools that never wait would keep it from everybody else."""
 
 
 class PlanDrive:
@@ -72,10 +70,15 @@ class PlanDrive:
         self._on_event = on_event
         self._early = early
         self._calls: list[list[int] | None] = [None] * len(plan.steps)
+        self._second: set[int] = set()
+        """Records of calls that were made because the first result was not confident."""
         self._interrupted: set[int] = set()
-        self._over = anyio.Event()
+        self._over = False
+        self._paused = False
+        self._news = anyio.Event()
         self._scope: anyio.CancelScope | None = None
-        self._in_a_row = 0
+        self._turn_began = time.perf_counter()
+        self._next_turn: anyio.Event | None = None
 
     async def run(self) -> None:
         """To its end. Raises nothing but cancellation; nothing runs on afterwards."""
@@ -85,12 +88,20 @@ class PlanDrive:
                 most = self._limits.max_concurrent_calls * _WORKERS_PER_PLACE
                 self._workers: Workers[Any, Call] = Workers(tasks, self._serve, most)
                 self._feed(Begin())
-                await self._over.wait()
+                while not self._over:
+                    await self._news.wait()
+                    self._news = anyio.Event()
+                    if self._paused:
+                        self._paused = False
+                        await anyio.lowlevel.checkpoint()
+                        self._feed(GoOn())
                 tasks.cancel_scope.cancel()
-        if self._over.is_set():
+        if self._over:
             return
         if self.failure is None:
             self.failure = LimitReached("wall_seconds", self._limits.wall_seconds)
+        if self._early is not None:
+            await self._early.give_up()
         begun = frozenset(step for step, calls in enumerate(self._calls) if calls)
         self._feed(Stop(f"the run was ended: {self.failure}", frozenset(self._interrupted), begun))
 
@@ -103,7 +114,11 @@ class PlanDrive:
             if kind is Call:
                 self._workers.submit(action[:3], action)  # type: ignore[arg-type]
             elif kind is Finished:
-                self._over.set()
+                self._over = True
+                self._news.set()
+            elif kind is Paused:
+                self._paused = True
+                self._news.set()
             elif isinstance(action, Exceeded):
                 self._end(LimitReached("memory_bytes", self._limits.memory_bytes, action.used_bytes))
             else:
@@ -118,35 +133,30 @@ class PlanDrive:
     async def _serve(self, call: Call) -> None:
         if self.failure is not None:
             return
-        self._in_a_row += 1
-        if self._in_a_row >= _CALLS_IN_A_ROW:
-            self._in_a_row = 0
-            await anyio.lowlevel.checkpoint()
+        if time.perf_counter() - self._turn_began > _TURN_SECONDS:
+            await self._wait_for_a_turn()
         step = call.step
         records = self._gate.records
         first = len(records)  # the gate records a call before it waits for anything
         calls = self._calls[step]
         if calls is None:
             calls = self._calls[step] = []
-            if self._on_event is not None:
-                self._tell(StepStarted(self._plan.steps[step].id, call.tool))
+            if self._on_event is not None and (self._early is None or step not in self._early.started):
+                tell(self._on_event, StepStarted(self._plan.steps[step].id, call.tool))
         early = None if self._early is None else self._early.take(call)
         if early is not None:
+            calls.append(early.record)
             await early.done.wait()
             if early.outcome is not None:
-                calls.append(early.record)
                 self._feed(early.outcome)
                 return
-            first = len(records)  # it came to nothing: what ended it will end this one too
+            calls.remove(early.record)  # it came to nothing: what ended it will end this one too
+            first = len(records)
         calls.append(first)
+        if call.again:
+            self._second.add(first)
         try:
-            text = await self._gate.call(
-                call.tool,
-                call.arguments,
-                timeout_seconds=call.timeout_seconds,
-                retry=call.retry,
-                fallback=call.fallback,
-            )
+            text = await make_call(self._gate, call)
         except ToolError as error:
             unknown = any(each.status == "unknown_outcome" for each in self._chain(records[first]))
             self._feed(Failed(step, call.item, call.again, error.message, type(error).__name__, unknown))
@@ -162,12 +172,28 @@ class PlanDrive:
         else:
             self._feed(Returned(step, call.item, call.again, text))
 
+    async def _wait_for_a_turn(self) -> None:
+        """One worker lets the event loop go round; the others wait for it, so that they have one turn together."""
+        while time.perf_counter() - self._turn_began > _TURN_SECONDS:
+            if self._next_turn is not None:
+                await self._next_turn.wait()
+                continue
+            self._next_turn = anyio.Event()
+            try:
+                await anyio.lowlevel.checkpoint()
+            finally:
+                self._turn_began = time.perf_counter()
+                self._next_turn.set()
+                self._next_turn = None
+
     def _step_ended(self, index: int) -> None:
         step, outcome, result = self._plan.steps[index], self.engine.outcomes[index], self.engine.inputs.results[index]
         numbers = self._calls[index]
         told: dict[str, Any] = {}
         if numbers:
             told = self._timing(index, [self._gate.records[number] for number in numbers])
+        if outcome.fallback is not None:
+            told["fallback"] = outcome.fallback
         ended = StepResult(
             id=step.id,
             tool=step.tool.name,
@@ -186,7 +212,7 @@ class PlanDrive:
         )
         self.results[index] = ended
         if self._on_event is not None:
-            self._tell(StepEnded(ended))
+            tell(self._on_event, StepEnded(ended))
 
     def _timing(self, index: int, records: list[CallRecord]) -> dict[str, Any]:
         """What the gate's records say of a step's calls."""
@@ -205,29 +231,24 @@ class PlanDrive:
         started = min(each.started_seconds for each in everything)
         instead = [each.tool for each in everything[1:] if each.status == "succeeded"]
         return {
-            "arguments": [_given(record) for record in records] if items else _given(first),
+            "arguments": [_given(record) for record in records if record.id - 1 not in self._second]
+            if items
+            else _given(first),
             "started_seconds": started,
             "duration_seconds": max(each.started_seconds + each.duration_seconds for each in everything) - started,
             "attempts": sum(each.attempts for each in everything),
             "cached": all(record.cached for record in records),
-            "fallback": instead[-1] if instead and not items else None,
+            "fallback": instead[-1] if instead and not items and self._plan.steps[index].threshold is None else None,
             "calls": tuple(each.id for each in everything),
         }
 
     def _chain(self, record: CallRecord) -> list[CallRecord]:
         """A call and those that were made in its stead."""
         chain = [record]
-        while record.fallback_call is not None:
+        while record.fallback_call is not None and record.fallback_call <= len(self._gate.records):
             record = self._gate.records[record.fallback_call - 1]
             chain.append(record)
         return chain
-
-    def _tell(self, event: Event) -> None:
-        assert self._on_event is not None
-        try:
-            self._on_event(event)
-        except Exception:
-            logger.exception("the on_event callback failed")
 
 
 def _given(record: CallRecord) -> Any:

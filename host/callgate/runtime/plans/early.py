@@ -7,6 +7,7 @@ in the records like any other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,11 +19,19 @@ from callgate.errors import LimitReached, ToolError
 from callgate.limits import Limits
 from callgate.plan.actions import Action, Arrived, Call, Failed, Returned, Stop
 from callgate.plan.engine import Engine
+from callgate.runtime.events import Event, StepStarted, tell
 from callgate.runtime.gate import RunGate
 from callgate.runtime.workers import Workers
-from callgate.tools.encoding import compact_json
+from callgate.tools.encoding import NotJson, compact_json
 
-__all__ = ["EarlyCall", "EarlyCalls"]
+__all__ = ["EarlyCall", "EarlyCalls", "make_call"]
+
+
+async def make_call(gate: RunGate, call: Call) -> str:
+    """Make a call that an engine asks for: see `RunGate.call`."""
+    return await gate.call(
+        call.tool, call.arguments, timeout_seconds=call.timeout_seconds, retry=call.retry, fallback=call.fallback
+    )
 
 
 @dataclass(slots=True)
@@ -44,9 +53,19 @@ class EarlyCalls:
         tasks: lives as long as the calls may; cancelling it gives them up.
         gate: what the calls pass.
         limits: as for the plan.
+        on_event: told of a step's first call.
     """
 
-    def __init__(self, tasks: anyio.abc.TaskGroup, gate: RunGate, limits: Limits) -> None:
+    def __init__(
+        self,
+        tasks: anyio.abc.TaskGroup,
+        gate: RunGate,
+        limits: Limits,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.started: set[int] = set()
+        """Steps of which `on_event` was told that they started."""
+        self._on_event = on_event
         self._gate = gate
         self._engine = Engine(
             (),
@@ -56,6 +75,7 @@ class EarlyCalls:
         )
         self._workers: Workers[Any, EarlyCall] = Workers(tasks, self._serve, limits.max_concurrent_calls)
         self._made: dict[tuple[int, int | None, bool], EarlyCall] = {}
+        self._begun: list[EarlyCall] = []
         self._over = False
 
     def arrive(self, step: Arrived) -> None:
@@ -73,7 +93,19 @@ class EarlyCalls:
         made = self._made.pop(call[:3], None)
         if made is None or made.record < 0 or made.call.tool != call.tool:
             return None
-        return made if compact_json(made.call.arguments) == compact_json(call.arguments) else None
+        try:
+            return made if compact_json(made.call.arguments) == compact_json(call.arguments) else None
+        except NotJson:
+            return None
+
+    async def give_up(self) -> None:
+        """Cancel what is still going on, and wait for its end."""
+        self._over = True
+        for early in self._begun:
+            if not early.done.is_set():
+                self._workers.cancel(early.call[:3])
+        for early in self._begun:
+            await early.done.wait()
 
     def _perform(self, actions: list[Action]) -> None:
         for action in actions:
@@ -87,14 +119,12 @@ class EarlyCalls:
             return
         call = early.call
         early.record = len(self._gate.records)
+        self._begun.append(early)
+        if self._on_event is not None and call.step not in self.started:
+            self.started.add(call.step)
+            tell(self._on_event, StepStarted(self._engine.steps[call.step].id, call.tool))
         try:
-            text = await self._gate.call(
-                call.tool,
-                call.arguments,
-                timeout_seconds=call.timeout_seconds,
-                retry=call.retry,
-                fallback=call.fallback,
-            )
+            text = await make_call(self._gate, call)
             early.outcome = Returned(*call[:3], text)
         except ToolError as error:
             early.outcome = Failed(*call[:3], error.message, type(error).__name__)

@@ -18,6 +18,7 @@ from callgate.plan.arriving import ArrivingPlan
 from callgate.plan.compile import CompiledPlan, Offering, Reading, read_plan
 from callgate.plan.estimate import EstimatedStep, PlanEstimate, estimate_plan
 from callgate.plan.model import plan_json
+from callgate.plan.sizes import json_size
 from callgate.runtime.events import Event
 from callgate.runtime.gate import Gate, RunGate
 from callgate.runtime.result import RunError, RunUsage
@@ -120,7 +121,7 @@ class PlanRun:
 
     async def read_aside(self, given: Any) -> Reading:
         """The same; in a thread where it is large."""
-        size = len(given) if isinstance(given, str) else _steps_of(given) * 200
+        size = len(given) if isinstance(given, str) else json_size(given, _LARGE)
         if size < _LARGE:
             return self.read(given)
         return await anyio.to_thread.run_sync(self.read, given)
@@ -141,7 +142,7 @@ class PlanRun:
         size = 0
         try:
             async with anyio.create_task_group() as tasks:
-                early = EarlyCalls(tasks, self.gate, self.limits)
+                early = EarlyCalls(tasks, self.gate, self.limits, self.on_event)
                 async with contextlib.aclosing(_each(chunks)) as pieces:
                     async for chunk in pieces:
                         text.append(chunk)
@@ -220,8 +221,3 @@ def _text(chunk: Any) -> str:
     if not isinstance(chunk, str):
         raise ConfigurationError(f"the chunks of a plan are text, not {type(chunk).__name__}")
     return chunk
-
-
-def _steps_of(given: Any) -> int:
-    steps = given.get("steps") if isinstance(given, dict) else None
-    return len(steps) if isinstance(steps, list) else 0

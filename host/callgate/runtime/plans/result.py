@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from callgate.plan.faults import PlanFault
 from callgate.plan.outcomes import StepStatus
 from callgate.runtime.calls import CallRecord
 from callgate.runtime.result import MODEL_CHARACTERS, RunError, RunUsage, cut
+from callgate.tools.faults import did_you_mean
 
 __all__ = ["PlanResult", "StepResult"]
 
@@ -109,7 +111,28 @@ class PlanResult:
         for step in self.steps:
             if step.id == id:
                 return step
-        raise KeyError(id)
+        raise KeyError(f"there is no step {id!r}{did_you_mean(id, [step.id for step in self.steps])}")
+
+    def timeline(self, width: int = 100, *, color: bool = False) -> str:
+        """When each step ran, as text on a common axis.
+
+        Args:
+            width: cells of a line at most.
+            color: with SGR sequences, for a terminal.
+        """
+        from .timeline import timeline_text  # it knows results
+
+        return timeline_text(self, width, color)
+
+    def timeline_page(self, title: str | None = None) -> str:
+        """The same as one HTML page that needs nothing else, with every step's arguments and result.
+
+        Args:
+            title: instead of the plan's goal.
+        """
+        from .timeline_page import timeline_page
+
+        return timeline_page(self, title)
 
     def explain(self, form: ExplainFormat = "text") -> str:
         """The plan, with what became of each step.
@@ -163,14 +186,16 @@ class PlanResult:
         if self.error is not None and not errors:
             lines = [self.error.message]
         if self.calls:
-            ran = ", ".join(f"{call.tool} {call.status}" for call in self.calls[:20])
-            more = f" and {len(self.calls) - 20} more" if len(self.calls) > 20 else ""
-            lines.append(f"Already called while the plan was being written: {ran}{more}.")
+            counts = Counter((call.tool, call.status) for call in self.calls).most_common(20)
+            ran = ", ".join(f"{tool} {status}" + (f" ×{n}" if n > 1 else "") for (tool, status), n in counts)
+            lines.append(f"Already called while the plan was being written: {ran}.")
         return cut("\n".join(lines), most)
 
     def _lines(self, most: int) -> Iterator[str]:
         succeeded = sum(step.status == "succeeded" for step in self.steps)
-        yield f"{succeeded}/{len(self.steps)} steps succeeded." + (
+        skipped = sum(step.status == "skipped" for step in self.steps) if self.ok else 0
+        by_condition = f", {skipped} skipped by a condition" if skipped else ""
+        yield f"{succeeded}/{len(self.steps)} steps succeeded{by_condition}." + (
             f" The run was ended: {self.error.message}." if self.error is not None and self.error.limit else ""
         )
         shown = self.steps
@@ -211,7 +236,8 @@ class PlanResult:
 
 def _line(step: StepResult) -> str:
     name = f"- {step.id} ({step.tool})"
-    items = f" {step.items - step.items_failed}/{step.items} items" if step.items is not None else ""
+    good = None if step.items is None else f"{step.items - step.items_failed} of {step.items} items"
+    items = "" if good is None else f", {good}" if step.status == "succeeded" else f": {good} succeeded"
     if step.status == "succeeded":
         notes = [f"from fallback {step.fallback}"] if step.fallback else []
         told = f": {'; '.join([*notes, *step.warnings])}" if notes or step.warnings else ""
