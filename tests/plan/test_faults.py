@@ -195,12 +195,12 @@ TABLE: list[tuple[str, Any, str]] = [
     (
         "cycle", {"steps": [step("a", arguments={"x": "$ref:b"}), step("b", arguments={"x": "${a}"})]},
         "step 'a' (steps[0]): cycle in the plan: a → b → a; each waits for the next: leave one of these "
-        "references out",
+        "references (or 'sequential') out",
     ),
     (
         "cycle", {"steps": RING},
         "step 'n0' (steps[0]): cycle in the plan: n0 → n1 → n2 → n3 → n4 → n5 → … (8 more) … → n14 → n15 → n16 "
-        "→ n17 → n18 → n19 → n0; each waits for the next: leave one of these references out",
+        "→ n17 → n18 → n19 → n0; each waits for the next: leave one of these references (or 'sequential') out",
     ),
     (
         "expression", after_s({"$expr": 5}),

@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from callgate.plan.paths import LeadsNowhere, look_up, path_text, read_path
@@ -140,6 +140,7 @@ def closed(schema: Any) -> Any:
     return [closed(each) for each in schema] if isinstance(schema, list) else schema
 
 
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(SCHEMAS, RESULTS, PATHS)
 def test_no_result_that_fits_the_schema_has_a_path_that_is_called_impossible(
     schema: Any, result: Any, way: Any

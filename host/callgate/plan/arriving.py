@@ -21,6 +21,10 @@ from .steps import CompiledStep, Offering, StepCompiler
 
 __all__ = ["ArrivingPlan"]
 
+_LARGE_CHUNK = 64 * 1024
+_MOST_IN_VAIN = 200
+_MOST_BAD = 20
+"""Steps that could not be compiled, before nothing more is begun early."""
 _PLACES = ("steps.item", "plan.steps.item")
 
 
@@ -41,12 +45,29 @@ class ArrivingPlan:
         self._faults: list[PlanFault] = []
         self._compiler = StepCompiler(offering, None, self._faults)
         self._over = False
+        self._bad = 0
+        self._buffer: list[str] = []
+        self._waiting = 0
+        self._fed = 0
+        self._in_vain = 0
+        """How often the reader got text and no step came of it; it reads a long string from its start each time."""
 
     def receive(self, text: str) -> Iterator[Arrived]:
         """The steps that `text` completes. A step that may not be begun early is `held`, so that others can be."""
         if self._over:
             return
-        data = text.encode("utf-8", "replace")
+        self._buffer.append(text)
+        self._waiting += len(text)
+        self._over = len(text) > _LARGE_CHUNK  # written at once: there is no head start to be had
+        if self._over or not (
+            ("}" in text and self._in_vain < _MOST_IN_VAIN) or self._waiting > max(_LARGE_CHUNK, self._fed)
+        ):
+            return
+        data = "".join(self._buffer).encode("utf-8", "replace")
+        self._buffer.clear()
+        self._fed += self._waiting
+        self._waiting = 0
+        self._in_vain += 1
         try:
             for reader in self._readers:
                 reader.send(data)
@@ -57,6 +78,7 @@ class ArrivingPlan:
                 if len(self._compiler.ids) >= self._max_steps:
                     self._over = True
                     return
+                self._in_vain = 0
                 yield self._arrived(raw)
             del found[:]
 
@@ -66,6 +88,9 @@ class ArrivingPlan:
         name, step = read_step(raw, index, self._faults) if not too_deep(raw) else (f"steps[{index}]", None)
         new = self._compiler.know(name, step)
         compiled = self._compiler.compile(index) if new else None
+        self._bad += compiled is None
+        if self._bad > _MOST_BAD:
+            self._over = True
         sound = compiled is not None and all(need < index for need in (*compiled.needs, *compiled.after))
         return Arrived(compiled if sound else None, held=not sound or not _may_begin(compiled))
 

@@ -31,6 +31,7 @@ from .inputs import Arguments, Inputs
 from .opinions import SecondOpinions, Verdict
 from .outcomes import Items, Outcome, StepStatus, json_inside
 from .reasons import UNKNOWN, because, plain_reason
+from .sizes import memory_of
 from .steps import CompiledStep
 from .under_way import UnderWay
 from .values import Unresolvable, Values
@@ -38,6 +39,8 @@ from .values import Unresolvable, Values
 __all__ = ["Engine"]
 
 _MAX_WARNINGS = 20
+_MESSAGE = 1000
+"""Characters of a failed item's message that are kept."""
 _STEPS_A_TURN = 2_000
 """Steps and items begun in one `handle`; then the driver gets a turn. Each may fail without a call."""
 
@@ -64,7 +67,7 @@ class Engine:
     ) -> None:
         self.steps: list[CompiledStep] = []
         self.outcomes: list[Outcome] = []
-        self.inputs = Inputs(max_bytes)
+        self.inputs = Inputs(max_bytes, max_memory_bytes)
         self._max_memory_bytes = max_memory_bytes
         self._window = window
         self._under_way = UnderWay(max_open)
@@ -201,7 +204,7 @@ class Engine:
             self._fail(event.step, event.message, event.kind, unknown=event.unknown)
             return
         items = self._items[event.step]
-        items.errors[event.item] = (event.message, event.kind)
+        items.errors[event.item] = (event.message[:_MESSAGE], event.kind)
         items.unknown = items.unknown or event.unknown
         self._item_ended(step, actions)
 
@@ -219,6 +222,7 @@ class Engine:
     def _fail(self, index: int, message: str, kind: str, *, unknown: bool = False) -> None:
         outcome = self.outcomes[index]
         outcome.error, outcome.kind = message, kind
+        self.inputs.held_bytes += len(message)
         self._end(index, "unknown_outcome" if unknown else "failed")
         if self.steps[index].model.critical and self._stopped is None:
             self._stopped = f"Skipped because the critical step {self.steps[index].id!r} failed"
@@ -310,10 +314,11 @@ class Engine:
         step = self.steps[index]
         self._left[index] = -1  # under way
         if step.when is not None or step.for_each is not None:
-            values = self.inputs.values()
             try:
-                if step.when is not None and not step.when.resolve(values):
-                    self._note(index, values)
+                values = self.inputs.values(step)
+                held = step.when is None or bool(step.when.resolve(values))
+                self._note(index, values)
+                if not held:
                     self._skip(index, "Skipped because its condition is false", None)
                     return
                 if step.for_each is not None:
@@ -324,7 +329,6 @@ class Engine:
                 return
             finally:
                 self.inputs.charge(step)
-                self._note(index, values)
         arguments = self._resolved(step, None)
         if isinstance(arguments, Unresolvable):
             self._fail(index, str(arguments), "Unresolvable")
@@ -333,8 +337,9 @@ class Engine:
 
     def _begin_items(self, step: CompiledStep, values: Values, actions: list[Action]) -> None:
         assert step.for_each is not None
-        given = step.for_each.resolve(values)
-        given = json_inside(given)
+        written = step.for_each.resolve(values)
+        self._note(step.index, values)
+        given = json_inside(written)
         if not isinstance(given, list):
             raise Unresolvable(f"for_each needs an array, got {described(given)}")
         if len(given) > step.model.max_items:
@@ -344,6 +349,9 @@ class Engine:
             )
         self.outcomes[step.index].items = len(given)
         items = self._items[step.index] = Items(given, values.size)
+        if given is not written:
+            items.read_bytes = memory_of(written)
+            self.inputs.held_bytes += items.read_bytes
         self._issue(step, items, actions)
 
     def _issue(self, step: CompiledStep, items: Items, actions: list[Action]) -> None:
@@ -367,7 +375,7 @@ class Engine:
 
     def _end_items(self, step: CompiledStep, items: Items) -> None:
         del self._items[step.index]
-        self.inputs.held_bytes -= sum(len(text) for text in items.results if text is not None)
+        self.inputs.held_bytes -= items.read_bytes + sum(len(text) for text in items.results if text is not None)
         outcome = self.outcomes[step.index]
         count, failed = len(items.values), len(items.errors)
         outcome.items_failed = sum(text is None for text in items.results)
@@ -394,15 +402,17 @@ class Engine:
         if again and instead is not None:
             tool, retry = instead, None
         on_error = instead.name if instead is not None and step.threshold is None else None
+        if again:
+            on_error = tool.name  # its own fallback might be the tool that was called first
         return Call(step.index, item, again, tool.name, arguments.value, timeout, retry, on_error)
 
     def _resolved(self, step: CompiledStep, item: int | None) -> Arguments | Unresolvable:
         """The arguments of a call, or why they cannot be put together."""
-        values = self.inputs.values()
-        if item is not None:
-            items = self._items[step.index]
-            values.item, values.index, values.item_bytes = items.values[item], item, items.bytes_each
         try:
+            values = self.inputs.values(step)
+            if item is not None:
+                items = self._items[step.index]
+                values.item, values.index, values.item_bytes = items.values[item], item, items.bytes_each
             arguments = self.inputs.arguments(step, values)
         except Unresolvable as error:
             return error

@@ -6,16 +6,20 @@ from typing import Any, NamedTuple
 
 from .expressions import Budget
 from .outcomes import Result
-from .sizes import json_size
+from .sizes import json_size, memory_of
 from .steps import CompiledStep
 from .values import Unresolvable, Values
 
 __all__ = ["EXPRESSION_BYTES", "EXPRESSION_STEPS", "Arguments", "Inputs"]
 
-EXPRESSION_STEPS = 1_000_000
+EXPRESSION_STEPS = 500_000
 """Steps of all expressions and mapped references of one plan together; about a second of the host's event loop."""
 EXPRESSION_BYTES = 256 * 1024 * 1024
 """Bytes that all expressions of one plan together may make."""
+
+
+_SMALL = 64 * 1024
+"""Characters; larger results are charged for before they are read, and larger arguments measured."""
 
 
 class Arguments(NamedTuple):
@@ -31,9 +35,11 @@ class Inputs:
 
     Args:
         max_bytes: of the arguments of one call, as JSON.
+        max_memory_bytes: of what is held; what would exceed it is not read.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, max_memory_bytes: int) -> None:
+        self._max_memory_bytes = max_memory_bytes
         self.results: list[Result | None] = []
         self.held_bytes = 0
         """Memory of results, about: text as it is, and values where they were read."""
@@ -59,8 +65,16 @@ class Inputs:
         self.results[index] = Result(text)
         self.held_bytes += len(text)
 
-    def values(self) -> Values:
-        """What references stand for at this moment."""
+    def values(self, step: CompiledStep) -> Values:
+        """What references of a step stand for. Raises `Unresolvable` where reading them would take too much memory."""
+        for need in step.needs:
+            result = self.results[need]
+            if result is not None and len(result.text) > _SMALL and not self._read_bytes[need]:
+                size = memory_of(result.text)
+                self._read_bytes[need] = size
+                self.held_bytes += size
+                if self.held_bytes > self._max_memory_bytes:
+                    raise Unresolvable(f"the results would take more than memory_bytes, {self._max_memory_bytes}")
         return Values(self.results, self._budget, self._max_bytes, self._misses)
 
     def arguments(self, step: CompiledStep, values: Values) -> Arguments:
@@ -73,7 +87,10 @@ class Inputs:
             self.charge(step)
         if values.size > self._max_bytes and (size := json_size(value, self._max_bytes)) > self._max_bytes:
             raise Unresolvable(f"the arguments would be more than {size} bytes; max_message_bytes is {self._max_bytes}")
-        return Arguments(value, values.made)
+        size = values.made
+        if values.size > _SMALL or step.large:
+            size = max(size, json_size(value, self._max_bytes))
+        return Arguments(value, size)
 
     def release(self, step: CompiledStep) -> None:
         """The step is over. What was read of a result goes when nobody is left to read it; its text stays."""
@@ -89,7 +106,7 @@ class Inputs:
         """Count what was read of the step's inputs."""
         for need in step.needs:
             result = self.results[need]
-            if result is not None and result.read_bytes:
+            if result is not None and result.read_bytes and len(result.text) <= _SMALL:
                 self.held_bytes += result.read_bytes
                 self._read_bytes[need] += result.read_bytes
                 result.read_bytes = 0

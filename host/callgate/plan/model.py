@@ -140,6 +140,9 @@ _PLAN_WORDS = frozenset(
 )
 """Fields of a plan that tell a reader something and change nothing."""
 _MIN_MILLISECONDS = 100
+_MOST_FIELDS = 50
+_MANY = 100  # pydantic words every fault of a list, however long it is
+_FIELDS_HINT = "put what the tool takes into 'arguments'"
 _MAX_MILLISECONDS = 3_600_000
 _STEP_FIELDS = tuple(Step.model_fields)
 _PLAIN_FIELDS = frozenset({"id", "tool", "arguments"})
@@ -217,7 +220,13 @@ def _plan_fields(raw: dict[str, Any], faults: list[PlanFault]) -> dict[str, Any]
     top = _renamed(raw, _PLAN_NAMES, None, "", faults)
     for name in _PLAN_WORDS:
         top.pop(name, None)
+    if len(top) > _MOST_FIELDS:
+        faults.append(PlanFault("shape", None, "", f"the plan has {len(top)} fields", _FIELDS_HINT))
+        top = {key: value for key, value in top.items() if key in Plan.model_fields}
     outputs = top.get("output_steps")
+    if isinstance(outputs, list) and len(outputs) > _MANY and not all(isinstance(each, (str, int)) for each in outputs):
+        faults.append(PlanFault("shape", None, "output_steps", "the ids of steps are text", 'write ["s1", "s2"]'))
+        outputs = None
     if outputs is None:
         top.pop("output_steps", None)
     elif isinstance(outputs, str):
@@ -244,6 +253,9 @@ def _read_step(raw: Any, index: int, faults: list[PlanFault]) -> tuple[str, Step
     if not isinstance(raw, dict):
         message, hint = f"a step is an object, got {described(raw)}", 'write {"id": "a", "tool": "…", "arguments": {…}}'
         faults.append(PlanFault("shape", at, at, message, hint))
+        return at, None
+    if len(raw) > _MOST_FIELDS:
+        faults.append(PlanFault("shape", at, at, f"a step with {len(raw)} fields", _FIELDS_HINT))
         return at, None
     given = raw.get("id")
     named = type(given) in (str, int) and given != ""
@@ -303,6 +315,10 @@ def _settle(fields: dict[str, Any], name: str, at: str, faults: list[PlanFault])
         if option in fields and fields[option] is None:
             del fields[option]
     needs = fields.get("depends_on")
+    if isinstance(needs, list) and len(needs) > _MANY and not all(isinstance(each, (str, int)) for each in needs):
+        faults.append(PlanFault("shape", name, f"{at}.depends_on", "the ids of steps are text", 'write ["s1", "s2"]'))
+        del fields["depends_on"]
+        needs = None
     if isinstance(needs, str):
         needs = fields["depends_on"] = [needs]
     if isinstance(needs, list):

@@ -72,11 +72,12 @@ class Outcome:
 class Items:
     """A `for_each` under way."""
 
-    __slots__ = ("bytes_each", "errors", "next", "results", "running", "stopped", "unknown", "values")
+    __slots__ = ("bytes_each", "errors", "next", "read_bytes", "results", "running", "stopped", "unknown", "values")
 
     def __init__(self, values: Sequence[Any], bytes_each: int) -> None:
         self.values = values
         self.bytes_each = bytes_each
+        self.read_bytes = 0
         self.results: list[str | None] = [None] * len(values)
         self.errors: dict[int, tuple[str, str]] = {}
         self.next = 0

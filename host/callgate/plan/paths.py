@@ -150,7 +150,7 @@ def look_up(
     start: int = 0,
     *,
     instead: list[LeadsNowhere] | None = None,
-    count: Callable[[int], None] | None = None,
+    count: Callable[[int, int], None] | None = None,
 ) -> Any:
     """The value at the end of `path` in the JSON value `value`; not a copy.
 
@@ -159,7 +159,7 @@ def look_up(
         path: the way.
         start: the segment to begin with.
         instead: given, a path that leads nowhere gives None, also for single items below a `[*]`, and is noted here.
-        count: told how many items a `[*]` is about to map; it may raise.
+        count: told how many items a `[*]` is about to map, and how many segments follow; it may raise.
 
     Raises:
         LeadsNowhere: it has no end, and `instead` is not given.
@@ -181,7 +181,7 @@ def look_up(
                 continue
         elif kind is list:
             if count is not None:
-                count(len(value))
+                count(len(value), len(path) - at - 1)
             return [look_up(item, path, at + 1, instead=instead, count=count) for item in value]
         nowhere = LeadsNowhere(path, at, value)
         if instead is None:

@@ -31,7 +31,8 @@ _WORD = re.compile(r"[^.\[}]*")
 _DELIMITER = re.compile(r"[.\[}]")
 MAX_ID_CHARACTERS = 256
 _STEPS_SHOWN = 12
-_MAX_SUGGESTIONS = 20
+_IDS_COMPARED = 500
+_MAX_SUGGESTIONS = 8
 """So many times in a plan the nearest id is looked for: that takes milliseconds where there are many."""
 
 
@@ -96,7 +97,11 @@ class Names:
     def unknown(self, name: str) -> UnknownStep:
         """The fault of naming a step that does not exist."""
         self._suggestions -= 1
-        hint = did_you_mean(name, self.ids).removeprefix("; ") if self._suggestions >= 0 else ""
+        hint = (
+            did_you_mean(name, itertools.islice(self.ids, _IDS_COMPARED)).removeprefix("; ")
+            if self._suggestions >= 0
+            else ""
+        )
         if not hint:
             shown = list(itertools.islice(self.ids, _STEPS_SHOWN))
             more = f" and {len(self.ids) - len(shown)} more" if len(self.ids) > len(shown) else ""

@@ -15,11 +15,13 @@ from .faults import MAX_WARNINGS, PlanFault, too_many
 from .model import Step
 from .references import INDEX, ITEM, Names, Reference
 from .schema_paths import impossible
+from .sizes import json_size
 from .templates import Scope, compile_template, literal_members
 from .values import Literal, Template, Text, Whole
 
 __all__ = ["CompiledStep", "Offering", "StepCompiler"]
 
+_LARGE = 64 * 1024
 _CONDITIONAL = frozenset(
     {"allOf", "anyOf", "oneOf", "if", "not", "dependentRequired", "dependentSchemas", "dependencies"}
 )
@@ -57,6 +59,8 @@ class CompiledStep:
     """Below this confidence the fallback is called; None: on errors."""
     retry: Retry | None
     model: Step
+    large: bool
+    """Its arguments are long as they are written."""
 
     @property
     def known_items(self) -> int | None:
@@ -153,6 +157,7 @@ class StepCompiler:
             index, step.id, tool, template, tuple(needs), after, when, each, fallback,
             step.fallback.threshold if step.fallback and condition == "on_low_confidence" else None,
             None if step.retry is None else step.retry.policy(), step,
+            json_size(step.arguments, _LARGE) > _LARGE,
         )  # fmt: skip
 
     def _tool(self, index: int, name: str, place: str) -> Tool | None:

@@ -74,7 +74,7 @@ class Scope:
         """Note one, unless there are far too many already."""
         if len(self.faults) > 10 * MAX_ERRORS:
             return
-        where = place_text(place, self.at)
+        where = place_text([part[:60] if isinstance(part, str) else part for part in place[:20]], self.at)
         self.faults.append(PlanFault(code, self.step, where, message, hint, "warning" if warning else "error"))
 
     def refer(self, source: int, path: Any, text: str, place: Place, default: str) -> Reference:

@@ -6,8 +6,9 @@ __all__ = ["UnderWay"]
 
 Key = tuple[int, int | None, bool]
 
-MOST_BYTES = 64 * 1024 * 1024
-"""Of arguments that were made for calls under way; beyond that, steps that are ready wait."""
+MOST_BYTES = 16 * 1024 * 1024
+"""Of large arguments of calls under way, as JSON; beyond that, steps that are ready wait. Each takes some times that
+in memory, since a tool gets a copy of its own."""
 
 
 class UnderWay:

@@ -34,6 +34,8 @@ logger = logging.getLogger("callgate")
 
 MAX_ERROR_CHARACTERS = 64 * 1024
 """A longer message of a tool's own error is cut in the middle, and says so."""
+MAX_LEFT_BEHIND = 1000
+"""Threads of given-up calls of all runs together, before sync tools are refused to everybody."""
 MAX_ERROR_DATA_CHARACTERS = 1024 * 1024
 """Longer data of a tool's own error is dropped, and the log says so."""
 
@@ -153,18 +155,28 @@ def _make_presentable(tool: Tool, error: ToolError) -> None:
 
 
 class Threads:
-    """The worker threads of one gate."""
+    """The worker threads of one gate, or of one run of it: who leaves threads behind shuts out itself, not others.
 
-    def __init__(self) -> None:
+    Args:
+        gate: for a run: the threads of its gate.
+    """
+
+    def __init__(self, gate: Threads | None = None) -> None:
         self.left_behind = 0
         """Threads that still run although nobody waits for them."""
-        self._lock = threading.Lock()
+        self._gate = gate
+        self._lock: threading.Lock = threading.Lock() if gate is None else gate._lock
+
+    def have_room(self, most: int) -> bool:
+        """Whether one more may be started, when so many may have been left behind by this run."""
+        return self.left_behind < most and (self._gate is None or self._gate.left_behind < MAX_LEFT_BEHIND)
 
     async def run(self, tool: Tool, arguments: dict[str, Any], most: int) -> Any:
         """Call a sync function in a thread; the context variables go with it."""
-        if self.left_behind >= most:
+        if not self.have_room(most):
+            left = self.left_behind if self.left_behind >= most or self._gate is None else self._gate.left_behind
             raise ToolError(
-                f"tool {tool.name!r} was not called: {self.left_behind} earlier calls that were given up are still "
+                f"tool {tool.name!r} was not called: {left} earlier calls that were given up are still "
                 "running on the host; try again when they have ended",
                 retryable=True,
                 tool=tool.name,
@@ -188,7 +200,7 @@ class Threads:
         with self._lock:
             job.left = True
             if job.state == "running":
-                self.left_behind += 1
+                self._count(1)
 
     def _begin(self, job: _Job) -> bool:
         with self._lock:
@@ -200,7 +212,12 @@ class Threads:
         with self._lock:
             job.state = "ended"
             if job.left:
-                self.left_behind -= 1
+                self._count(-1)
+
+    def _count(self, change: int) -> None:
+        self.left_behind += change
+        if self._gate is not None:
+            self._gate.left_behind += change
 
 
 class _Job:

@@ -59,6 +59,8 @@ logger = logging.getLogger("callgate")
 
 MAX_RECORDED_BYTES = 64 * 1024 * 1024
 """Memory that the recorded arguments of one run may take, about: what a hostile guest sends must not fill the host."""
+_SHORT = 200
+"""Characters of an error that are kept when that memory is used up."""
 MAX_SUGGESTIONS = 100
 """Unknown names in one run for which the nearest one is looked up: the search costs the host time; asking is free."""
 
@@ -144,6 +146,7 @@ class RunGate:
         self._on_event = on_event
         self._default_timeout_seconds = default_timeout_seconds
         self._statistics = gate.registry.statistics
+        self._threads = Threads(gate.threads)
         self._slots = Slots(limits.max_concurrent_calls)
         self._clock = gate.clock
         self._opened = gate.clock()
@@ -257,16 +260,17 @@ class RunGate:
                     key = "" if tool.cache_seconds is None else f"{tool.name}\n{canonical_json(given)}"
             failure = "failed"
             timeout = timeout_for(tool, timeout_seconds, self._default_timeout_seconds, self.caller, self._statistics)
-            # a timeout that was adapted too tightly is not tried again as tightly
-            patient = None if timeout_seconds or tool.timeout_seconds else self._default_timeout_seconds
+            asked = timeout_seconds is not None
             policy = retry_for(tool, retry, self.caller)
             if tool.cache_seconds is None:
-                text = await self._attempts(tool, given, validated, record, timeout, patient, policy)
+                text = await self._attempts(tool, given, validated, record, timeout, asked, policy)
             else:
+                if asked or retry is not None:  # nobody else waits for a call that was given terms of its own
+                    key += f"\n{timeout_seconds} {retry}"
                 text, record.cached = await self._gate.cache.get_or_run(
                     key,
                     tool.cache_seconds,
-                    lambda: self._attempts(tool, given, validated, record, timeout, patient, policy),
+                    lambda: self._attempts(tool, given, validated, record, timeout, asked, policy),
                 )
             if len(text) * 4 > self.limits.max_message_bytes:
                 self._measure(tool, text)
@@ -276,7 +280,8 @@ class RunGate:
             if tool is not None and failure == "failed" and isinstance(error, ToolTimedOut):
                 failure = "timed_out" if tool.repeatable else "unknown_outcome"
             record.status = failure
-            record.error = error.message
+            self._recordable -= len(error.message)
+            record.error = error.message if self._recordable >= 0 else error.message[:_SHORT]
             raise
         except BaseException:
             record.status = "cancelled"
@@ -292,31 +297,34 @@ class RunGate:
         validated: dict[str, Any],
         record: CallRecord,
         timeout: float | None,
-        patient: float | None,
+        asked: bool,
         retry: Retry | None,
     ) -> str:
         failures = 0
         while True:
             try:
-                return await self._once(tool, validated, record, timeout)
+                return await self._once(tool, validated, record, timeout, asked)
             except ToolError as error:
                 failures += 1
                 again = error.retryable or isinstance(error, ToolCrashed)
                 if retry is None or failures >= retry.attempts or not again:
                     raise
+                patient = None if asked or tool.timeout_seconds else self._default_timeout_seconds
                 if patient is not None and timeout is not None and isinstance(error, ToolTimedOut):
-                    timeout = max(timeout, patient)
+                    timeout = max(timeout, patient)  # it may have been adapted too tightly
             await anyio.sleep(retry.delay_seconds(failures, self._gate.draw()))
             validated = _validated(tool, arguments)  # the function may have changed its own copy
 
-    async def _once(self, tool: Tool, arguments: dict[str, Any], record: CallRecord, timeout: float | None) -> str:
+    async def _once(
+        self, tool: Tool, arguments: dict[str, Any], record: CallRecord, timeout: float | None, asked: bool
+    ) -> str:
         if not self._slots.acquire_nowait():
             waited = self._clock()
             await self._slots.acquire()
             record.queued_seconds += self._clock() - waited
         record.attempts += 1
-        threads, most = self._gate.threads, self.limits.max_concurrent_calls
-        called = tool.is_async or threads.left_behind < most  # otherwise it is refused before it begins
+        threads, most = self._threads, self.limits.max_concurrent_calls
+        called = tool.is_async or threads.have_room(most)  # otherwise it is refused before it begins
         text: str | None = None
         started = self._clock()
         try:
@@ -339,7 +347,8 @@ class RunGate:
             self._statistics.note(tool.name, self._clock() - started, "succeeded", confidence_in(text))
             return text
         assert timeout is not None
-        self._statistics.note(tool.name, timeout, "timed_out")
+        if not asked:  # what somebody chose for one call says nothing of the tool
+            self._statistics.note(tool.name, timeout, "timed_out")
         unknown = "; it may have done its work all the same: the outcome is unknown, find out before you call it again"
         raise ToolTimedOut(
             f"tool {tool.name!r} did not answer within {timeout:g} s{'' if tool.repeatable else unknown}",

@@ -17,7 +17,7 @@ import anyio.lowlevel
 
 from callgate.errors import LimitReached, ToolError
 from callgate.limits import Limits
-from callgate.plan.actions import Action, Arrived, Call, Failed, Returned, Stop
+from callgate.plan.actions import Action, Arrived, Call, Exceeded, Failed, Returned, Stop
 from callgate.plan.engine import Engine
 from callgate.runtime.events import Event, StepStarted, tell
 from callgate.runtime.gate import RunGate
@@ -112,6 +112,8 @@ class EarlyCalls:
             if isinstance(action, Call):
                 early = self._made[action[:3]] = EarlyCall(action)
                 self._workers.submit(action[:3], early)
+            elif isinstance(action, Exceeded):
+                self._over = True  # the plan will find out for itself, if it is still so
 
     async def _serve(self, early: EarlyCall) -> None:
         await anyio.lowlevel.checkpoint()  # the plan's text goes on coming

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable
 from typing import Any
@@ -12,13 +13,13 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from callgate.errors import ConfigurationError
+from callgate.errors import ConfigurationError, LimitReached
 from callgate.limits import Limits
 from callgate.plan.arriving import ArrivingPlan
 from callgate.plan.compile import CompiledPlan, Offering, Reading, read_plan
 from callgate.plan.estimate import EstimatedStep, PlanEstimate, estimate_plan
 from callgate.plan.model import plan_json
-from callgate.plan.sizes import json_size
+from callgate.plan.sizes import json_size, memory_of
 from callgate.runtime.events import Event
 from callgate.runtime.gate import Gate, RunGate
 from callgate.runtime.result import RunError, RunUsage
@@ -151,6 +152,7 @@ class PlanRun:
                             break  # the reading of the whole refuses it
                         for step in arriving.receive(chunk):
                             early.arrive(step)
+                            await anyio.lowlevel.checkpoint()
                 early.end()
                 reading = await self.read_aside("".join(text))
                 if reading.plan is not None:
@@ -189,11 +191,19 @@ class PlanRun:
             more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
             kind = "did not succeed" if bad[0].status == "failed" else "has an unknown outcome"
             error = RunError("StepFailed", f"step {bad[0].id!r} {kind}: {bad[0].error}{more}", tool=bad[0].tool)
+        texts = {steps[index].id: steps[index].result_json for index in plan.outputs}
+        given = {name: text for name, text in texts.items() if text is not None}
+        held = drive.engine.inputs.held_bytes + sum(memory_of(text) for text in given.values())
+        if error is None and held > self.limits.memory_bytes:
+            reached = LimitReached("memory_bytes", self.limits.memory_bytes, held)
+            error, given = RunError("LimitReached", f"{reached}, to hand out the outputs", limit=reached.limit), {}
+        if sum(map(len, given.values())) > _LARGE:
+            outputs = await anyio.to_thread.run_sync(_read_all, given)
+        else:
+            outputs = _read_all(given)
         return PlanResult(
             ok=error is None,
-            outputs={
-                steps[index].id: steps[index].result for index in plan.outputs if steps[index].status == "succeeded"
-            },
+            outputs=outputs,
             steps=steps,
             error=error,
             faults=reading.faults,
@@ -210,6 +220,7 @@ class PlanRun:
 async def _each(chunks: AsyncIterable[str] | Iterable[str]) -> AsyncGenerator[str, None]:
     if isinstance(chunks, AsyncIterable):
         async for chunk in chunks:
+            await anyio.lowlevel.checkpoint()  # it may never have waited
             yield _text(chunk)
     else:
         for chunk in chunks:
@@ -221,3 +232,7 @@ def _text(chunk: Any) -> str:
     if not isinstance(chunk, str):
         raise ConfigurationError(f"the chunks of a plan are text, not {type(chunk).__name__}")
     return chunk
+
+
+def _read_all(texts: dict[str, str]) -> dict[str, Any]:
+    return {name: json.loads(text) for name, text in texts.items()}
