@@ -291,3 +291,41 @@ async def test_a_long_plan_of_busy_tools_gives_the_event_loop_its_turns() -> Non
         over.set()
     assert result.ok
     assert longest < 0.6  # of about 1.5 s in all; 5 ms are intended
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"steps": [{"id": "a", "tool": "put", "arguments": {"$literal": 0}}]}',
+        '{"steps": [{"id": "a", "tool": "put", "arguments": {"$literal": null}}]}',
+        '{"steps": [{"id": "a", "tool": "put", "arguments": {"key": "k"}, "\ud800": 1}]}',
+        '{"steps": [{"id": "a", "tool": "put", "arguments": {"key": "k"}, "for_each": [{"\ud800": 1}]}]}',
+        '{"steps": [{"id": "a", "tool": "put", "arguments": {"key": "\ud800"}}]}',
+    ],
+)
+async def test_short_plans_that_raised_are_refused(text: str) -> None:
+    async with world() as (runtime, made):
+        for result in (await runtime.execute_tool_plan(text), await runtime.stream_plan(iter([text]))):
+            assert result.error is not None
+            assert result.error.kind == "PlanRefused"
+        assert runtime.check_plan(text)
+        assert runtime.explain_plan(text)
+    assert made.log == []
+
+
+async def test_a_quoted_key_without_an_end_is_read_in_no_time() -> None:
+    async with world() as (runtime, _):
+        with anyio.fail_after(SECONDS):
+            plan = {"steps": [step("b", arguments={"key": "$ref:b['" + "x" * 3_000_000})]}
+            result = await runtime.execute_tool_plan(plan)
+    assert [fault.code for fault in result.faults] == ["reference-syntax"]
+
+
+async def test_text_results_that_are_read_as_arrays_are_counted_before() -> None:
+    text = "[" + "[],[],[]," * 30_000 + "[]]"
+    steps = [step("a", "give", arguments={"value": text})]
+    steps += [step(f"m{n}", "give", for_each="$ref:a", max_items=1, arguments={"value": 1}) for n in range(5)]
+    async with Runtime([give], sandbox=None) as runtime:
+        result = await runtime.execute_tool_plan({"steps": steps}, limits=Limits(memory_bytes=2_000_000))
+    assert result.error is not None
+    assert result.error.limit == "memory_bytes"

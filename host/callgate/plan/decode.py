@@ -105,7 +105,7 @@ def _read(text: str, step: str | None, place: str, what: str, max_bytes: int, fa
         _repaired(faults, step, place, f"{what} stood in a Markdown fence; it was read all the same")
     try:
         value = strict_json(stripped)
-        if "\\u" in stripped:
+        if "\\u" in stripped or not stripped.isascii():
             compact_json(value)  # half of a surrogate pair could be sent to nobody
     except RecursionError:
         raise _Refused(_depth_fault(step, place, what)) from None

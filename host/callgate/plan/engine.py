@@ -339,6 +339,8 @@ class Engine:
         assert step.for_each is not None
         written = step.for_each.resolve(values)
         self._note(step.index, values)
+        read_bytes = memory_of(written) if isinstance(written, str) else 0
+        self.inputs.reserve(read_bytes)
         given = json_inside(written)
         if not isinstance(given, list):
             raise Unresolvable(f"for_each needs an array, got {described(given)}")
@@ -349,9 +351,7 @@ class Engine:
             )
         self.outcomes[step.index].items = len(given)
         items = self._items[step.index] = Items(given, values.size)
-        if given is not written:
-            items.read_bytes = memory_of(written)
-            self.inputs.held_bytes += items.read_bytes
+        items.read_bytes = read_bytes
         self._issue(step, items, actions)
 
     def _issue(self, step: CompiledStep, items: Items, actions: list[Action]) -> None:

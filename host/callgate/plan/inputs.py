@@ -72,10 +72,14 @@ class Inputs:
             if result is not None and len(result.text) > _SMALL and not self._read_bytes[need]:
                 size = memory_of(result.text)
                 self._read_bytes[need] = size
-                self.held_bytes += size
-                if self.held_bytes > self._max_memory_bytes:
-                    raise Unresolvable(f"the results would take more than memory_bytes, {self._max_memory_bytes}")
+                self.reserve(size)
         return Values(self.results, self._budget, self._max_bytes, self._misses)
+
+    def reserve(self, size: int) -> None:
+        """Count what is about to be read. Raises `Unresolvable` where it is too much; then the run is over, too."""
+        self.held_bytes += size
+        if self.held_bytes > self._max_memory_bytes:
+            raise Unresolvable(f"the results would take more than memory_bytes, {self._max_memory_bytes}")
 
     def arguments(self, step: CompiledStep, values: Values) -> Arguments:
         """The arguments of a call. Raises `Unresolvable`."""

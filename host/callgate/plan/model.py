@@ -324,6 +324,11 @@ def _settle(fields: dict[str, Any], name: str, at: str, faults: list[PlanFault])
     if isinstance(needs, list):
         fields["depends_on"] = [_bare(each, name, f"{at}.depends_on", faults) for each in needs]
     retry = fields.get("retry")
+    for option in ("retry", "fallback"):
+        nested = fields.get(option)
+        if isinstance(nested, dict) and len(nested) > _MOST_FIELDS:
+            faults.append(PlanFault("shape", name, f"{at}.{option}", f"it has {len(nested)} fields", _FIELDS_HINT))
+            fields[option] = retry = None
     if isinstance(retry, bool):
         fields["retry"] = {"attempts": 3 if retry else 1}
     elif isinstance(retry, int):
@@ -368,7 +373,7 @@ def _shape_faults(
     for detail in error.errors(include_url=False, include_context=False)[:20]:
         path = detail["loc"]
         place = path_text(path, at)
-        name = str(path[-1])[:80]
+        name = str(path[-1])[:80] if path else ""
         if detail["type"] == "extra_forbidden":
             there = _NESTED.get(str(path[0]), known) if len(path) > 1 else known
             meant = _MEANT.get(name) if len(path) == 1 and _MEANT.get(name) in known else None

@@ -193,6 +193,10 @@ class StepCompiler:
 
     def _check_arguments(self, index: int, tool: Tool, template: Template, *, instead: bool = False) -> None:
         """Hold the arguments against the schema, where no reference stands."""
+        if isinstance(template, Literal) and not isinstance(template.value, dict):
+            given = described(template.value)
+            self.fault("argument", index, ".arguments", f"the arguments must be an object, got {given}")
+            return
         arguments, opened = literal_members(template)
         if arguments is None or (len(opened) == len(arguments) and _names_fit(tool, opened)):
             return

@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import anyio
 import anyio.lowlevel
@@ -22,6 +23,7 @@ from callgate.plan.model import plan_json
 from callgate.plan.sizes import json_size, memory_of
 from callgate.runtime.events import Event
 from callgate.runtime.gate import Gate, RunGate
+from callgate.runtime.keeper import event_loop
 from callgate.runtime.result import RunError, RunUsage
 from callgate.tools import Registry, Tool
 
@@ -125,7 +127,7 @@ class PlanRun:
         size = len(given) if isinstance(given, str) else json_size(given, _LARGE)
         if size < _LARGE:
             return self.read(given)
-        return await anyio.to_thread.run_sync(self.read, given)
+        return await anyio.to_thread.run_sync(self.read, given, limiter=_readers())
 
     async def execute(self, given: Any) -> PlanResult:
         """Read it and run it."""
@@ -232,6 +234,14 @@ def _text(chunk: Any) -> str:
     if not isinstance(chunk, str):
         raise ConfigurationError(f"the chunks of a plan are text, not {type(chunk).__name__}")
     return chunk
+
+
+_limiters: WeakKeyDictionary[Any, anyio.CapacityLimiter] = WeakKeyDictionary()
+
+
+def _readers() -> anyio.CapacityLimiter:
+    """Two plans of an event loop at a time are read in threads: reading holds the interpreter's lock."""
+    return _limiters.setdefault(event_loop(), anyio.CapacityLimiter(2))
 
 
 def _read_all(texts: dict[str, str]) -> dict[str, Any]:
