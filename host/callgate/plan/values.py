@@ -16,6 +16,7 @@ from callgate.tools.encoding import NotJson, compact_json
 from .expressions import Budget, BudgetExceeded, Expression, ExpressionError, ExpressionFault, to_json
 from .paths import LeadsNowhere, look_up, path_text
 from .references import ITEM, Reference
+from .sizes import json_size
 
 __all__ = [
     "Array",
@@ -230,6 +231,7 @@ class Computed:
         shown = f"the expression {self.expression.source[:80]!r}"
         try:
             value = to_json(self.expression.evaluate(given, values.budget), values.budget)
+            values.make(json_size(value, values.max_bytes))
             values.size += len(_written(value))
         except ExpressionError as error:
             texts = [name for name, each in given.items() if isinstance(each, str) and each.lstrip()[:1] in ("{", "[")]
