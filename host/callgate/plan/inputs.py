@@ -44,8 +44,8 @@ class Inputs:
         self.held_bytes = 0
         """Memory of results, about: text as it is, and values where they were read."""
         self._max_bytes = max_bytes
-        self._budget = Budget(steps=EXPRESSION_STEPS, bytes=EXPRESSION_BYTES)
-        self._misses = [0]
+        budget = Budget(steps=EXPRESSION_STEPS, bytes=EXPRESSION_BYTES)
+        self._values = Values(self.results, budget, max_bytes)
         self._readers: list[int] = []
         self._read_bytes: list[int] = []
 
@@ -66,14 +66,19 @@ class Inputs:
         self.held_bytes += len(text)
 
     def values(self, step: CompiledStep) -> Values:
-        """What references of a step stand for. Raises `Unresolvable` where reading them would take too much memory."""
+        """What references of a step stand for; good until it is asked for again. Raises `Unresolvable` where reading
+        them would take too much memory."""
         for need in step.needs:
             result = self.results[need]
             if result is not None and len(result.text) > _SMALL and not self._read_bytes[need]:
                 size = memory_of(result.text)
                 self._read_bytes[need] = size
                 self.reserve(size)
-        return Values(self.results, self._budget, self._max_bytes, self._misses)
+        values = self._values
+        values.item, values.index, values.item_bytes, values.size, values.made = None, 0, 0, 0, 0
+        if values.warnings:
+            values.warnings = []
+        return values
 
     def reserve(self, size: int) -> None:
         """Count what is about to be read. Raises `Unresolvable` where it is too much; then the run is over, too."""

@@ -58,13 +58,13 @@ class Result(Protocol):
 
 @dataclass(slots=True)
 class Values:
-    """What references stand for when one step is resolved."""
+    """What references stand for when one step is resolved; used for one step after the other."""
 
     results: Sequence[Result | None]
     budget: Budget
     max_bytes: int
-    misses: list[int] = field(default_factory=lambda: [0])
-    """How many paths of the plan have led nowhere so far; shared by its steps."""
+    misses: int = 0
+    """How many paths of the plan have led nowhere so far."""
     item: Any = None
     index: int = 0
     item_bytes: int = 0
@@ -99,8 +99,8 @@ class Values:
             self.budget.work(_STEPS_FOR_A_MISS)
         except BudgetExceeded:
             raise Unresolvable("too many references of this plan lead nowhere, all together") from None
-        self.misses[0] += 1
-        return self.misses[0] <= _MAX_SUGGESTIONS
+        self.misses += 1
+        return self.misses <= _MAX_SUGGESTIONS
 
 
 class Template(Protocol):
