@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from callgate.plan.outcomes import StepStatus
 
-from .result import PlanResult
+from .outcome import PlanOutcome
 from .timeline_rows import (
     MARKS,
     STATUS_WORDS,
@@ -57,7 +57,7 @@ Piece = tuple[str, str]
 """Text, and the parameters of its SGR sequence (ECMA-48); none for plain text."""
 
 
-def timeline_text(result: PlanResult, width: int = 100, color: bool = False) -> str:
+def timeline_text(result: PlanOutcome, width: int = 100, color: bool = False) -> str:
     """A plan's run as a Gantt chart in text.
 
     Args:
@@ -79,7 +79,7 @@ def timeline_text(result: PlanResult, width: int = 100, color: bool = False) -> 
     return "\n".join(_rendered(line, width, color) for line in lines)
 
 
-def _refusal(result: PlanResult, width: int) -> Iterable[list[Piece]]:
+def _refusal(result: PlanOutcome, width: int) -> Iterable[list[Piece]]:
     yield [("The plan was not run.", _STRONG)]
     told = [str(fault) for fault in result.faults if fault.severity == "error"]
     if not told and result.error is not None:
@@ -92,7 +92,7 @@ def _refusal(result: PlanResult, width: int) -> Iterable[list[Piece]]:
         yield [(f"Already called while it was being written: {len(result.calls):,} tools", "")]
 
 
-def _chart(timeline: Timeline, result: PlanResult, width: int) -> Iterable[list[Piece]]:
+def _chart(timeline: Timeline, result: PlanOutcome, width: int) -> Iterable[list[Piece]]:
     shown, left_out = most_telling(timeline.rows, MOST_ROWS)
     columns = _Columns(shown, width)
     marks = ticks(timeline.wall_seconds, columns.bar // _TICK_CELLS + 1)

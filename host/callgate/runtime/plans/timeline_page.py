@@ -4,7 +4,7 @@
 2. Every text of a model, a tool or a guest passes `_text`: made visible, cut, escaped. Only numbers and words of this
    file get into attributes.
 3. The page is bounded, whatever the plan: so many steps, so many bars, so many bytes of JSON. What is left out is
-   counted on the page; the whole is in `PlanResult.to_dict`.
+   counted on the page; the whole is in `PlanOutcome.to_dict`.
 4. It reads without colours (marks, words, patterns), without a mouse, and read aloud: it is a table.
 """
 
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from callgate.runtime.calls import CallRecord
 
-from .result import PlanResult, StepResult
+from .outcome import PlanOutcome, StepResult
 from .timeline_rows import (
     MARKS,
     STATUS_WORDS,
@@ -71,7 +71,7 @@ _LEGEND: Final = {
 """What may occur in the chart: class and words."""
 
 
-def timeline_page(result: PlanResult, title: str | None = None) -> str:
+def timeline_page(result: PlanOutcome, title: str | None = None) -> str:
     """A plan's run as a self-contained HTML document, to be kept, sent and printed.
 
     Args:
@@ -99,7 +99,7 @@ def timeline_page(result: PlanResult, title: str | None = None) -> str:
     )
 
 
-def _refusal(result: PlanResult) -> Iterator[str]:
+def _refusal(result: PlanOutcome) -> Iterator[str]:
     yield '<p class="headline bad">The plan was not run.</p>'
     shown = result.faults[:MOST_ROWS]
     if not shown and result.error is not None:
@@ -117,7 +117,7 @@ def _refusal(result: PlanResult) -> Iterator[str]:
         yield from _calls(result.calls, MOST_CALL_BARS)
 
 
-def _run(timeline: Timeline, result: PlanResult) -> Iterator[str]:
+def _run(timeline: Timeline, result: PlanOutcome) -> Iterator[str]:
     kept, left_out = most_telling(timeline.rows, MOST_ROWS)
     took, in_calls = duration_words(timeline.wall_seconds), duration_words(timeline.call_seconds)
     yield (
@@ -139,7 +139,7 @@ def _run(timeline: Timeline, result: PlanResult) -> Iterator[str]:
     yield from _listed(sorted(kept, key=lambda row: row.place), timeline, result)
 
 
-def _listed(rows: Sequence[Row], timeline: Timeline, result: PlanResult) -> Iterator[str]:
+def _listed(rows: Sequence[Row], timeline: Timeline, result: PlanOutcome) -> Iterator[str]:
     most_bytes = min(MOST_VALUE_BYTES, MOST_VALUES_BYTES // (2 * len(rows)))
     most_calls = MOST_CALL_BARS if len(rows) <= 50 else 6
     written = 0

@@ -21,7 +21,7 @@ from typing import Final
 from callgate.plan.outcomes import StepStatus
 from callgate.runtime.calls import CallRecord
 
-from .result import PlanResult, StepResult
+from .outcome import PlanOutcome, StepResult
 
 __all__ = [
     "MARKS", "STATUS_WORDS", "Row", "Tick", "Timeline", "count_words", "duration_words", "lanes", "lay_out", "load",
@@ -115,7 +115,7 @@ class Tick:
     label: str
 
 
-def lay_out(result: PlanResult) -> Timeline:
+def lay_out(result: PlanOutcome) -> Timeline:
     """The rows of a run in the order in which they are to be shown; none where the plan was refused."""
     steps, records = result.steps, {call.id: call for call in result.calls}
     places = {step.id: place for place, step in enumerate(steps)}
