@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from callgate.tools.faults import printable
+
 from .compile import CompiledPlan
 from .model import plan_json
 
@@ -100,7 +102,7 @@ def _text(steps: Sequence[ExplainedStep], goal: str | None, outputs: Sequence[st
             lines += [f"      {detail}" for detail in _details(step)]
     if outputs and len(outputs) < len(steps):
         lines.append(f"outputs: {', '.join(outputs)}")
-    return "\n".join(_visible(line) for line in lines)
+    return "\n".join(printable(line) for line in lines)
 
 
 def _details(step: ExplainedStep) -> list[str]:
@@ -124,13 +126,6 @@ def _arguments(given: Any) -> str:
     if not isinstance(given, dict):
         return _short(given)
     return ", ".join(f"{name}={_short(value)}" for name, value in given.items())
-
-
-def _visible(line: str) -> str:
-    """One line, and nothing that a terminal would obey."""
-    if line.isprintable():
-        return line
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
 def _short(value: Any) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from callgate.tools.faults import printable
+
 __all__ = ["MAX_ERRORS", "MAX_WARNINGS", "PLAN_FAULT_CODES", "PlanFault", "too_many"]
 
 MAX_ERRORS = 100
@@ -57,7 +59,7 @@ class PlanFault:
     def __str__(self) -> str:
         who = f"step {self.step[:80]!r}" if self.step is not None else "the plan"
         where = f" ({self.place})" if self.place and self.place != self.step else ""
-        return f"{who}{where}: {self.message}" + (f"; {self.hint}" if self.hint else "")
+        return printable(f"{who}{where}: {self.message}" + (f"; {self.hint}" if self.hint else ""))
 
 
 def too_many(faults: list[PlanFault]) -> bool:

@@ -84,7 +84,7 @@ class Values:
         """The same for the items of a `[*]`: two bytes each at least, and steps of the plan's budget for the rest of
         the path."""
         self.make(2 * items)
-        self.walk(items * (1 + segments // 2))
+        self.walk(items * (1 + segments))
 
     def walk(self, steps: int) -> None:
         """Spend the plan's budget on following paths. Raises `Unresolvable`."""
@@ -163,7 +163,7 @@ class At:
         if not reference.path:
             return value
         if len(reference.path) > _SHORT_PATH:
-            values.walk(len(reference.path) // _SHORT_PATH)
+            values.walk(len(reference.path) // 2)
         try:
             return look_up(value, reference.path, count=values.map)
         except LeadsNowhere as nowhere:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["MAX_FAULTS", "MAX_LOOKED_AT", "Fault", "described", "did_you_mean", "path_text", "sentence"]
+__all__ = ["MAX_FAULTS", "MAX_LOOKED_AT", "Fault", "described", "did_you_mean", "path_text", "printable", "sentence"]
 
 MAX_FAULTS = 10
 """So many faults are spelled out; the rest is counted."""
@@ -87,3 +87,10 @@ def sentence(faults: Sequence[Fault]) -> str:
     text = "; ".join(fault.problem for fault in faults[:MAX_FAULTS])
     more = len(faults) - MAX_FAULTS
     return f"{text}; and {more} more" if more > 0 else text
+
+
+def printable(line: str) -> str:
+    """One line, and nothing in it that a terminal would obey or that could not be seen: escapes stand for that."""
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in line)

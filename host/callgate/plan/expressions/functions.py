@@ -281,13 +281,15 @@ def _filter(budget: Budget, arguments: Arguments, options: Options) -> Any:
 
 def _dumps(budget: Budget, arguments: Arguments, options: Options) -> Any:
     indent = options.get("indent")
-    deep = len(indent) if type(indent) is str else max(0, indent) if type(indent) is int else 0
+    deep = len(indent) if type(indent) is str else max(0, indent) if isinstance(indent, int) else 0
     separators: Any = options.get("separators")
     between = sum(map(_length_of_text, separators)) if type(separators) in SEQUENCES else 2
     for argument in arguments[:1]:
         charge_text(budget, argument, json=True, separator=between, indent=deep)
         if options.get("sort_keys"):
             budget.work(weigh(budget, argument) * 8)
+        if indent is not None:  # written by generators, one in the other for each level
+            budget.work(weigh(budget, argument) * 16)
     return json.dumps(*arguments, **options)
 
 

@@ -38,6 +38,7 @@ def formatted(budget: Budget, value: Any, conversion: int, specification: str) -
             width += int(digits)
     kind = type(value)
     text = text_bytes(value) if kind is str else value.bit_length() if kind is int else 0
+    budget.work(width >> 4)
     budget.make(400 + text + width * (1 if specification.isascii() else 4))
     return format(value, specification)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from callgate.plan.explain import ExplainedStep, ExplainFormat, explain
 from callgate.runtime.result import MODEL_CHARACTERS, cut
+from callgate.tools.faults import printable
 
 from .outcome import PlanOutcome, StepResult
 from .timeline import timeline_text
@@ -114,7 +115,7 @@ class PlanResult(PlanOutcome):
         room = most
         told = 0
         for step in shown:
-            line = cut(_line(step), _LINE_CHARACTERS).replace("\n", " ")
+            line = printable(cut(_line(step), _LINE_CHARACTERS).replace("\n", " "))
             room -= len(line)
             if room < 0:
                 break
@@ -138,7 +139,8 @@ class PlanResult(PlanOutcome):
                 size = sum(len(_text(each)) for each in list(self.outputs.values())[-left:])
                 yield f"... {left} more outputs left out, {size} bytes"
                 return
-            line = f"{name}: {cut(_text(value), max(room // left, _LEAST_SHARE))}"
+            shown = cut(_text(value), max(room // left, _LEAST_SHARE)).replace("\n", "\n  ")  # no line of ours
+            line = f"{printable(name)}: {shown}"
             room -= len(line)
             left -= 1
             yield line
