@@ -35,7 +35,7 @@ logger = logging.getLogger("callgate")
 MAX_ERROR_CHARACTERS = 64 * 1024
 """A longer message of a tool's own error is cut in the middle, and says so."""
 MAX_LEFT_BEHIND = 1000
-"""Threads of given-up calls of all runs together, before sync tools are refused to everybody."""
+"""Threads of given-up calls of one tool, of all runs together, before it is refused to everybody."""
 MAX_ERROR_DATA_CHARACTERS = 1024 * 1024
 """Longer data of a tool's own error is dropped, and the log says so."""
 
@@ -165,16 +165,18 @@ class Threads:
         self.left_behind = 0
         """Threads that still run although nobody waits for them."""
         self._gate = gate
+        self._by_tool: dict[str, int] = {}
         self._lock: threading.Lock = threading.Lock() if gate is None else gate._lock
 
-    def have_room(self, most: int) -> bool:
+    def have_room(self, tool: Tool, most: int) -> bool:
         """Whether one more may be started, when so many may have been left behind by this run."""
-        return self.left_behind < most and (self._gate is None or self._gate.left_behind < MAX_LEFT_BEHIND)
+        shared = self if self._gate is None else self._gate
+        return self.left_behind < most and shared._by_tool.get(tool.name, 0) < MAX_LEFT_BEHIND
 
     async def run(self, tool: Tool, arguments: dict[str, Any], most: int) -> Any:
         """Call a sync function in a thread; the context variables go with it."""
-        if not self.have_room(most):
-            left = self.left_behind if self.left_behind >= most or self._gate is None else self._gate.left_behind
+        if not self.have_room(tool, most):
+            left = self.left_behind if self.left_behind >= most else MAX_LEFT_BEHIND
             raise ToolError(
                 f"tool {tool.name!r} was not called: {left} earlier calls that were given up are still "
                 "running on the host; try again when they have ended",
@@ -200,7 +202,7 @@ class Threads:
         with self._lock:
             job.left = True
             if job.state == "running":
-                self._count(1)
+                self._count(job.tool, 1)
 
     def _begin(self, job: _Job) -> bool:
         with self._lock:
@@ -212,12 +214,14 @@ class Threads:
         with self._lock:
             job.state = "ended"
             if job.left:
-                self._count(-1)
+                self._count(job.tool, -1)
 
-    def _count(self, change: int) -> None:
+    def _count(self, tool: Tool, change: int) -> None:
         self.left_behind += change
         if self._gate is not None:
-            self._gate.left_behind += change
+            self._gate._count(tool, change)
+        else:
+            self._by_tool[tool.name] = self._by_tool.get(tool.name, 0) + change
 
 
 class _Job:

@@ -324,7 +324,7 @@ class RunGate:
             record.queued_seconds += self._clock() - waited
         record.attempts += 1
         threads, most = self._threads, self.limits.max_concurrent_calls
-        called = tool.is_async or threads.have_room(most)  # otherwise it is refused before it begins
+        called = tool.is_async or threads.have_room(tool, most)  # otherwise it is refused before it begins
         text: str | None = None
         started = self._clock()
         try:
