@@ -190,7 +190,8 @@ def test_p41_threads_are_bounded(jail: Jail) -> None:
         assert reached(caught, "max_processes")
     else:
         assert (result.value or 0) <= MEMORY // (32 << 10)
-        assert result.ok or reached(result, "memory_bytes")
+        # a thread that finds no memory as it starts never tells the one that started it, which then waits (CPython)
+        assert result.ok or reached(result, "memory_bytes", "wall_seconds")
         assert "threads" in TIER_2_LEAKS
 
 
