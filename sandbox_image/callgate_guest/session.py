@@ -11,6 +11,7 @@ import contextvars
 import difflib
 import json
 import linecache
+import mmap
 import os
 import sys
 import threading
@@ -38,8 +39,17 @@ _THREAD_STARTERS = {
 }
 
 
+_THREAD_BYTES = 2 << 20
+"""What a new thread may need before its first line runs: a pymalloc arena (1 MiB), a stack of frames, small change."""
+
+
 def _guarded(start: Any) -> Callable[..., Any]:
     def start_thread(*arguments: Any, **options: Any) -> Any:
+        # CPython's Thread.start waits for ever for a thread that finds no memory for its first frame
+        try:
+            mmap.mmap(-1, _THREAD_BYTES, flags=mmap.MAP_PRIVATE).close()
+        except OSError:
+            raise MemoryError("no memory for another thread") from None
         try:
             return start(*arguments, **options)
         except RuntimeError as error:

@@ -196,9 +196,11 @@ class PlanRun:
         texts = {steps[index].id: steps[index].result_json for index in plan.outputs}
         given = {name: text for name, text in texts.items() if text is not None}
         held = drive.engine.inputs.held_bytes + sum(memory_of(text) for text in given.values())
-        if error is None and held > self.limits.memory_bytes:
-            reached = LimitReached("memory_bytes", self.limits.memory_bytes, held)
-            error, given = RunError("LimitReached", f"{reached}, to hand out the outputs", limit=reached.limit), {}
+        if held > self.limits.memory_bytes:
+            given = {}
+            if drive.failure is None:
+                reached = LimitReached("memory_bytes", self.limits.memory_bytes, held)
+                error = RunError("LimitReached", f"{reached}, to hand out the outputs", limit=reached.limit)
         if sum(map(len, given.values())) > _LARGE:
             outputs = await anyio.to_thread.run_sync(_read_all, given)
         else:
