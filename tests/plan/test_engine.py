@@ -35,6 +35,8 @@ def dags(draw: st.DrawFn) -> dict[str, Any]:
         each = step(f"s{number}", arguments=arguments, depends_on=depends_on)
         if draw(st.booleans()) and draw(st.booleans()):
             each["execution_mode"] = "sequential"
+        if number and draw(st.booleans()) and draw(st.booleans()):
+            each["after"] = [f"s{earlier}" for earlier in draw(st.sets(st.integers(0, number - 1), max_size=3))]
         steps.append(each)
     return {"steps": steps}
 
@@ -139,6 +141,25 @@ def test_a_sequential_step_waits_for_the_one_before_it_however_that_ends() -> No
     assert isinstance(b, Call)
     assert play.ids[b.step] == "b"
     assert play.outcome("b").status == "pending"
+
+
+def test_a_step_that_comes_after_others_waits_until_they_have_ended_however_they_end() -> None:
+    steps = [step("a"), step("b", when="$ref:a"), step("c", depends_on=["a"]), step("d", after=["a", "b", "c"])]
+    play = Play(compiled({"steps": steps}))
+    (a,) = play.begin()
+    assert [call.step for call in play.open] == [0]
+    actions = play.answer(a, ValueError("no"))  # b and c are skipped
+    assert [play.ids[action.step] for action in actions if isinstance(action, Call)] == ["d"]
+
+
+def test_a_step_comes_after_one_that_its_own_condition_skipped() -> None:
+    play = played({"steps": [step("a"), step("b", when="$ref:a"), step("c", after="b")]}, {"a": False, "c": 1})
+    assert [each.status for each in play.engine.outcomes] == ["succeeded", "skipped", "succeeded"]
+
+
+def test_what_a_step_needs_it_needs_even_where_it_comes_after_it_too() -> None:
+    ready = compiled({"steps": [step("a"), step("b", after=["a"], depends_on=["a"], execution_mode="sequential")]})
+    assert (ready.steps[1].needs, ready.steps[1].after) == ((0,), ())
 
 
 @pytest.mark.parametrize("value", [True, 1, "x", [0], {"a": None}], ids=repr)

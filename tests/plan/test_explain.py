@@ -19,7 +19,7 @@ PLAN = {
         step("tokyo", "get_weather", arguments={"city": "Tokyo"}),
         step("oslo", "get_weather", arguments={"city": "Oslo"}, critical=True, timeout_seconds=5),
         step("all", for_each="$ref:tokyo.list", arguments={"x": "$item"}, when="$ref:oslo.ok"),
-        step("last", "give", execution_mode="sequential", arguments={"x": "a" * 100}),
+        step("last", "give", execution_mode="sequential", after=["oslo"], arguments={"x": "a" * 100}),
     ],
     "output_steps": ["all"],
 }
@@ -44,7 +44,7 @@ def test_a_plan_in_words() -> None:
         "      waits for oslo, tokyo",
         "wave 2",
         f'  last: give(x="{"a" * 58}…)',
-        "      begins after all",
+        "      begins after oslo, all",
         "outputs: all",
     ]
 
@@ -59,7 +59,7 @@ def test_a_plan_as_json_is_the_plan_with_waves_and_needs() -> None:
     assert [(each["id"], each["wave"], each["needs"]) for each in told["steps"]] == [
         ("tokyo", 0, []), ("oslo", 0, []), ("all", 1, ["oslo", "tokyo"]), ("last", 2, []),
     ]  # fmt: skip
-    assert told["steps"][3]["after"] == ["all"]
+    assert told["steps"][3]["after"] == ["oslo", "all"]
     assert told["steps"][1]["critical"] is True
     assert told["steps"][0]["arguments"] == {"city": "Tokyo"}
 
@@ -67,11 +67,13 @@ def test_a_plan_as_json_is_the_plan_with_waves_and_needs() -> None:
 def test_what_is_told_as_json_can_be_run_again() -> None:
     told = json.loads(of(PLAN, "json", goal="compare", outputs=["all"]))
     for each in told["steps"]:
-        for name in ("wave", "needs", "after"):
+        for name in ("wave", "needs"):
             each.pop(name, None)
     again = compiled(told)
-    assert again.model == compiled(PLAN).model
+    assert [each.after for each in again.steps] == [each.after for each in compiled(PLAN).steps]
     assert again.waves == compiled(PLAN).waves
+    told["steps"][3]["after"] = ["oslo"]
+    assert compiled(told).model == compiled(PLAN).model
 
 
 def test_a_plan_as_a_flowchart() -> None:
@@ -83,6 +85,7 @@ def test_a_plan_as_a_flowchart() -> None:
         '  s3["<b>last</b><br/>give"]',
         "  s1 --> s2",
         "  s0 --> s2",
+        "  s1 -.-> s3",
         "  s2 -.-> s3",
     ]
 

@@ -185,6 +185,10 @@ TABLE: list[tuple[str, Any, str]] = [
         "step 't' (steps[1].depends_on[0]): there is no step 'q'; the steps are: s, t",
     ),
     (
+        "unknown-step", after_s(after=["s", "q"]),
+        "step 't' (steps[1].after[1]): there is no step 'q'; the steps are: s, t",
+    ),
+    (
         "unknown-step", {"steps": [S], "output_steps": ["zz"]},
         "the plan (output_steps[0]): there is no step 'zz'; the steps are: s",
     ),
@@ -196,6 +200,15 @@ TABLE: list[tuple[str, Any, str]] = [
         "cycle", {"steps": [step("a", arguments={"x": "$ref:b"}), step("b", arguments={"x": "${a}"})]},
         "step 'a' (steps[0]): cycle in the plan: a → b → a; each waits for the next: leave one of these "
         "references (or 'sequential') out",
+    ),
+    (
+        "cycle", {"steps": [step("a", after=["b"]), step("b", after=["a"])]},
+        "step 'a' (steps[0]): cycle in the plan: a → b → a; each waits for the next: leave one of these "
+        "references (or 'sequential') out",
+    ),
+    (
+        "cycle", {"steps": [step("a", after=["a"])]},
+        "step 'a' (steps[0]): cycle in the plan: a → a; a step cannot refer to its own result",
     ),
     (
         "cycle", {"steps": RING},

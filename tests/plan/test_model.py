@@ -85,6 +85,12 @@ def test_dependencies_have_three_names_and_may_be_one_text(name: str, given_so: 
     assert plan.steps[1].needs == (0,)
 
 
+@pytest.mark.parametrize("given_so", ["a", ["a"], ["a", "a"], ["$ref:a"]], ids=str)
+def test_what_a_step_comes_after_may_be_one_text(given_so: Any) -> None:
+    plan = compiled({"steps": [step("a"), step("b", after=given_so), step("c", after=None)]})
+    assert [(each.needs, each.after) for each in plan.steps] == [((), ()), ((), (0,)), ((), ())]
+
+
 def test_ids_may_be_numbers_or_absent_or_empty() -> None:
     steps = [{"id": 5, "tool": "take"}, {"tool": "take"}, {"id": "", "tool": "take"}, {"id": None, "tool": "take"}]
     plan = compiled({"steps": [*steps, step("t", depends_on=[5, "steps[1]"])], "output_steps": [5]})
@@ -204,6 +210,7 @@ def test_a_plan_that_is_written_again_is_the_same_plan() -> None:
                 "t", for_each="$ref:s", arguments={"x": "$item"}, when="$ref:s.ok", retry=2, critical=True, max_items=5,
                 fallback={"tool": "give", "condition": "on_low_confidence"}, depends_on=["s"],
             ),
+            step("u", after=["s", "t"]),
         ],
     }  # fmt: skip
     first = compiled(given_so)
@@ -236,6 +243,7 @@ STEPS = st.fixed_dictionaries(
     optional={
         "arguments": ARGUMENTS | ARGUMENTS.map(json.dumps) | ODD,
         "depends_on": st.lists(st.sampled_from("abcd"), max_size=2) | ODD,
+        "after": st.lists(st.sampled_from("abcd"), max_size=2) | ODD,
         "when": ODD, "for_each": st.lists(LEAVES, max_size=4) | ODD, "retry": ODD, "timeout": ODD,
         "critical": st.booleans(), "execution_mode": st.sampled_from(["parallel", "sequential"]),
         "fallback": st.sampled_from(["give", {"tool": "give", "condition": "on_low_confidence"}]) | ODD,

@@ -46,6 +46,8 @@ class ArrivingPlan:
         self._compiler = StepCompiler(offering, None, self._faults)
         self._over = False
         self._bad = 0
+        self._unknown: set[int] = set()
+        """Steps that were not handed on, and those that wait for one: nobody knows when they will have ended."""
         self._buffer: list[str] = []
         self._waiting = 0
         self._fed = 0
@@ -91,7 +93,11 @@ class ArrivingPlan:
         self._bad += compiled is None
         if self._bad > _MOST_BAD:
             self._over = True
-        sound = compiled is not None and all(need < index for need in (*compiled.needs, *compiled.after))
+        sound = compiled is not None and not any(
+            earlier >= index or earlier in self._unknown for earlier in (*compiled.needs, *compiled.after)
+        )
+        if not sound:
+            self._unknown.add(index)
         return Arrived(compiled if sound else None, held=not sound or not _may_begin(compiled))
 
 

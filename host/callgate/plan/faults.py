@@ -27,7 +27,7 @@ PLAN_FAULT_CODES: Mapping[str, str] = MappingProxyType(
         "recursive-plan": "A plan cannot run plans or programs.",
         "argument": "An argument is missing, unknown, or does not fit the tool's schema.",
         "reference-syntax": "A reference that cannot be read, or that stands inside longer text.",
-        "unknown-step": "A reference, `depends_on` or `output_steps` names a step that does not exist.",
+        "unknown-step": "A reference, `depends_on`, `after` or `output_steps` names a step that does not exist.",
         "cycle": "Steps that wait for each other.",
         "expression": "An expression that cannot be read.",
         "repaired": "Warning: it was not written as it should be, and was read as what it must have meant.",

@@ -65,6 +65,8 @@ class Step(_Model):
     description: str | None = None
     depends_on: tuple[str, ...] = ()
     """Steps that must have succeeded, beside those that are referred to."""
+    after: tuple[str, ...] = ()
+    """Steps that must have ended, whatever came of them."""
     execution_mode: Literal["parallel", "sequential"] = "parallel"
     """``sequential`` begins after the step before it in the list has ended, however it ended."""
     timeout_seconds: float | None = Field(None, gt=0, le=3600, allow_inf_nan=False)
@@ -117,7 +119,6 @@ _MEANT: Mapping[str, str] = {
     "action": "tool",
     "needs": "depends_on",
     "requires": "depends_on",
-    "after": "depends_on",
     "if": "when",
     "condition": "when",
     "foreach": "for_each",
@@ -311,18 +312,17 @@ def _settle(fields: dict[str, Any], name: str, at: str, faults: list[PlanFault])
         elif milliseconds is not None:
             message = f"'timeout' must be a number of milliseconds, got {described(milliseconds)}"
             faults.append(PlanFault("shape", name, f"{at}.timeout", message, 'or write "timeout_seconds": 30'))
-    for option in ("depends_on", "execution_mode", "max_items", "on_item_error", "critical"):
+    for option in ("depends_on", "after", "execution_mode", "max_items", "on_item_error", "critical"):
         if option in fields and fields[option] is None:
             del fields[option]
-    needs = fields.get("depends_on")
-    if isinstance(needs, list) and len(needs) > _MANY and not all(isinstance(each, (str, int)) for each in needs):
-        faults.append(PlanFault("shape", name, f"{at}.depends_on", "the ids of steps are text", 'write ["s1", "s2"]'))
-        del fields["depends_on"]
-        needs = None
-    if isinstance(needs, str):
-        needs = fields["depends_on"] = [needs]
-    if isinstance(needs, list):
-        fields["depends_on"] = [_bare(each, name, f"{at}.depends_on", faults) for each in needs]
+    for option in ("depends_on", "after"):
+        ids, place = fields.get(option), f"{at}.{option}"
+        if isinstance(ids, list) and len(ids) > _MANY and not all(isinstance(each, (str, int)) for each in ids):
+            faults.append(PlanFault("shape", name, place, "the ids of steps are text", 'write ["s1", "s2"]'))
+            del fields[option]
+        elif isinstance(ids, str | list):
+            ids = [ids] if isinstance(ids, str) else ids
+            fields[option] = [_bare(each, name, place, faults) for each in ids]
     retry = fields.get("retry")
     for option in ("retry", "fallback"):
         nested = fields.get(option)

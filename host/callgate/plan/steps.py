@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from callgate.errors import InvalidArguments, ToolError
@@ -139,16 +139,11 @@ class StepCompiler:
         needs = dict.fromkeys(
             reference.source for reference in scope.references if reference.source not in (ITEM, INDEX)
         )
-        for number, name in enumerate(step.depends_on):
-            need = self.index.get(name)
-            if need is None:
-                fault = self.names.unknown(name)
-                self.fault("unknown-step", index, f".depends_on[{number}]", fault.message, fault.hint)
-                if too_many(self._faults):
-                    return None
-            else:
-                needs[need] = None
-        after = (index - 1,) if step.execution_mode == "sequential" and index and index - 1 not in needs else ()
+        needs.update(dict.fromkeys(self._named(index, step.depends_on, "depends_on")))
+        later = dict.fromkeys(self._named(index, step.after, "after"))
+        if step.execution_mode == "sequential" and index:
+            later[index - 1] = None
+        after = tuple(earlier for earlier in later if earlier not in needs)
         self.edges[index] = (*needs, *after)
         if tool is None or (len(self._faults) > before and any(f.severity == "error" for f in self._faults[before:])):
             return None
@@ -159,6 +154,16 @@ class StepCompiler:
             None if step.retry is None else step.retry.policy(), step,
             json_size(step.arguments, _LARGE) > _LARGE,
         )  # fmt: skip
+
+    def _named(self, index: int, names: tuple[str, ...], option: str) -> Iterator[int]:
+        """The steps that an option names."""
+        for number, name in enumerate(names):
+            found = self.index.get(name)
+            if found is not None:
+                yield found
+            elif not too_many(self._faults):
+                fault = self.names.unknown(name)
+                self.fault("unknown-step", index, f".{option}[{number}]", fault.message, fault.hint)
 
     def _tool(self, index: int, name: str, place: str) -> Tool | None:
         if name in _RUNS_PLANS and name not in self._offering.tools:
