@@ -33,6 +33,7 @@ __all__ = ["DEFAULT_MAX_SOURCE_BYTES", "compile_fault", "parse_program"]
 DEFAULT_MAX_SOURCE_BYTES: Final = 256 * 1024
 """Far more than a model writes in one answer, and what CPython's front end gets through in about a second."""
 
+_NUMBER_AND_WORD: Final = re.compile(r"[0-9]\.?[A-Za-z_]")
 _PARSE_FLAGS: Final = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _FAULTS: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, SystemError)
 
@@ -87,6 +88,26 @@ def compile_fault(tree: ast.Module, source: str, *, returns_at_top_level: bool =
     except _FAULTS as error:
         return _finding(error, source)
     return None
+
+
+def compiler_warning(tree: ast.Module, source: str) -> Finding | None:
+    """What CPython's parser or compiler says to a program that it takes, and what would come into its logs.
+
+    ``1['a']`` is such a program. Changes `tree` as `compile_fault` does; that comes as a fault, too.
+    """
+    with warnings_are_off, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        if "\\" in source or _NUMBER_AND_WORD.search(source):  # what only the parser tells
+            compile(source, "<program>", "exec", _PARSE_FLAGS, dont_inherit=True)
+        _replace_top_level_returns(tree)
+        try:
+            compile(tree, "<program>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        except _FAULTS as error:
+            return _finding(error, source)
+    first = next((each for each in told if issubclass(each.category, SyntaxWarning)), None)
+    if first is None:
+        return None
+    return Finding("syntax", first.lineno, 1, " ".join(str(first.message).split())[:300], "correct this line")
 
 
 def _costly_line(source: str) -> int | None:

@@ -15,7 +15,7 @@ from .compilation import Compilation, Node, Scope
 from .kinds import KNOWN, foreign
 from .weight import Keys
 
-__all__ = ["COMPREHENSION_BUILDERS", "generator"]
+__all__ = ["COMPREHENSION_BUILDERS", "UNPACK", "generator"]
 
 Bind = Callable[[Scope, Any], None]
 Rounds = Callable[[Budget, Scope, Any], Iterator[Any]]
@@ -54,7 +54,7 @@ def _one(value: Any) -> tuple[Any, ...]:
     return (a,)
 
 
-_UNPACK: Final = {1: _one, 2: _two, 3: _three, 4: _four, 5: _five, 6: _six}
+UNPACK: Final = {1: _one, 2: _two, 3: _three, 4: _four, 5: _five, 6: _six}
 """Unpacking, by Python itself: its words differ from version to version."""
 
 
@@ -170,7 +170,7 @@ def _binder(compilation: Compilation, target: ast.expr) -> Bind:
 
         return bind
     assert isinstance(target, ast.Tuple | ast.List)
-    unpack = _UNPACK[len(target.elts)]
+    unpack = UNPACK[len(target.elts)]
     binders = [_binder(compilation, element) for element in target.elts]
 
     def bind_all(scope: Scope, value: Any) -> None:

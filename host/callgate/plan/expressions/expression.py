@@ -12,7 +12,7 @@ Rules of the whole room:
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from .calls import CALL_BUILDERS
 from .compilation import Compilation, Node
 from .comprehensions import COMPREHENSION_BUILDERS
 from .faults import BudgetExceeded, ExpressionError, ExpressionFault
+from .functions import iterated
 from .kinds import ITERATORS
 from .nodes import PLAIN_BUILDERS
 from .parse import DEFAULT_MAX_BYTES, check_nesting, parse, too_deep
@@ -28,6 +29,7 @@ from .weight import charge_text
 
 __all__ = ["Expression", "from_node", "guarded", "parse_expression"]
 
+_NO_MORE: Final = object()
 _BUILDERS: Final = {**PLAIN_BUILDERS, **CALL_BUILDERS, **COMPREHENSION_BUILDERS}
 
 
@@ -71,6 +73,22 @@ class Expression:
             return value
 
         return guarded(spent, run)
+
+    def items(self, values: Mapping[str, Any], budget: Budget) -> Iterator[Any]:
+        """The items of the value, one by one, as a `for` statement takes them: lazily where Python is lazy.
+
+        Raises, also from `next`, what `evaluate` raises; that the value cannot be iterated over is an
+        `ExpressionError`.
+        """
+        with_values = [None, values]
+
+        def begin() -> Iterator[Any]:
+            budget.work(self._size)
+            return iter(iterated(budget, self._root(budget, with_values)))
+
+        items = guarded(budget, begin)
+        while (item := guarded(budget, lambda: next(items, _NO_MORE))) is not _NO_MORE:
+            yield item
 
 
 def parse_expression(source: str, *, max_bytes: int = DEFAULT_MAX_BYTES, records_only: bool = False) -> Expression:

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from .faults import ExpressionFault
+from .trees import children_of
 
 __all__ = ["DEFAULT_MAX_BYTES", "MOST_NESTING", "check_nesting", "column_of", "parse", "too_deep", "warnings_are_off"]
 
@@ -71,7 +72,7 @@ def check_nesting(node: ast.AST, source: str) -> None:
     """Refuses a tree that is too deep to be walked by recursion. Is a loop itself."""
     level: list[ast.AST] = [node]
     for _ in range(MOST_NESTING):
-        level = [child for parent in level for child in ast.iter_child_nodes(parent)]
+        level = [child for parent in level for child in children_of(parent)]
         if not level:
             return
     column = next((column_of(child, source) for child in level if isinstance(child, ast.expr)), None)

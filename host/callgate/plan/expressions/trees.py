@@ -1,0 +1,57 @@
+"""Syntax trees gone through, by loops and fast: `ast.walk` looks at every field of every node for what it might be."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable
+from typing import Any, Final
+
+__all__ = ["children_of", "nodes_of"]
+
+_NO_NODES: Final = frozenset(
+    {
+        "arg", "asname", "attr", "attributes", "conversion", "ctx", "id", "is_async", "kind", "kwd_attrs", "level",
+        "module", "n", "name", "op", "ops", "rest", "simple", "str", "tag", "type_comment", "type_ignores",
+    }
+)  # fmt: skip
+"""Fields that hold texts and numbers, or nodes that say nothing but their type."""
+_LEAVES: Final = (ast.Constant, ast.Global, ast.MatchSingleton, ast.Nonlocal)
+
+
+class _Fields(dict[type[ast.AST], tuple[str, ...]]):
+    """Per type of node, the fields that may hold nodes."""
+
+    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
+        none = kind in _LEAVES
+        plain = _NO_NODES - {"name"} if kind.__name__ == "TypeAlias" else _NO_NODES  # since 3.12; its name is a node
+        found = self[kind] = () if none else tuple(name for name in kind._fields if name not in plain)
+        return found
+
+
+_FIELDS: Final = _Fields()
+
+
+def children_of(node: ast.AST) -> list[ast.AST]:
+    """The nodes directly below a node, but for contexts and operators."""
+    found: list[Any] = []
+    values = node.__dict__
+    for name in _FIELDS[type(node)]:
+        value = values.get(name)
+        if value is None:
+            continue
+        if type(value) is list:
+            found += value
+        else:
+            found.append(value)
+    return [each for each in found if each is not None] if None in found else found
+
+
+def nodes_of(tops: Iterable[ast.AST], most: int = sys.maxsize) -> list[ast.AST]:
+    """Every node of these trees, the tops included, in no order; some more than `most` where there are more."""
+    found = list(tops)
+    for node in found:  # it grows
+        found += children_of(node)
+        if len(found) > most:
+            break
+    return found
