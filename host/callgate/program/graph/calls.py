@@ -1,0 +1,195 @@
+"""Calls of tools in a program: started, awaited, gathered, held in lists. Knows how programs write them."""
+
+from __future__ import annotations
+
+import ast
+from typing import Final
+
+from callgate.plan.expressions.trees import nodes_of
+
+from .flow import CallTool, Finish, Gather, Hold, Part, Site
+from .lift import Lifter
+from .rounds import rounds
+from .scope import GraphTool, refusal, written
+
+__all__ = ["awaited", "list_of_calls", "need_asyncio", "started", "starts"]
+
+_TASKS: Final = ("create_task", "ensure_future")
+_MOST_SITES: Final = 2_000
+
+
+def tool_of(lifter: Lifter, node: ast.expr) -> tuple[GraphTool, list[ast.expr]] | None:
+    """The tool that is called, and its positional arguments; None where it is no call of one."""
+    if not isinstance(node, ast.Call):
+        return None
+    function = node.func
+    tools = lifter.scope.tools
+    if isinstance(function, ast.Name):
+        if function.id in tools:
+            return tools[function.id], node.args
+        if function.id == "tool_call":
+            name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+            tool = next((each for each in tools.values() if each.tool == name), None)
+            if tool is None or len(node.args) > 1:
+                raise refusal(node.lineno, written(node), "it names no tool that is known", "call the tool by its name")
+            return tool, []
+    elif isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "tools":
+        if function.attr not in tools:
+            raise refusal(node.lineno, written(node), "there is no such tool")
+        return tools[function.attr], node.args
+    return None
+
+
+def started(lifter: Lifter, node: ast.expr) -> str | None:
+    """The slot of a call that is started here; None where the expression is no such call."""
+    task = _task_argument(lifter, node)
+    inner = node if task is None else task
+    found = tool_of(lifter, inner)
+    if found is None:
+        if task is not None:
+            raise refusal(node.lineno, written(node), "it is given something else than a call of a tool")
+        return None
+    assert isinstance(inner, ast.Call)
+    return _start(lifter, inner, *found, task=task is not None)
+
+
+def _task_argument(lifter: Lifter, node: ast.expr) -> ast.expr | None:
+    if not (isinstance(node, ast.Call) and _asyncio_function(node) in _TASKS):
+        return None
+    need_asyncio(lifter, node)
+    if len(node.args) != 1 or node.keywords:
+        raise refusal(node.lineno, written(node), "it takes one call and nothing else here")
+    return node.args[0]
+
+
+def _start(lifter: Lifter, node: ast.Call, tool: GraphTool, positional: list[ast.expr], *, task: bool) -> str:
+    if len(positional) > len(tool.parameters):
+        raise refusal(node.lineno, written(node), f"{tool.name} takes {len(tool.parameters)} positional arguments")
+    names = list(tool.parameters[: len(positional)])
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            raise refusal(node.lineno, written(node), "`**` hides what the arguments are", "write them out by name")
+        names.append(keyword.arg)
+    given = [*positional, *(keyword.value for keyword in node.keywords)]
+    if any(isinstance(argument, ast.Starred) for argument in given):
+        raise refusal(node.lineno, written(node), "`*` hides what the arguments are", "write them out by name")
+    if len(set(names)) < len(names):
+        raise refusal(node.lineno, written(node), "an argument is given twice")
+    lifted = lifter.in_order(given)
+    arguments = tuple(
+        (name, lifter.pure(node, original=original)) for name, node, original in zip(names, lifted, given, strict=True)
+    )
+    if len(lifter.sites) >= _MOST_SITES:
+        raise refusal(
+            node.lineno, written(node), f"a program has at most {_MOST_SITES} places that call a tool", "use a loop"
+        )
+    site = Site(len(lifter.sites), tool.tool, tool.name, tool.early, node.lineno, lifter.text_of(node))
+    lifter.sites.append(site)
+    slot = lifter.scope.fresh()
+    lifter.scope.variables.discard(slot)
+    lifter.block.append(CallTool(slot, site, arguments, node.lineno, node.end_lineno or node.lineno, task))
+    return slot
+
+
+def awaited(lifter: Lifter, node: ast.Await) -> ast.expr:
+    """The variable that holds what is awaited."""
+    inner = node.value
+    if isinstance(inner, ast.Call) and _asyncio_function(inner) == "gather":
+        return _gathered(lifter, node, inner)
+    if isinstance(inner, ast.Name) and inner.id in lifter.scope.slots:
+        lifter.scope.use(inner.id, "call", node.lineno)
+        slot: str | None = inner.id
+    else:
+        slot = started(lifter, inner)
+    if slot is None:
+        raise refusal(
+            node.lineno, written(node), "what is awaited is no call of a tool", "await tools and asyncio.gather"
+        )
+    name = lifter.scope.fresh()
+    lifter.block.append(Finish(name, slot, node.lineno))
+    return ast.Name(name, ast.Load())
+
+
+def _gathered(lifter: Lifter, node: ast.Await, call: ast.Call) -> ast.expr:
+    need_asyncio(lifter, call)
+    for keyword in call.keywords:
+        is_default = isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+        if keyword.arg != "return_exceptions" or not is_default:
+            shown = f"gather({keyword.arg}=…)"
+            raise refusal(call.lineno, shown, "errors as values are not part of a graph", "leave it out")
+    parts: list[Part] = []
+    for argument in call.args:
+        spread = isinstance(argument, ast.Starred)
+        inner = argument.value if isinstance(argument, ast.Starred) else argument
+        if isinstance(inner, ast.Name) and inner.id in lifter.scope.slots:
+            lifter.scope.use(inner.id, "calls" if spread else "call", inner.lineno)
+            slot: str | None = inner.id
+        else:
+            slot = list_of_calls(lifter, inner) if spread else started(lifter, inner)
+        if slot is None:
+            raise refusal(inner.lineno, written(argument), "gather is given something else than calls of tools")
+        parts.append(Part(slot, spread))
+    name = lifter.scope.fresh()
+    lifter.block.append(Gather(name, tuple(parts), node.lineno))
+    return ast.Name(name, ast.Load())
+
+
+def need_asyncio(lifter: Lifter, node: ast.AST) -> None:
+    """Raises a `Refusal` where asyncio was not imported."""
+    if "asyncio" not in lifter.scope.modules:
+        line = getattr(node, "lineno", 1)
+        raise refusal(line, "asyncio", "it is used before it is imported", "write `import asyncio` at the top")
+
+
+def list_of_calls(lifter: Lifter, node: ast.expr) -> str | None:
+    """The slot that holds a list of calls, started here and not awaited; None where it is no such list.
+
+    A generator starts its calls when it is read: it is taken for a list, and must be read at once.
+    """
+    if isinstance(node, ast.ListComp | ast.GeneratorExp):
+        if not starts(lifter, node.elt):
+            return None
+        if isinstance(node, ast.GeneratorExp) and _is_asynchronous(node):
+            raise refusal(node.lineno, written(node), "a generator that awaits is asynchronous", "write a list, [...]")
+        slots = _new_list_of_calls(lifter, node.lineno)
+
+        def hold(element: list[ast.expr]) -> None:
+            slot = started(lifter, element[0])
+            lifter.block.append(Hold(slots, slot, node.lineno))
+
+        rounds(lifter, node, [node.elt], hold)
+        return slots
+    if isinstance(node, ast.List | ast.Tuple) and node.elts and all(starts(lifter, element) for element in node.elts):
+        slots = _new_list_of_calls(lifter, node.lineno)
+        for element in node.elts:
+            lifter.block.append(Hold(slots, started(lifter, element), element.lineno))
+        return slots
+    return None
+
+
+def starts(lifter: Lifter, node: ast.expr) -> bool:
+    """Whether it is a call that is started and not awaited."""
+    if isinstance(node, ast.Call) and _asyncio_function(node) in _TASKS and len(node.args) == 1:
+        node = node.args[0]
+    return tool_of(lifter, node) is not None
+
+
+def _new_list_of_calls(lifter: Lifter, line: int) -> str:
+    slots = lifter.scope.fresh()
+    lifter.scope.variables.discard(slots)
+    lifter.block.append(Hold(slots, None, line))
+    return slots
+
+
+def _is_asynchronous(node: ast.GeneratorExp) -> bool:
+    """Whether something is awaited in it, elsewhere than in what it goes over first."""
+    first, *others = node.generators
+    inner = [node.elt, *first.ifs, *others]
+    return any(isinstance(each, ast.Await) for each in nodes_of(inner))
+
+
+def _asyncio_function(node: ast.Call) -> str | None:
+    function = node.func
+    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "asyncio":
+        return function.attr
+    return None

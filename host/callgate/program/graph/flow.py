@@ -1,0 +1,220 @@
+"""A program as a list of operations: what `read` makes of its tree, `walk` follows and `schedule` turns into a plan.
+
+1. Operations stand in the order in which CPython evaluates. An expression that holds an `await` is taken apart: what
+   is evaluated before the call becomes a variable of its own.
+2. Variables are the program's names; those made on the way are called ``$1``, ``$2``, and so on, which no program can
+   write. The variables of a comprehension that makes calls are renamed in that way, too.
+3. A slot holds a call that was started and not yet awaited, or a list of them. Slots are named like variables, and no
+   pure expression mentions one.
+4. Every variable has a value where it is read: a program of which that is not certain is no graph.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from callgate.plan.expressions import Expression
+
+__all__ = [
+    "Assign", "Augment", "Block", "CallTool", "Change", "Finish", "Flow", "For", "Gather", "Has", "Hold", "If", "Item",
+    "Operation", "Part", "Print", "Pure", "Return", "Site", "Target", "operations_of",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pure:
+    """An expression without calls of tools."""
+
+    node: ast.expr
+    expression: Expression
+    """The same, ready to be evaluated (`records_only=True`)."""
+    line: int
+    exact: bool
+    """Whether the line and the words of an error it raises are certain: it stands on one line, and has no set."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Item:
+    """``object[index]`` as a target of an assignment."""
+
+    object: Pure
+    index: Pure
+
+
+Target = str | Item | tuple["Target", ...]
+"""What is assigned to: a variable, an item, or a pattern of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """A place in the program where a tool is called."""
+
+    number: int
+    """From 0, in the order of the operations."""
+    tool: str
+    """The tool's name in the registry."""
+    name: str
+    """Its name in the program."""
+    early: bool
+    """It may be called before the program gets there: it is read-only, and nobody is asked for approval."""
+    line: int
+    """Where the call begins."""
+    text: str
+    """The call as it is written, cut."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assign:
+    """``target = value``. As in Python, the target is the very object, no copy."""
+
+    target: Target
+    value: Pure
+    line: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Augment:
+    """``name += value``, and the other operators. In Python this changes a list or set in place."""
+
+    name: str
+    operator: type[ast.operator]
+    value: Pure
+    line: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """A method that changes its object: ``values.append(x)``. Its own value is not used."""
+
+    object: Pure
+    method: str
+    arguments: tuple[Pure, ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Has:
+    """Python looks a method up before it evaluates the arguments: an object without it fails here."""
+
+    object: Pure
+    method: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallTool:
+    """Start a call; the slot holds it until it is awaited."""
+
+    slot: str
+    site: Site
+    arguments: tuple[tuple[str, Pure], ...]
+    """By the tool's parameter names, in the order of evaluation; no name comes twice."""
+    line: int
+    end_line: int
+    task: bool = False
+    """It was handed to `asyncio.create_task`, which complains in the logs of errors that nobody awaited."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hold:
+    """``slots.append(slot)``: one more started call for a list of them. ``Hold(list, None)`` makes the list, empty."""
+
+    slots: str
+    slot: str | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finish:
+    """``await``: the result of the call in the slot becomes the variable; its error ends the program in this line."""
+
+    variable: str
+    slot: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """An argument of `gather`: a call, or with `spread` a list of them."""
+
+    slot: str
+    spread: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gather:
+    """``await asyncio.gather(...)``: the list of all results; the first error ends the program in this line."""
+
+    variable: str
+    parts: tuple[Part, ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Print:
+    """Print this text, which has its end."""
+
+    text: Pure
+    line: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class For:
+    """``for target in values``; the rounds of a comprehension that makes calls, too."""
+
+    target: Target
+    values: Pure
+    body: Block
+    line: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class If:
+    """``if``. With `chooses` it is a conditional expression, `and` or `or` with a call in it."""
+
+    test: Pure
+    body: Block
+    orelse: Block
+    line: int
+    chooses: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Return:
+    """The program ends with this value; always the last operation of all."""
+
+    value: Pure
+    line: int
+
+
+Operation = Assign | Augment | Change | CallTool | Hold | Finish | Gather | Has | Print | For | If | Return
+Block = tuple[Operation, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flow:
+    """A whole program."""
+
+    body: Block
+    sites: tuple[Site, ...] = ()
+    inputs: frozenset[str] = frozenset()
+    """Names of the inputs it reads."""
+    function: str | None = None
+    """The `async def` that holds all of it but its call; its name stands in tracebacks."""
+    function_lines: tuple[int, int] = (0, 0)
+    """From where to where it goes."""
+    call_line: int | None = None
+    """Where that function is called."""
+
+
+def operations_of(block: Block) -> Iterator[Operation]:
+    """Every operation of a block, those within loops and branches included, in the order of the text."""
+    for operation in block:
+        yield operation
+        if isinstance(operation, For):
+            yield from operations_of(operation.body)
+        elif isinstance(operation, If):
+            yield from operations_of(operation.body)
+            yield from operations_of(operation.orelse)

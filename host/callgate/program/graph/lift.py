@@ -1,0 +1,150 @@
+"""Expressions with calls of tools in them, taken apart into operations in CPython's order of evaluation.
+
+What CPython evaluates before a call becomes a variable of its own, unless it is a constant or a plain variable: neither
+can fail, and nothing can change a variable in the middle of an expression. A conditional expression, `and` and `or`
+become branches; a comprehension that makes calls becomes a loop.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from callgate.plan.expressions import ExpressionFault, from_node
+from callgate.plan.expressions.trees import nodes_of
+
+from .flow import Assign, Operation, Pure, Site, Target
+from .reasons import SHOWN
+from .scope import Scope, refusal, written
+
+__all__ = ["Lifter"]
+
+_MOST_TARGETS: Final = 6
+
+
+class Lifter:
+    """Reads expressions; operations are added to `block`.
+
+    Args:
+        scope: what the names mean.
+        take_apart: how a node that has calls in it is read, by its type; see `apart`.
+    """
+
+    def __init__(self, scope: Scope, take_apart: Mapping[type[ast.expr], Any]) -> None:
+        self.scope = scope
+        self._take_apart = take_apart
+        self.block: list[Operation] = []
+        self.sites: list[Site] = []
+        self.lines: list[str] = []
+        """The program's lines, as its nodes count them."""
+        self.has_sets = False
+        """Errors may then depend on an order that differs from process to process."""
+
+    def text_of(self, node: ast.expr) -> str:
+        """What stands in the program there, cut."""
+        line = self.lines[node.lineno - 1] if node.lineno <= len(self.lines) else ""
+        if node.end_lineno != node.lineno or not line.isascii():
+            return written(node)
+        text = line[node.col_offset : node.end_col_offset]
+        return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+
+    # blocks
+
+    @contextmanager
+    def nested(self, line: int) -> Iterator[list[Operation]]:
+        """Operations made within go into a block of their own."""
+        place = self.scope.enter(line)
+        outer, self.block = self.block, []
+        try:
+            yield self.block
+        finally:
+            self.scope.leave(place)
+            self.block = outer
+
+    # values
+
+    def pure(self, node: ast.expr, *, original: ast.expr | None = None) -> Pure:
+        """An expression without calls, checked. `original` is what stands in the program, where that is another."""
+        at = node if original is None else original
+        try:
+            expression = from_node(node, records_only=True)
+        except ExpressionFault as fault:
+            raise refusal(at.lineno, written(at), fault.message, fault.hint) from None
+        self.scope.check_names(expression.names, at.lineno)
+        missing = {"json"} & expression.functions - self.scope.modules
+        if missing:
+            raise refusal(at.lineno, "json", "it is used before it is imported", "write `import json` at the top")
+        return Pure(node, expression, at.lineno, at.lineno == at.end_lineno and not self.has_sets)
+
+    def value(self, node: ast.expr) -> Pure:
+        """Any expression; its calls are made first."""
+        return self.pure(self.lift(node), original=node)
+
+    def lift(self, node: ast.expr) -> ast.expr:
+        """The expression without its calls: what they give stands in variables."""
+        if not self.calls(node):
+            return node
+        take_apart = self._take_apart.get(type(node))
+        if take_apart is None:
+            raise refusal(
+                node.lineno, written(node), "a call stands where it cannot be taken out", "give it a line of its own"
+            )
+        made: ast.expr = take_apart(self, node)
+        return made if made is node else ast.copy_location(made, node)
+
+    def calls(self, node: ast.AST) -> bool:
+        """Whether a tool is called, or anything awaited, somewhere in it."""
+        return any(
+            isinstance(each, ast.Await) or (isinstance(each, ast.Call) and self.is_call(each))
+            for each in nodes_of([node])
+        )
+
+    def is_call(self, node: ast.Call) -> bool:
+        """Whether it is not the evaluator's affair."""
+        function = node.func
+        if isinstance(function, ast.Name):
+            return function.id in self.scope.tools or function.id in ("tool_call", "print")
+        return (
+            isinstance(function, ast.Attribute)
+            and isinstance(function.value, ast.Name)
+            and function.value.id in ("tools", "asyncio")
+        )
+
+    def keep(self, node: ast.expr) -> ast.expr:
+        """The value as it is now, in a variable, unless it is constant."""
+        if isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id in self.scope.variables):
+            return node
+        if isinstance(node, ast.Starred):
+            inner = ast.copy_location(ast.List([node], ast.Load()), node)
+            return ast.copy_location(ast.Starred(self.keep(inner), ast.Load()), node)
+        pure = self.value(node)
+        name = self.scope.fresh()
+        self.block.append(Assign(name, pure, node.lineno))
+        return ast.copy_location(ast.Name(name, ast.Load()), node)
+
+    def in_order(self, nodes: Sequence[ast.expr]) -> list[ast.expr]:
+        """Several expressions that are evaluated one after the other."""
+        last = max((index for index, node in enumerate(nodes) if self.calls(node)), default=-1)
+        made = []
+        for index, node in enumerate(nodes):
+            if index < last:
+                made.append(self.keep(node))
+            elif isinstance(node, ast.Starred):
+                made.append(ast.copy_location(ast.Starred(self.lift(node.value), ast.Load()), node))
+            else:
+                made.append(self.lift(node))
+        return made
+
+    def target(self, node: ast.expr) -> Target:
+        """Variables that a loop or an unpacking binds; they have a value from here on."""
+        if isinstance(node, ast.Name):
+            self.scope.bind(node.id, node.lineno)
+            return node.id
+        names = [each.id for each in nodes_of([node]) if isinstance(each, ast.Name)]
+        if len(set(names)) < len(names):
+            raise refusal(node.lineno, written(node), "a name stands in it twice", "use a name of its own for each")
+        if isinstance(node, ast.Tuple | ast.List) and 1 <= len(node.elts) <= _MOST_TARGETS:
+            return tuple(self.target(element) for element in node.elts)
+        raise refusal(node.lineno, written(node), "this cannot be a target here", "use plain names")

@@ -1,0 +1,393 @@
+"""From a program's tree to a `Flow`, or to every reason why it is not certain to be one. Runs nothing, never raises.
+
+Statements only; expressions are `lift`'s. After a reason the reading goes on with the next statement, so that all
+reasons are told; what the statement would have bound then counts as bound.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from callgate.plan.expressions import ExpressionFault
+from callgate.plan.expressions.parse import check_nesting
+from callgate.plan.expressions.trees import nodes_of
+
+from .apart import TAKE_APART
+from .calls import need_asyncio, starts
+from .flow import (
+    Assign,
+    CallTool,
+    Flow,
+    For,
+    If,
+    Operation,
+    Pure,
+    Return,
+    operations_of,
+)
+from .lift import Lifter
+from .reasons import MOST_REASONS, NotAGraph, Refusal
+from .scope import GIVEN, GraphTool, Scope, refusal, stored_names, written
+from .statements import Statements, name_of, plain_type
+from .unordered import may_have_sets, visible_orders
+
+__all__ = ["read_flow"]
+
+_MOST_NODES: Final = 20_000
+_MODULES: Final = ("json", "asyncio")
+_CONSTRUCTS: Final[dict[type[ast.stmt], tuple[str, str, str]]] = {
+    ast.While: ("while", "how often it runs is not known before", "loop over a list, if there is one"),
+    ast.Try: ("try", "what happens after an error is not part of a graph", ""),
+    ast.TryStar: ("try", "what happens after an error is not part of a graph", ""),
+    ast.FunctionDef: ("def", "functions are not part of a graph", "write the calls where they happen"),
+    ast.ClassDef: ("class", "classes are not part of a graph", "use dicts"),
+    ast.With: ("with", "context managers are not part of a graph", ""),
+    ast.AsyncWith: ("async with", "context managers are not part of a graph", "use asyncio.gather"),
+    ast.AsyncFor: ("async for", "asynchronous iterators are not part of a graph", "use for"),
+    ast.Delete: ("del", "names and items that go away are not part of a graph", ""),
+    ast.Global: ("global", "it is not needed at the top level", "leave the function out"),
+    ast.Nonlocal: ("nonlocal", "functions are not part of a graph", ""),
+    ast.Raise: ("raise", "errors of the program's own are not part of a graph", ""),
+    ast.Assert: ("assert", "errors of the program's own are not part of a graph", ""),
+    ast.Break: ("break", "how often the loop runs is not known before", "select the items first: [x for x in xs if …]"),
+    ast.Continue: ("continue", "it stands deeper than `if …: continue` in the loop's body", "use if and else"),
+    ast.Match: ("match", "patterns are not part of a graph", "use if and elif"),
+    ast.Return: ("return", "it is not the last statement", "use if and else"),
+}
+
+
+def read_flow(
+    tree: ast.Module, source: str, tools: Mapping[str, GraphTool], inputs: Collection[str] = ()
+) -> Flow | list[NotAGraph]:
+    """The operations of a program.
+
+    Args:
+        tree: as `ast.parse` made it; it is only read.
+        source: what it was made of.
+        tools: by their names in programs.
+        inputs: names of the variables that the run binds.
+    """
+    nodes = nodes_of([tree], _MOST_NODES)
+    if len(nodes) > _MOST_NODES:
+        return [NotAGraph(1, "the program", f"it has more than {_MOST_NODES:,} elements", "split it")]
+    reader = _Reader(tools, inputs)
+    reader.lifter.lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return reader.read(tree, nodes)
+
+
+class _Reader(Statements):
+    def __init__(self, tools: Mapping[str, GraphTool], inputs: Collection[str]) -> None:
+        self.scope = Scope(tools, frozenset(inputs))
+        self.lifter = Lifter(self.scope, TAKE_APART)
+        self.reasons: list[NotAGraph] = []
+        self.main: ast.AsyncFunctionDef | None = None
+        self.main_called: int | None = None
+        self.in_main = False
+        self.lists_of_calls: frozenset[str] = frozenset()
+        self.module_names: dict[str, int] = {}
+
+    def read(self, tree: ast.Module, nodes: list[ast.AST]) -> Flow | list[NotAGraph]:
+        """The whole program; `nodes` are all of its tree."""
+        stored = stored_names(nodes)
+        self._check_meanings(stored)
+        for node in nodes:
+            if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):  # of a bool, Python warns in the logs
+                self.reasons.append(NotAGraph(node.lineno, written(node), "`~` is not part of a graph", "write -x - 1"))
+        if may_have_sets(nodes):
+            self.lifter.has_sets = True
+            self.reasons += visible_orders(tree, nodes)
+        functions = [node for node in tree.body if isinstance(node, ast.AsyncFunctionDef)]
+        self.module_names = (
+            stored_names(nodes_of(node for node in tree.body if node not in functions)) if functions else stored
+        )
+        self.lists_of_calls = self._lists_of_calls(nodes)
+        body = tree.body
+        value: Pure | None = None
+        if body and isinstance(body[-1], ast.Expr | ast.Return):
+            self._statements(body[:-1])
+            value = self._last(body[-1])
+        else:
+            self._statements(body)
+        if self.main is not None and self.main_called is None and not self.reasons:
+            line = self.main.lineno
+            self.reasons.append(NotAGraph(line, f"async def {self.main.name}", "it is never called", ""))
+        self.reasons += self.scope.never_awaited()
+        if self.reasons:
+            return sorted(self.reasons, key=lambda reason: reason.line)[:MOST_REASONS]
+        line = 1 if value is None else value.line
+        end = value or self.lifter.pure(ast.copy_location(ast.Constant(None), ast.Pass(lineno=1, col_offset=0)))
+        self.lifter.block.append(Return(end, line))
+        function = None if self.main is None else self.main.name
+        return Flow(
+            tuple(self.lifter.block),
+            tuple(self.lifter.sites),
+            frozenset(self.scope.used_inputs),
+            function,
+            (0, 0) if self.main is None else (self.main.lineno, self.main.end_lineno or 0),
+            self.main_called,
+        )
+
+    def _check_meanings(self, stored: Mapping[str, int]) -> None:
+        for name, line in stored.items():
+            if name in self.scope.tools or name in GIVEN:
+                what = "a tool" if name in self.scope.tools else "a function of Python's"
+                self.reasons.append(
+                    NotAGraph(line, name, f"the name of {what} gets another meaning", "use another name")
+                )
+            elif name.startswith("__"):
+                self.reasons.append(
+                    NotAGraph(line, name, "it is one of the interpreter's own names", "use another name")
+                )
+        for name in sorted(self.scope.inputs):
+            if name in self.scope.tools or name in GIVEN:
+                self.reasons.append(
+                    NotAGraph(1, name, "an input has the name of a function", "name the input otherwise")
+                )
+            elif name.startswith("__"):
+                self.reasons.append(
+                    NotAGraph(1, name, "an input has one of the interpreter's own names", "name the input otherwise")
+                )
+
+    def _lists_of_calls(self, nodes: list[ast.AST]) -> frozenset[str]:
+        """Names of lists to which calls are appended that nobody awaited yet."""
+        found = set()
+        for node in nodes:
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr == "append"
+                and isinstance(node.func.value, ast.Name)
+                and len(node.args) == 1
+            ):
+                try:
+                    if starts(self.lifter, node.args[0]):
+                        found.add(node.func.value.id)
+                except Refusal:
+                    continue
+        return frozenset(found)
+
+    # statements
+
+    def _statements(self, statements: Sequence[ast.stmt], *, of_loop: bool = False) -> None:
+        """A block. Of a loop's own body, ``if …: continue`` makes what follows it the other branch."""
+        for index, statement in enumerate(statements):
+            if len(self.reasons) > MOST_REASONS:
+                return
+            try:
+                if of_loop and _skips_the_rest(statement):
+                    assert isinstance(statement, ast.If)
+                    self._branches(statement, statement.body[:-1], statements[index + 1 :], of_loop=True)
+                    return
+                self._statement(statement)
+            except Refusal as refused:
+                self._refused(statement, refused)
+
+    def _refused(self, statement: ast.stmt, refused: Refusal) -> None:
+        self.reasons.append(refused.reason)
+        for name in stored_names(nodes_of([statement])):
+            self.scope.suppose(name)
+
+    def _statement(self, statement: ast.stmt) -> None:
+        for each in ast.iter_child_nodes(statement):
+            if isinstance(each, ast.expr):
+                try:
+                    check_nesting(each, "")
+                except ExpressionFault as fault:
+                    raise refusal(statement.lineno, "an expression", fault.message, fault.hint) from None
+        kind = type(statement)
+        read = _STATEMENTS.get(kind)
+        if read is None:
+            what, why, hint = _CONSTRUCTS.get(kind, (kind.__name__.lower(), "it is not part of a graph", ""))
+            raise refusal(statement.lineno, what, why, hint)
+        read(self, statement)
+
+    def _last(self, statement: ast.stmt) -> Pure | None:
+        """The program's last statement, where it has a value."""
+        try:
+            if isinstance(statement, ast.Return):
+                return None if statement.value is None else self._value_of(statement.value)
+            assert isinstance(statement, ast.Expr)
+            for each in (statement.value,):
+                check_nesting(each, "")
+            return self._value_of(statement.value)
+        except Refusal as refused:
+            self._refused(statement, refused)
+        except ExpressionFault as fault:
+            self.reasons.append(NotAGraph(statement.lineno, "an expression", fault.message, fault.hint))
+        return None
+
+    # loops and branches
+
+    def _for(self, statement: ast.For) -> None:
+        if statement.orelse:
+            raise refusal(statement.lineno, "for … else", "it is not part of a graph", "write it after the loop")
+        values = self.lifter.value(statement.iter)
+        before = set(self.scope.variables)
+        with self.lifter.nested(statement.lineno) as body:
+            target = self.lifter.target(statement.target)
+            self._statements(statement.body, of_loop=True)
+        self._may_have(before, statement.lineno)
+        self.lifter.block.append(For(target, values, tuple(body), statement.lineno))
+
+    def _if(self, statement: ast.If) -> None:
+        if _is_main_guard(statement.test) and not statement.orelse:
+            self._statements(statement.body)
+            return
+        self._branches(statement, statement.body, statement.orelse)
+
+    def _branches(
+        self, statement: ast.If, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], *, of_loop: bool = False
+    ) -> None:
+        test = self.lifter.value(statement.test)
+        before = set(self.scope.variables)
+        after: list[set[str]] = []
+        blocks = []
+        for statements, skipping in ((body, False), (orelse, of_loop)):
+            self.scope.variables = set(before)
+            with self.lifter.nested(statement.lineno) as block:
+                self._statements(statements, of_loop=skipping)
+            blocks.append(tuple(block))
+            after.append(self.scope.variables)
+        self.scope.variables = after[0] & after[1]
+        for name in (after[0] | after[1]) - self.scope.variables:
+            self.scope.unsure.setdefault(name, statement.lineno)
+        self.lifter.block.append(If(test, blocks[0], blocks[1], statement.lineno))
+
+    def _may_have(self, before: set[str], line: int) -> None:
+        """After a loop: what only its rounds bind may have no value."""
+        for name in self.scope.variables - before:
+            self.scope.unsure.setdefault(name, line)
+        self.scope.variables = self.scope.variables & before
+
+    # modules and main
+
+    def _import(self, statement: ast.Import) -> None:
+        if self.scope.place != (0,):
+            raise refusal(statement.lineno, written(statement), "an import within a block", "import at the top")
+        for alias in statement.names:
+            if alias.name not in _MODULES or alias.asname:
+                raise refusal(statement.lineno, written(statement), "only json and asyncio are part of a graph")
+            if alias.name in self.scope.tools:
+                raise refusal(statement.lineno, written(statement), "the name of a tool gets another meaning")
+            if self.in_main and alias.name in self.scope.modules:
+                raise refusal(statement.lineno, written(statement), "it is imported twice", "import at the top")
+            self.scope.modules.add(alias.name)
+
+    def _import_from(self, statement: ast.ImportFrom) -> None:
+        known = all(alias.name in self.scope.tools and not alias.asname for alias in statement.names)
+        if self.in_main:
+            raise refusal(statement.lineno, written(statement), "an import within the function", "import at the top")
+        if statement.module != "tools" or statement.level or not known:
+            raise refusal(statement.lineno, written(statement), "only json and asyncio are part of a graph")
+
+    def _function(self, statement: ast.AsyncFunctionDef) -> None:
+        line, what = statement.lineno, f"async def {statement.name}"
+        given = statement.args
+        if self.scope.place != (0,) or self.main is not None:
+            raise refusal(
+                line, what, "only one async def is part of a graph, at the top level", "write its body in place"
+            )
+        if statement.decorator_list or any(ast.iter_child_nodes(given)) or getattr(statement, "type_params", None):
+            raise refusal(
+                line, what, "only a function without parameters is part of a graph", "write its body in place"
+            )
+        if statement.returns is not None and not plain_type(statement.returns):
+            raise refusal(line, what, "this annotation is evaluated", "leave it out")
+        uses = sum(isinstance(node, ast.Name) and node.id == statement.name for node in nodes_of([statement]))
+        if statement.name in self.module_names or statement.name in self.scope.inputs or uses:
+            raise refusal(line, what, "its name has another meaning as well", "name it main")
+        self.main = statement
+
+    def _value_of(self, node: ast.expr) -> Pure | None:
+        return self._main(node) if self._calls_main(node) else super()._value_of(node)
+
+    def _assigned(self, node: ast.expr) -> Pure:
+        if self._calls_main(node):
+            return self._main(node) or self.lifter.pure(ast.copy_location(ast.Constant(None), node))
+        return super()._assigned(node)
+
+    def _operations(self) -> Iterator[Operation]:
+        return operations_of(tuple(self.lifter.block))
+
+    def _calls_main(self, node: ast.expr) -> bool:
+        if self.main is None:
+            return False
+        inner: ast.expr | None = node.value if isinstance(node, ast.Await) else None
+        if (
+            isinstance(node, ast.Call)
+            and len(node.args) == 1
+            and not node.keywords
+            and written(node.func) == "asyncio.run"
+        ):
+            inner = node.args[0]
+        return isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == self.main.name
+
+    def _main(self, node: ast.expr) -> Pure | None:
+        """The function's body, where it is called; its value."""
+        main = self.main
+        assert main is not None
+        if isinstance(node, ast.Call):
+            need_asyncio(self.lifter, node)
+            inner = node.args[0]
+        else:
+            assert isinstance(node, ast.Await)
+            inner = node.value
+        assert isinstance(inner, ast.Call)
+        if inner.args or inner.keywords:
+            raise refusal(node.lineno, written(node), f"{main.name} takes no arguments")
+        if self.main_called is not None or self.scope.place != (0,):
+            raise refusal(node.lineno, written(node), "it is called more than once, or within a block", "call it once")
+        if isinstance(node, ast.Call) and any(isinstance(each, CallTool) and each.task for each in self._operations()):
+            raise refusal(node.lineno, written(node), "a task of another loop may be awaited in it", "use await")
+        self.main_called = node.lineno
+        modules, self.in_main = set(self.scope.modules), True
+        local = stored_names(nodes_of(main.body))
+        for name in sorted(set(local) & (set(self.module_names) | self.scope.inputs)):
+            self.reasons.append(
+                NotAGraph(local[name], name, "it is a variable of the function and of the program", "use two names")
+            )
+        last = main.body[-1]
+        value: Pure | None = None
+        if isinstance(last, ast.Return):
+            self._statements(main.body[:-1])
+            if last.value is not None:
+                try:
+                    check_nesting(last.value, "")
+                    value = self.lifter.value(last.value)
+                except Refusal as refused:
+                    self._refused(last, refused)
+                except ExpressionFault as fault:
+                    self.reasons.append(NotAGraph(last.lineno, "an expression", fault.message, fault.hint))
+        else:
+            self._statements(main.body)
+        if value is not None and not isinstance(value.node, ast.Constant):
+            kept = self.scope.fresh()
+            self.lifter.block.append(Assign(kept, value, value.line))
+            value = self.lifter.pure(name_of(kept, node))
+        self.scope.variables -= set(local)
+        self.scope.modules, self.in_main = modules, False
+        return value
+
+
+def _skips_the_rest(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and not statement.orelse and isinstance(statement.body[-1], ast.Continue)
+
+
+def _is_main_guard(node: ast.expr) -> bool:
+    return isinstance(node, ast.Compare) and written(node).replace('"', "'") == "__name__ == '__main__'"
+
+
+_STATEMENTS: Final[dict[type[ast.stmt], Any]] = {
+    ast.AnnAssign: _Reader._annotated,
+    ast.Assign: _Reader._assign,
+    ast.AsyncFunctionDef: _Reader._function,
+    ast.AugAssign: _Reader._augmented,
+    ast.Expr: _Reader._expression,
+    ast.For: _Reader._for,
+    ast.If: _Reader._if,
+    ast.Import: _Reader._import,
+    ast.ImportFrom: _Reader._import_from,
+    ast.Pass: lambda reader, statement: None,
+}

@@ -1,0 +1,46 @@
+"""Why a program is not certain to be a graph: where, what stands there, and what could be written instead."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+__all__ = ["MOST_REASONS", "SHOWN", "NotAGraph", "Refusal", "written"]
+
+MOST_REASONS = 20
+SHOWN = 60
+"""Characters of a construct that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotAGraph:
+    """One thing that keeps a program from the fast path. It is no fault: the program runs in the sandbox."""
+
+    line: int
+    """Line in the source, from 1."""
+    construct: str
+    """What stands there, in a few words: ``"while"``, ``"total += …"``."""
+    message: str
+    """Why that is not certain to be a graph, in one line."""
+    hint: str = ""
+    """What to write instead, where there is something; one line."""
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.construct}: {self.message}" + (f"; {self.hint}" if self.hint else "")
+
+
+class Refusal(Exception):
+    """Raised where a reason is found; whoever reads statements notes it and goes on with the next one."""
+
+    def __init__(self, reason: NotAGraph) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+def written(node: ast.AST) -> str:
+    """The node as text, cut."""
+    try:
+        text = " ".join(ast.unparse(node).split())
+    except (RecursionError, ValueError):
+        text = type(node).__name__
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"

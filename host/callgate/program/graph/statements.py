@@ -1,0 +1,245 @@
+"""Statements that hold no others: assignments, prints, changes. Blocks are `read`'s."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import Final
+
+from .calls import list_of_calls, started, starts
+from .flow import Assign, Augment, CallTool, Change, For, Has, Hold, If, Item, Operation, Print, Pure, Target
+from .lift import Lifter
+from .scope import Scope, refusal, written
+
+__all__ = ["Statements", "name_of", "plain_type"]
+
+_ITERATORS: Final = frozenset({"enumerate", "filter", "map", "reversed", "zip"})
+_CHANGES: Final = frozenset(
+    {"append", "extend", "insert", "sort", "reverse", "clear", "update", "add", "discard", "remove"}
+)
+"""Methods that change their object and have no value."""
+_TYPES: Final = frozenset({"bool", "dict", "float", "int", "list", "object", "set", "str", "tuple"})
+_GENERIC: Final = frozenset({"dict", "list", "set", "tuple"})
+
+
+class Statements:
+    """Reads one statement after the other; operations go to the lifter's block."""
+
+    scope: Scope
+    lifter: Lifter
+    lists_of_calls: frozenset[str]
+    """Names of lists to which calls are appended that nobody awaited yet."""
+
+    def _value_of(self, node: ast.expr) -> Pure | None:
+        """An expression as a statement: its value, None where it never has one."""
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name) and node.func.id == "print":
+                self._print(node)
+                return None
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+                self._change(node, node.func)
+                return None
+        self._check_kept(node)
+        return self.lifter.value(node)
+
+    def _expression(self, statement: ast.Expr) -> None:
+        if isinstance(statement.value, ast.Constant):
+            return
+        value = self._value_of(statement.value)
+        if value is not None and not isinstance(value.node, ast.Name):
+            self.lifter.block.append(Assign(self.scope.fresh(), value, statement.lineno))
+
+    def _assign(self, statement: ast.Assign) -> None:
+        value = statement.value
+        names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
+        if len(names) == 1 == len(statement.targets) and self._holds(names[0], value):
+            return
+        pure = self._assigned(value)
+        targets = statement.targets
+        if len(targets) > 1 or any(map(self.lifter.calls, targets)):
+            kept = self.lifter.keep(pure.node)
+            pure = self.lifter.pure(kept, original=value)
+        for target in targets:
+            self.lifter.block.append(Assign(self._target(target), pure, target.lineno))
+
+    def _check_kept(self, node: ast.expr) -> None:
+        """Raises a `Refusal` for an iterator, which can be read once, where a value is kept."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ITERATORS:
+            raise refusal(node.lineno, written(node), "it can be read only once", f"write list({written(node)})")
+
+    def _holds(self, name: str, value: ast.expr) -> bool:
+        """Whether the statement starts calls and gives them a name, without awaiting them."""
+        lifter = self.lifter
+        line = value.lineno
+        if name in self.lists_of_calls and isinstance(value, ast.List) and not value.elts:
+            lifter.block.append(Hold(name, None, line))
+            self.scope.hold(name, "calls", line)
+            return True
+        before = len(lifter.block)
+        if isinstance(value, ast.GeneratorExp) and starts(lifter, value.elt):
+            raise refusal(line, written(value), "a generator starts its calls when it is read", "write a list, [...]")
+        slot, slots = started(lifter, value), None
+        if slot is None:
+            slots = list_of_calls(lifter, value)
+        if slot is None and slots is None:
+            assert len(lifter.block) == before
+            return False
+        kind, made = ("call", slot) if slot is not None else ("calls", slots)
+        assert made is not None
+        lifter.block[before:] = [_with_slot(operation, made, name) for operation in lifter.block[before:]]
+        self.scope.hold(name, "call" if kind == "call" else "calls", line)
+        return True
+
+    def _annotated(self, statement: ast.AnnAssign) -> None:
+        if (
+            statement.value is None
+            or not isinstance(statement.target, ast.Name)
+            or not plain_type(statement.annotation)
+        ):
+            raise refusal(statement.lineno, written(statement), "this annotation is evaluated", "leave it out")
+        plain = ast.copy_location(ast.Assign([statement.target], statement.value), statement)
+        self._assign(plain)
+
+    def _augmented(self, statement: ast.AugAssign) -> None:
+        lifter, line = self.lifter, statement.lineno
+        target = statement.target
+        if isinstance(target, ast.Name):
+            self.scope.check_names([target.id], line)
+            if target.id not in self.scope.variables:
+                raise refusal(line, written(statement), "an input is changed", "give it a name of its own first")
+            name = target.id
+            if lifter.calls(statement.value):  # Python reads the variable first
+                kept = self.scope.fresh()
+                lifter.block.append(Assign(kept, lifter.pure(name_of(name, statement)), line))
+                value = lifter.value(statement.value)
+                lifter.block.append(Augment(kept, type(statement.op), value, line))
+                lifter.block.append(Assign(name, lifter.pure(name_of(kept, statement)), line))
+                return
+            self._check_operator(statement)
+            lifter.block.append(Augment(name, type(statement.op), lifter.value(statement.value), line))
+            return
+        if not isinstance(target, ast.Subscript) or isinstance(target.slice, ast.Slice):
+            raise refusal(line, written(statement), "this cannot be changed in a graph", "use variables and items")
+        self._check_operator(statement)
+        holder, index = lifter.keep(target.value), lifter.keep(target.slice)
+        item = ast.copy_location(ast.Subscript(holder, index, ast.Load()), target)
+        kept = self.scope.fresh()
+        lifter.block.append(Assign(kept, lifter.pure(item), line))
+        lifter.block.append(Augment(kept, type(statement.op), lifter.value(statement.value), line))
+        place = Item(lifter.pure(holder, original=target), lifter.pure(index, original=target))
+        lifter.block.append(Assign(place, lifter.pure(name_of(kept, statement)), line))
+
+    def _check_operator(self, statement: ast.AugAssign) -> None:
+        """Raises a `Refusal` for what the same operator is refused for between two values."""
+        plain = ast.BinOp(ast.Constant(0), statement.op, ast.Constant(0))
+        self.lifter.pure(ast.copy_location(plain, statement))
+
+    def _target(self, node: ast.expr) -> Target:
+        if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
+            return Item(self.lifter.value(node.value), self.lifter.value(node.slice))
+        if isinstance(node, ast.Tuple | ast.List) and any(isinstance(each, ast.Subscript) for each in ast.walk(node)):
+            raise refusal(node.lineno, written(node), "items among several targets", "assign them one by one")
+        return self.lifter.target(node)
+
+    def _print(self, node: ast.Call) -> None:
+        ends = {"sep": " ", "end": "\n"}
+        for keyword in node.keywords:
+            value = keyword.value.value if isinstance(keyword.value, ast.Constant) else ...
+            if keyword.arg in ends and (value is None or isinstance(value, str)):
+                ends[keyword.arg] = ends[keyword.arg] if value is None else value
+            elif keyword.arg != "flush" or not isinstance(value, bool):
+                raise refusal(
+                    node.lineno, f"print({keyword.arg or '**'}=…)", "only constant sep= and end= are part of a graph"
+                )
+        given = self.lifter.in_order(node.args)
+        spread = any(isinstance(argument, ast.Starred) for argument in given)
+        if spread:
+            name = "text"
+            each = ast.comprehension(ast.Name(name, ast.Store()), ast.List(given, ast.Load()), [], 0)
+            texts = ast.ListComp(_texted(ast.Name(name, ast.Load())), [each])
+            joined = ast.Call(ast.Attribute(ast.Constant(ends["sep"]), "join", ast.Load()), [texts], [])
+            parts: list[ast.expr] = [_texted(joined)]
+        else:
+            parts = []
+            for index, argument in enumerate(given):
+                if index and ends["sep"]:
+                    parts.append(ast.Constant(ends["sep"]))
+                parts.append(_texted(argument, bare=True))
+        if ends["end"]:
+            parts.append(ast.Constant(ends["end"]))
+        text = ast.copy_location(ast.JoinedStr(parts), node)
+        made = self.lifter.pure(text, original=node)
+        if spread:  # Python's words about what cannot be spread name the function
+            made = replace(made, exact=False)
+        self.lifter.block.append(Print(made, node.lineno))
+
+    def _change(self, node: ast.Call, function: ast.Attribute) -> None:
+        if function.end_lineno != node.lineno:
+            raise refusal(node.lineno, written(node), "the method stands on another line", "write it on one line")
+        lifter = self.lifter
+        holder = function.value
+        if isinstance(holder, ast.Name) and holder.id in self.scope.slots and function.attr == "append":
+            slot = started(lifter, node.args[0]) if len(node.args) == 1 else None
+            held = self.scope.slots[holder.id]
+            if slot is None or held.kind != "calls" or held.awaited:
+                raise refusal(node.lineno, written(node), "a list of calls takes calls, before it is awaited")
+            lifter.block.append(Hold(holder.id, slot, node.lineno))
+            return
+        options: list[ast.expr] = []
+        for keyword in node.keywords:
+            if function.attr != "sort" or keyword.arg != "reverse":
+                hint = "write values = sorted(values, key=…)" if function.attr == "sort" else ""
+                raise refusal(node.lineno, written(node), f"`{keyword.arg}=` is not part of a graph here", hint)
+            options = [keyword.value]
+        if any(isinstance(argument, ast.Starred) for argument in node.args):
+            raise refusal(node.lineno, written(node), "`*` hides what the arguments are", "write them out")
+        given = [*node.args, *options]
+        if any(map(lifter.calls, given)):
+            holder = lifter.keep(holder)
+            lifter.block.append(Has(lifter.pure(holder, original=function), function.attr, node.lineno))
+        made = lifter.in_order([holder, *given])
+        target = lifter.pure(made[0], original=function.value)
+        arguments = tuple(lifter.pure(each, original=was) for each, was in zip(made[1:], given, strict=True))
+        if isinstance(target.node, ast.Name) and target.node.id not in self.scope.variables:
+            raise refusal(node.lineno, written(node), "an input is changed", "make a copy: list(rows)")
+        lifter.block.append(Change(target, function.attr, arguments, node.lineno))
+
+    def _assigned(self, node: ast.expr) -> Pure:
+        """What is assigned."""
+        self._check_kept(node)
+        return self.lifter.value(node)
+
+
+def _with_slot(operation: Operation, slot: str, name: str) -> Operation:
+    """The operation with another name for a slot."""
+    if isinstance(operation, Hold) and operation.slots == slot:
+        return replace(operation, slots=name)
+    if isinstance(operation, CallTool) and operation.slot == slot:
+        return replace(operation, slot=name)
+    if isinstance(operation, For | If):
+        return replace(operation, body=tuple(_with_slot(each, slot, name) for each in operation.body))
+    return operation
+
+
+def name_of(name: str, at: ast.stmt | ast.expr) -> ast.Name:
+    return ast.copy_location(ast.Name(name, ast.Load()), at)
+
+
+def _texted(node: ast.expr, *, bare: bool = False) -> ast.expr:
+    """`str(node)`, as a part of an f-string, or by itself."""
+    part = ast.FormattedValue(node, ord("s"), None)
+    return part if bare or isinstance(node, ast.Call) else ast.JoinedStr([part])
+
+
+def plain_type(node: ast.expr) -> bool:
+    """Whether evaluating an annotation can neither fail nor do anything."""
+    if isinstance(node, ast.Constant):
+        return node.value is None
+    if isinstance(node, ast.Name):
+        return node.id in _TYPES
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in _GENERIC:
+        inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        return all(map(plain_type, inner))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return plain_type(node.left) and plain_type(node.right) and not isinstance(node.left, ast.Constant)
+    return False

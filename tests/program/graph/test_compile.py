@@ -1,0 +1,52 @@
+"""From source to plan, or to the reasons why not, whatever the source."""
+
+from __future__ import annotations
+
+import pytest
+
+from callgate.program.graph.compile import MOST_SOURCE_BYTES, Compiled, NotAGraph, compile_program
+from program.graph.following import TOOLS
+
+
+def reasons_of(source: str) -> list[str]:
+    compiled = compile_program(source, TOOLS)
+    assert isinstance(compiled, list), compiled
+    return [str(each) for each in compiled]
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (
+            "1['12']",
+            "line 1: the program: the compiler says: 'int' object is not subscriptable; perhaps you missed a comma?",
+        ),
+        ("x = 1\nx is 'a'", "`is` compares only with None, True or False"),
+        ("x = (1", "line 1: the program: '(' was never closed"),
+        ("x = 1\0", "NUL"),
+        ("x = '\ud800'", "half of a surrogate pair"),
+        ("(" * 100_000, "at most 65,536 are allowed"),
+        ("x = " + "(" * 1000 + ")" * 1000, "too many nested parentheses"),
+        ("x = " + "-" * 10_000 + "1", "nests"),
+        ("x = " + "+".join(["1"] * 5000), "nests"),
+        ("x = 1\n" * 100_000, "at most 65,536 are allowed"),
+        ("round(1, ndigits=1, ndigits=2)", "the keyword `ndigits` is given twice"),
+        ("for x in [1]:\n    continue\n    print(x)", "continue"),
+    ],
+)
+def test_what_cannot_be_a_graph_has_a_reason(source: str, words: str) -> None:
+    assert any(words in reason for reason in reasons_of(source)), reasons_of(source)
+
+
+def test_a_longer_program_is_not_looked_at() -> None:
+    assert isinstance(compile_program("#" * MOST_SOURCE_BYTES, TOOLS), Compiled)
+    told = compile_program("#" * (MOST_SOURCE_BYTES + 1), TOOLS)
+    assert isinstance(told, list)
+    assert isinstance(told[0], NotAGraph)
+
+
+def test_a_byte_order_mark_and_other_line_ends_are_read() -> None:
+    compiled = compile_program("\ufeffa = await weather('Oslo')\r\nprint(a.temp)\r\n", TOOLS)
+    assert isinstance(compiled, Compiled)
+    assert [step["tool"] for step in compiled.plan["steps"]] == ["weather"]
+    assert set(compiled.steps) == {0}
