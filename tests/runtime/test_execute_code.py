@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from callgate import Allow, ApprovalRequest, ConfigurationError, Deny, Runtime
+from callgate.runtime.fast_path.path import Path
 from runtime.conftest import opened
 from runtime.offered import CANCELLED, TENANT
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_the_example_of_the_readme(runtime: Runtime) -> None:
-    run = await runtime.execute_code("print((await get_weather('Oslo'))['temp'])\n1 + 1")
+    run = await runtime.execute_code("print((await get_weather('Oslo'))['temp'])\n1 + 1", path="sandbox")
     assert (run.ok, run.value, run.logs, run.path) == (True, 2, "4\n", "sandbox")
     assert [(call.tool, call.arguments, call.status, call.attempts) for call in run.calls] == [
         ("get_weather", {"city": "Oslo"}, "succeeded", 1)
@@ -64,11 +65,12 @@ PROGRAMS: dict[str, tuple[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("path", ["auto", "sandbox"])
 @pytest.mark.parametrize("name", PROGRAMS)
-async def test_a_program(name: str, runtime: Runtime, anyio_backend: str) -> None:
+async def test_a_program(name: str, path: Path, runtime: Runtime, anyio_backend: str) -> None:
     code, expected = PROGRAMS[name]
     code = code.replace("meet('", f"meet('{anyio_backend} ").replace("threads('", f"threads('{anyio_backend} ")
-    run = await runtime.execute_code(code, inputs={"n": 42}, check=False)
+    run = await runtime.execute_code(code, inputs={"n": 42}, check=False, path=path)
     assert run.error is None, run.error
     assert run.value == expected
     json.dumps(run.to_dict())
@@ -161,7 +163,7 @@ async def test_many_runs_at_once(runtime: Runtime) -> None:
 
     async def one(number: int) -> None:
         async with limiter:
-            run = await runtime.execute_code(f"print({number})\nawait echo({number})")
+            run = await runtime.execute_code(f"print({number})\nawait echo({number})", path="sandbox")
             assert run.logs == f"{number}\n"
             values.append(run.value)
 

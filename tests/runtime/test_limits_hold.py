@@ -100,7 +100,7 @@ async def test_reaching(name: str, runtime: Runtime) -> None:
     await runtime.execute_code("1")
     files, processes = len(open_files()), len(descendants())
     with anyio.fail_after(SECONDS):
-        run = await runtime.execute_code(code, limits=Limits(**changes), check=False)
+        run = await runtime.execute_code(code, limits=Limits(**changes), check=False, path="sandbox")
     assert not run.ok
     assert run.error is not None
     assert (run.error.kind, run.error.limit) == ("LimitReached", field), run.error
@@ -131,6 +131,7 @@ async def test_no_more_calls_than_allowed_go_on_at_once(runtime: Runtime, anyio_
     run = await runtime.execute_code(
         f"import asyncio\nlen(await asyncio.gather(*(meet({name!r}, 3) for _ in range(12))))",
         limits=Limits(max_concurrent_calls=3),
+        path="sandbox",
     )
     assert run.value == 12
     assert MEETINGS[name].most == 3
@@ -150,7 +151,7 @@ async def test_no_more_calls_than_allowed_go_on_at_once(runtime: Runtime, anyio_
     ],
 )
 async def test_what_stays_within_its_limit_passes(runtime: Runtime, changes: dict[str, Any], code: str) -> None:
-    run = await runtime.execute_code(code, limits=Limits(**changes))
+    run = await runtime.execute_code(code, limits=Limits(**changes), path="sandbox")
     assert run.error is None, run.error
 
 

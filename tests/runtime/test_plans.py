@@ -325,11 +325,11 @@ async def test_a_tool_that_is_not_for_plans_is_refused_before_anything_runs() ->
     assert made.log == []
 
 
-async def test_a_runtime_without_a_sandbox_runs_plans_and_no_programs() -> None:
+async def test_a_runtime_without_a_sandbox_runs_plans_and_what_needs_none() -> None:
     async with world() as (runtime, _):
         assert (await runtime.execute_tool_plan({"steps": [step("a")]})).ok
         with pytest.raises(ConfigurationError, match="sandbox=None"):
-            await runtime.execute_code("1")
+            await runtime.execute_code("1", path="sandbox")
         with pytest.raises(ConfigurationError, match="sandbox=None"):
             async with runtime.session():
                 pass

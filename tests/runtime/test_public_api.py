@@ -13,10 +13,11 @@ import callgate
 
 EXPORTED = [
     "Allow", "ApprovalRequest", "CallEnded", "CallRecord", "CallStarted", "CallgateError", "CodeResult",
-    "ConfigurationError", "Deny", "Event", "Finding", "InvalidArguments", "LimitReached", "Limits", "PlanFault",
-    "PlanResult", "Printed", "ProtocolError", "Registry", "Retry", "RunError", "RunUsage", "Runtime", "SandboxBusy",
-    "SandboxCrashed", "SandboxError", "SandboxUnavailable", "Session", "StepEnded", "StepResult", "StepStarted", "Tool",
-    "ToolCancelled", "ToolError", "ToolNotAllowed", "ToolNotFound", "ToolTimedOut", "tool",
+    "Compilation", "ConfigurationError", "Deny", "Event", "Finding", "InvalidArguments", "LimitReached", "Limits",
+    "NotAGraph", "PlanFault", "PlanResult", "Printed", "ProtocolError", "Registry", "Retry", "RunError", "RunUsage",
+    "Runtime", "SandboxBusy", "SandboxCrashed", "SandboxError", "SandboxUnavailable", "Session", "StepEnded",
+    "StepResult", "StepStarted", "Tool", "ToolCancelled", "ToolError", "ToolNotAllowed", "ToolNotFound",
+    "ToolTimedOut", "tool",
 ]  # fmt: skip
 
 

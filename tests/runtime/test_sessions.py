@@ -170,5 +170,5 @@ async def test_sessions_count_as_guests() -> None:
     async with opened(pool_size=0, max_guests=1, queue_seconds=0.05) as runtime:
         async with runtime.session():
             with pytest.raises(SandboxBusy):
-                await runtime.execute_code("1")
-        assert (await runtime.execute_code("1")).value == 1
+                await runtime.execute_code("1", path="sandbox")
+        assert (await runtime.execute_code("1", path="sandbox")).value == 1

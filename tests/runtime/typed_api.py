@@ -11,10 +11,12 @@ from callgate import (
     CallRecord,
     CallStarted,
     CodeResult,
+    Compilation,
     Deny,
     Event,
     Finding,
     Limits,
+    NotAGraph,
     PlanFault,
     PlanResult,
     Printed,
@@ -77,6 +79,8 @@ async def use() -> None:
         assert_type(run.ok, bool)
         assert_type(run.error, RunError | None)
         assert_type(run.calls, list[CallRecord])
+        assert_type(run.speculative, list[CallRecord])
+        assert_type(run.plan, dict[str, Any] | None)
         assert_type(run.usage, RunUsage)
         assert_type(run.for_model(), str)
         assert_type(run.to_dict(), dict[str, Any])
@@ -88,6 +92,13 @@ async def use() -> None:
                 on_event(event)
             assert_type(stream.result, CodeResult | None)
         assert_type(runtime.check("1"), list[Finding])
+        compiled = runtime.compile("1", inputs={"x": 1}, tools=["plain"])
+        assert_type(compiled, Compilation)
+        assert_type(compiled.plan, dict[str, Any] | None)
+        assert_type(compiled.reasons, list[NotAGraph])
+        assert_type(compiled.step_lines, dict[str, int])
+        assert_type(compiled.explain("mermaid"), str)
+        assert_type(await runtime.execute_code("1", path="plan"), CodeResult)
         result = await runtime.execute_tool_plan({"steps": []}, tools=["plain"], on_event=on_event)
         assert_type(result, PlanResult)
         assert_type(result.outputs, dict[str, Any])

@@ -29,8 +29,12 @@ from callgate.limits import Limits
 from callgate_guest.wire import CANCEL, EXECUTE, PRINT, LineBuffer
 
 from .decode import decode
+from .logs import Logs, printable
 
-__all__ = ["CallCancelled", "Called", "Ended", "Event", "Other", "RunWire", "encode", "error_reply"]
+__all__ = [
+    "CallCancelled", "Called", "Ended", "Event", "Other", "RunWire", "Wrote", "encode", "error_object", "error_reply",
+    "result_reply", "value_bytes",
+]  # fmt: skip
 
 _ID_LENGTH = 64
 _LARGEST_ID = 2**53
@@ -88,6 +92,14 @@ def encode(value: Any) -> str:
     return _encode(value)
 
 
+def value_bytes(value: Any, text: str | None, most: int) -> int:
+    """How large a run's value is, as compact JSON. Raises `LimitReached` beyond `max_value_bytes`, given as `most`."""
+    size = len(_encode(value)) + len(_encode(text) if text else "")
+    if size > most:
+        raise LimitReached("max_value_bytes", most, size)
+    return size
+
+
 class RunWire:
     """The protocol of one run. `state` is ``running``, ``ended`` or ``broken``.
 
@@ -98,9 +110,8 @@ class RunWire:
 
     def __init__(self, limits: Limits, number: int = 1, buffer: LineBuffer | None = None) -> None:
         self.state: Literal["running", "ended", "broken"] = "running"
-        self.logs: list[str] = []
-        self.log_bytes = 0
         self.value_bytes = 0
+        self._printed = Logs(limits.max_log_bytes)
         self._limits = limits
         self._number = number
         self._buffer = LineBuffer(limits.max_message_bytes) if buffer is None else buffer
@@ -137,18 +148,14 @@ class RunWire:
             self.state = "broken"
             raise
 
+    @property
+    def logs(self) -> list[str]:
+        """What the program has printed."""
+        return self._printed.parts
+
     def write(self, text: str) -> None:
         """Add to the logs. Raises `LimitReached` when they are full; what fits is kept."""
-        if not text:
-            return
-        size = len(text.encode("utf-8", "replace"))
-        room = self._limits.max_log_bytes - self.log_bytes
-        if size > room:
-            self.logs.append(text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore"))
-            used, self.log_bytes = self.log_bytes + size, self._limits.max_log_bytes
-            raise LimitReached("max_log_bytes", self._limits.max_log_bytes, used)
-        self.log_bytes += size
-        self.logs.append(text)
+        self._printed.write(text)
 
     def _message(self, line: bytes) -> Event:
         message = decode(line)
@@ -188,7 +195,7 @@ class RunWire:
         text: str = params["text"]
         if not text:
             raise ProtocolError("the guest printed nothing, which no guest does")
-        return Wrote(_printable(text))
+        return Wrote(printable(text))
 
     def _response(self, message: dict[str, Any], size: int) -> Event:
         number = message.get("id")
@@ -209,18 +216,11 @@ class RunWire:
         self.value_bytes = size
         if size > self._limits.max_value_bytes:
             try:
-                self.value_bytes = len(_encode(value)) + len(_encode(text) if text else "")
+                self.value_bytes = value_bytes(value, text, self._limits.max_value_bytes)
             except RecursionError:
                 raise ProtocolError("the guest sent a message that is nested too deeply") from None
-            if self.value_bytes > self._limits.max_value_bytes:
-                raise LimitReached("max_value_bytes", self._limits.max_value_bytes, self.value_bytes)
         self.state = "ended"
-        return Ended(value=value, value_repr=text and _printable(text))
-
-
-def _printable(text: str) -> str:
-    """Half of a surrogate pair could not be printed by anybody."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+        return Ended(value=value, value_repr=text and printable(text))
 
 
 def result_reply(number: int | str, body: str) -> bytes:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from callgate.program.graph.reasons import NotAGraph
+
 from .approval import Allow, ApprovalRequest, Deny
 from .calls import CallRecord
 from .events import CallEnded, CallStarted, Event, Printed, StepEnded, StepStarted
+from .fast_path.compilation import Compilation
 from .plans.result import PlanResult, StepResult
 from .result import CodeResult, RunError, RunUsage
 from .runtime import CodeStream, Runtime
@@ -18,8 +21,10 @@ __all__ = [
     "CallStarted",
     "CodeResult",
     "CodeStream",
+    "Compilation",
     "Deny",
     "Event",
+    "NotAGraph",
     "PlanResult",
     "Printed",
     "RunError",

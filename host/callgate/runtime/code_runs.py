@@ -11,6 +11,7 @@ import keyword
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import anyio
@@ -18,7 +19,8 @@ import anyio
 from callgate.errors import ConfigurationError, LimitReached
 from callgate.limits import Limits
 from callgate.program import Finding, Policy, ToolShape, check_program
-from callgate.protocol.run import Ended, RunWire
+from callgate.program.graph.scope import GraphTool
+from callgate.protocol.run import Ended, RunWire, encode
 from callgate.sandbox.backend import Guest, Usage
 from callgate.tools import Tool
 from callgate_guest.wire import LineBuffer
@@ -28,7 +30,7 @@ from .gate import RunGate
 from .result import CodeResult, RunError, RunUsage
 from .run import Drive, explain_death, limit_error
 
-__all__ = ["Catalogue", "CodeRun", "Language", "check_failure"]
+__all__ = ["Catalogue", "CodeRun", "Language", "check_failure", "host_error", "program_error"]
 
 _HOST_KINDS = frozenset({"CheckFailed", "LimitReached", "ProtocolError", "GuestDied", "SandboxCrashed"})
 """Kinds that the host gives; a program's own exception of that name is told apart from them."""
@@ -49,12 +51,39 @@ class Language:
 
 
 class Catalogue:
-    """The tools of a run as a program sees them: for `check`, and for the `execute` request. Made once per set of
-    tools."""
+    """The tools of a run as a program sees them: for `check`, for the `execute` request, and for the fast path. Made
+    once per set of tools."""
 
     def __init__(self, tools: Collection[Tool], callable_names: Mapping[str, str]) -> None:
+        self.tools = {tool.name: tool for tool in tools}
+        self._callable_names = callable_names
         self.wire = [(callable_names[tool.name], tool.name, tool.parameters) for tool in tools]
         self.shapes = {name: _shape(name, tool) for tool in tools for name in (callable_names[tool.name],)}
+
+    @cached_property
+    def wire_bytes(self) -> int:
+        """How long the tools are in the `execute` request."""
+        return len(encode(self.wire))
+
+    @cached_property
+    def graph_tools(self) -> dict[str, GraphTool]:
+        """What the fast path has to know of them, by their names in programs."""
+        names = self._callable_names
+        return {
+            names[tool.name]: GraphTool(tool.name, names[tool.name], tuple(tool.parameters), self._early(tool))
+            for tool in self.tools.values()
+        }
+
+    def _early(self, tool: Tool | None) -> bool:
+        """Whether a call can do no harm before the program gets there, and neither can the tools that it falls back
+        to."""
+        seen: set[str] = set()
+        while tool is not None and tool.name not in seen:
+            if not tool.read_only or tool.requires_approval:
+                return False
+            seen.add(tool.name)
+            tool = None if tool.fallback is None else self.tools.get(tool.fallback)
+        return True
 
 
 def _shape(name: str, tool: Tool) -> ToolShape:
@@ -156,7 +185,7 @@ class CodeRun:
         ending = end(sound)
         wall = time.perf_counter() - started
         if drive.failure is not None:
-            error = _host_error(drive.failure, wall)
+            error = host_error(drive.failure, wall)
         if not sound and ending is not None:
             ended = await ending
             usage = ended.usage or usage
@@ -183,21 +212,37 @@ class CodeRun:
         )
 
     def _told(self, ended: Ended | None, usage: Usage | None) -> RunError | None:
-        return None if ended is None or ended.error is None else _program_error(ended.error, self.limits, usage)
+        return None if ended is None or ended.error is None else program_error(ended.error, self.limits, usage)
+
+    def encoded_inputs(self) -> str:
+        """The inputs as JSON text. Raises `ConfigurationError` where they are none, or cannot be variables."""
+        if not self.inputs:
+            return "{}"
+        self._check_names()
+        try:
+            return encode(self.inputs)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise self._no_json(error) from None
 
     def _request(self, wire: RunWire) -> bytes:
-        names: list[Any] = list(self.inputs)
-        for name in names:
-            if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-                raise ConfigurationError(f"inputs are bound as variables: {name!r} is no name of one")
+        self._check_names()
         size = len(self.code.encode("utf-8", "surrogatepass"))
         if size > self.limits.max_source_bytes:
             raise LimitReached("max_source_bytes", self.limits.max_source_bytes, size)
         try:
             return wire.execute(self.code, self.catalogue.wire, self.inputs)
         except (TypeError, ValueError, RecursionError) as error:
-            bad = next((name for name, value in self.inputs.items() if not _is_json(value)), "?")
-            raise ConfigurationError(f"inputs must be JSON values; {bad!r} is not: {error}") from None
+            raise self._no_json(error) from None
+
+    def _check_names(self) -> None:
+        names: list[Any] = list(self.inputs)
+        for name in names:
+            if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+                raise ConfigurationError(f"inputs are bound as variables: {name!r} is no name of one")
+
+    def _no_json(self, error: Exception) -> ConfigurationError:
+        bad = next((name for name, value in self.inputs.items() if not _is_json(value)), "?")
+        return ConfigurationError(f"inputs must be JSON values; {bad!r} is not: {error}")
 
 
 async def _outlives_its_wire(guest: Guest) -> bool:
@@ -217,7 +262,8 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def _host_error(failure: Exception, wall: float) -> RunError:
+def host_error(failure: Exception, wall: float) -> RunError:
+    """Why the host ended a run, after so many seconds."""
     if isinstance(failure, LimitReached):
         if failure.limit == "wall_seconds":
             failure = LimitReached("wall_seconds", failure.allowed, round(wall, 3))
@@ -225,7 +271,7 @@ def _host_error(failure: Exception, wall: float) -> RunError:
     return RunError(type(failure).__name__, str(failure))
 
 
-def _program_error(told: dict[str, Any], limits: Limits, usage: Usage | None) -> RunError:
+def program_error(told: dict[str, Any], limits: Limits, usage: Usage | None) -> RunError:
     """What the guest says of an error, believed no further than its form; errors that mean a limit are named as
     that."""
 

@@ -8,11 +8,13 @@ from typing import Any
 
 from callgate.errors import ConfigurationError
 from callgate.limits import Limits
+from callgate.program import Finding
 from callgate.tools import Registry, Tool
 
 from .code_runs import Catalogue, CodeRun, Language
 from .events import Event
 from .gate import Gate
+from .kept import Kept
 
 __all__ = ["Programs"]
 
@@ -37,6 +39,9 @@ class Programs:
         self._registry = registry
         self._gate = gate
         self._catalogues: dict[tuple[str, ...], Catalogue] = {}
+        self._checked: Kept[tuple[Catalogue, str, tuple[str, ...], int], list[Finding]] = Kept(
+            max_entries=256, max_bytes=4 * 1024 * 1024
+        )
 
     def prepare(
         self,
@@ -66,6 +71,16 @@ class Programs:
                     f"the input {name!r} would hide the tool, or the name, that programs are given"
                 )
         return CodeRun(code, gate, catalogue, limits, dict(inputs or {}), on_event)
+
+    def check(self, run: CodeRun) -> list[Finding]:
+        """Look at a program that stands alone; the findings stay with the run."""
+        key = (run.catalogue, run.code, tuple(run.inputs), run.limits.max_source_bytes)
+        known = self._checked.get(key)
+        if known is None:
+            known = run.check(self.language)
+            self._checked.keep(key, known, len(run.code) + 64 * len(run.inputs))
+        run.findings = list(known)
+        return run.findings
 
     def _catalogue(self, tools: list[Tool]) -> Catalogue:
         key = tuple(tool.name for tool in tools)

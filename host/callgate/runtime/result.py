@@ -22,9 +22,8 @@ class RunError:
     """Why a run failed.
 
     Attributes:
-        kind: the exception's class name in the program, or ``CheckFailed``, ``LimitReached``, ``ProtocolError``,
-        ``GuestDied``,
-            ``SandboxCrashed``.
+        kind: the exception's class name in the program, or ``CheckFailed``, ``NotAGraph``, ``LimitReached``,
+            ``ProtocolError``, ``GuestDied``, ``SandboxCrashed``.
         message: what happened.
         line: line of the program, where there is one.
         traceback: the program's own lines, as Python shows them; empty where there are none.
@@ -68,7 +67,14 @@ class CodeResult:
     findings: list[Finding] = field(default_factory=list)
     """What `check` found before the run; with errors among them, nothing ran."""
     calls: list[CallRecord] = field(default_factory=list)
+    """The calls that the program made, in the order in which they began."""
+    speculative: list[CallRecord] = field(default_factory=list)
+    """Calls of read-only tools that were begun early, and that the program then ended without: see `path`."""
     path: Literal["plan", "sandbox"] = "sandbox"
+    """``plan``: it was certain to be a graph of tool calls, and ran as a plan, on the host; see `plan`."""
+    plan: dict[str, Any] | None = None
+    """With the path ``plan``: its calls as a plan, as `Runtime.execute_tool_plan` takes it. Runs of the same
+    program share it: do not change it."""
     sandbox: str = ""
     """What confined the program, in one line."""
     usage: RunUsage = field(default_factory=RunUsage)
@@ -80,7 +86,8 @@ class CodeResult:
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
         plain["error"] = None if self.error is None else asdict(self.error)
         plain["findings"] = [asdict(finding) for finding in self.findings]
-        plain["calls"] = [{each.name: getattr(call, each.name) for each in fields(call)} for call in self.calls]
+        for name in ("calls", "speculative"):
+            plain[name] = [{each.name: getattr(call, each.name) for each in fields(call)} for call in plain[name]]
         plain["usage"] = asdict(self.usage)
         plain["truncated"] = list(self.truncated)
         return plain

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping
-from pathlib import Path
+from pathlib import Path as FilePath
 from typing import Any
 
 import anyio
-import anyio.abc
 
 from callgate.errors import ConfigurationError, ToolError
 from callgate.limits import Limits
@@ -22,8 +20,11 @@ from callgate.sandbox.choose import make_backend
 from callgate.sandbox.pool import WarmPool
 from callgate.tools import Registry, Tool
 
-from .code_runs import Language, check_failure
+from .code_runs import CodeRun, Language, check_failure
+from .code_stream import CodeStream, streaming
 from .events import Event
+from .fast_path.compilation import Compilation
+from .fast_path.path import NO_SANDBOX, NOBODY, FastPath, Path, checked_path
 from .gate import Approve, Gate
 from .keeper import Keeper, event_loop
 from .plans.preparation import Plans
@@ -46,7 +47,8 @@ class Runtime:
     Args:
         tools: `Tool`s, or functions to make tools of.
         sandbox: ``"auto"`` (the strongest that works here), ``"jail"``, ``"unsafe"`` (nothing confines; for
-        debugging), or a backend. ``None``: no programs are run, only plans and tools, which need no sandbox.
+        debugging), or a backend. ``None``: plans and tools are run, and of programs those that are graphs of tool
+        calls: nothing that needs a sandbox.
         limits: what each run may spend, unless it is given its own.
         approve: asked before every call of a tool with `requires_approval`; without it, such calls are refused.
         policy: ``"restricted"`` adds a language policy to `check`: fewer imports, no way into the interpreter. Not
@@ -81,7 +83,7 @@ class Runtime:
         max_guests: int = 64,
         queue_seconds: float = 30.0,
         tier: int | None = None,
-        statistics: str | Path | None = None,
+        statistics: str | FilePath | None = None,
     ) -> None:
         if limits is not None and not isinstance(limits, Limits):
             raise ConfigurationError("limits must be Limits, for instance Limits(wall_seconds=10)")
@@ -95,6 +97,7 @@ class Runtime:
         language = Language(policy, None if allowed_imports is None else tuple(allowed_imports))
         self._programs = Programs(self.registry, self.gate, language)
         self._plans = Plans(self.registry, self.gate)
+        self._fast_path = FastPath()
         self._backend: Backend | None = None
         self._warm: WarmPool | None = None
         if sandbox is not None:
@@ -122,13 +125,15 @@ class Runtime:
 
     async def __aexit__(self, *error: Any) -> None:
         self._closed = True
+        await self._fast_path.close()
         await self._keeper.close()
 
     @property
     def backend(self) -> Backend:
         """What confines programs. Raises `ConfigurationError` where the runtime was made without a sandbox."""
         if self._backend is None:
-            raise ConfigurationError("this runtime was made with sandbox=None: it runs plans and tools, no programs")
+            message = "this runtime was made with sandbox=None: it runs plans, tools, and programs that are graphs"
+            raise ConfigurationError(message)
         return self._backend
 
     @property
@@ -147,8 +152,9 @@ class Runtime:
         limits: Limits | None = None,
         on_event: Callable[[Event], None] | None = None,
         check: bool = True,
+        path: Path = "auto",
     ) -> CodeResult:
-        """Run a program in a fresh guest.
+        """Run a program: as a plan on the host where it is certain to be a graph of tool calls, else in a fresh guest.
 
         Args:
             code: Python source.
@@ -159,24 +165,36 @@ class Runtime:
             start.
             on_event: told of prints, call starts and call ends as they happen.
             check: look at the program first, and do not run one that is certain to fail.
+            path: ``"sandbox"`` runs it in a guest whatever it is, ``"plan"`` runs it on the host or not at all. What
+            comes out is the same, but for `CodeResult.speculative`.
 
         Returns:
             What came of it, failures included: see `CodeResult`.
 
         Raises:
-            ConfigurationError: an input is no JSON, or `tools` names one that does not exist.
+            ConfigurationError: an input is no JSON, `tools` names one that does not exist, or there is no such path.
             SandboxError: no guest can be had.
         """
         self._must_be_open()
-        sandbox = self.backend.description
+        if checked_path(path) == "sandbox":
+            _ = self.backend  # there has to be one
         run = self._programs.prepare(
             code, self.limits if limits is None else limits, inputs=inputs, tools=tools, on_event=on_event
         )
         if check:
-            run.check(self._programs.language)
-            stopped = check_failure(run.findings, sandbox)
+            self._programs.check(run)
+            stopped = check_failure(run.findings, NO_SANDBOX if self._backend is None else self._backend.description)
             if stopped is not None:
                 return stopped
+        if path != "sandbox":
+            in_sandbox = self._in_sandbox if path == "auto" and self._backend is not None else None
+            result = await self._fast_path.execute(run, in_sandbox, why="" if path == "plan" else NOBODY)
+            if result is not None:
+                return result
+        return await self._in_sandbox(run)
+
+    async def _in_sandbox(self, run: CodeRun) -> CodeResult:
+        sandbox = self.backend.description
         guest = await self._pool.checkout(Allowance.of(run.limits))
         return await run.on(
             guest,
@@ -191,22 +209,8 @@ class Runtime:
         ``async with runtime.stream_code(code) as stream: async for event in stream: ...``. Takes what `execute_code`
         takes, but `on_event`. Leaving the block early cancels the run.
         """
-        stream = CodeStream()
-
-        async def run() -> None:
-            try:
-                stream.result = await self.execute_code(code, on_event=stream._put, **options)
-            finally:
-                stream._finish()
-
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(run)
-                yield stream
-                if not stream._over:
-                    tasks.cancel_scope.cancel()
-        except BaseExceptionGroup as group:  # the task group is our affair: one error is raised as itself
-            raise _only(group) from None
+        async with streaming(lambda put: self.execute_code(code, on_event=put, **options)) as stream:
+            yield stream
 
     @contextlib.asynccontextmanager
     async def session(self, *, limits: Limits | None = None) -> AsyncIterator[Session]:
@@ -230,6 +234,16 @@ class Runtime:
         """What is wrong with a program, before anything runs: see `Finding`. Needs no sandbox, and no open runtime."""
         run = self._programs.prepare(code, self.limits, inputs=dict.fromkeys(inputs), tools=tools)
         return run.check(self._programs.language)
+
+    def compile(
+        self, code: str, *, inputs: Mapping[str, Any] | None = None, tools: Collection[str] | None = None
+    ) -> Compilation:
+        """The plan that `execute_code` runs for a program, or why it is none. Needs no sandbox, and no open runtime.
+
+        Raises:
+            ConfigurationError: an input is no JSON, or `tools` names one that does not exist.
+        """
+        return self._fast_path.compile(self._programs.prepare(code, self.limits, inputs=inputs, tools=tools))
 
     # plans
 
@@ -360,38 +374,3 @@ class Runtime:
                 "this runtime was entered in another event loop: use it there "
                 "(asyncio.run_coroutine_threadsafe, anyio.from_thread), or make one here"
             )
-
-
-class CodeStream:
-    """Events of a program that is running; iterate over it once. `result` is there when the iteration has ended."""
-
-    def __init__(self) -> None:
-        self.result: CodeResult | None = None
-        self._events: deque[Event] = deque()
-        self._changed = anyio.Event()
-        self._over = False
-
-    def _put(self, event: Event) -> None:
-        self._events.append(event)
-        self._changed.set()
-
-    def _finish(self) -> None:
-        self._over = True
-        self._changed.set()
-
-    # no asynchronous generator: leaving the loop early would leave one behind, which trio warns of
-
-    def __aiter__(self) -> CodeStream:
-        return self
-
-    async def __anext__(self) -> Event:
-        while not self._events:
-            if self._over:
-                raise StopAsyncIteration
-            self._changed = anyio.Event()
-            await self._changed.wait()
-        return self._events.popleft()
-
-
-def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    return group.exceptions[0] if len(group.exceptions) == 1 else group

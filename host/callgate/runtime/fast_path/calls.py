@@ -1,0 +1,89 @@
+"""The calls of one run on the fast path: which place of the program each belongs to, and whether it got there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from callgate.errors import ToolError
+from callgate.limits import Limits
+from callgate.program.graph.flow import Site
+from callgate.program.graph.walk import MadeCall
+from callgate.runtime.calls import CallRecord
+from callgate.runtime.gate import RunGate
+from callgate.tools.encoding import NotJson, compact_json
+
+__all__ = ["OneCall", "Place", "make_room", "records_of", "same_arguments", "split", "vain_records"]
+
+Place = tuple[int, int]
+"""The number of a call's `Site`, and the how-manieth call of it this is."""
+
+
+@dataclass(slots=True, eq=False)
+class OneCall:
+    """One call, asked for by the walk or, early, by the plan."""
+
+    site: Site
+    number: int
+    arguments: dict[str, Any]
+    reached: MadeCall | None
+    """The call as the walk made it; None until the walk gets there."""
+    record: int = -1
+    """Its place among the gate's records; -1 before it began."""
+    text: str | None = None
+    """The result, as compact JSON."""
+    error: ToolError | None = None
+    order: int = 0
+    """Of those that failed, the how-manieth."""
+    under_way: bool = False
+
+    @property
+    def place(self) -> Place:
+        return self.site.number, self.number
+
+    @property
+    def ended(self) -> bool:
+        return self.text is not None or self.error is not None
+
+
+def same_arguments(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether a tool could see no difference: ``1``, ``1.0`` and ``true`` differ, and so does the order of keys, but
+    for the arguments' own names."""
+    try:
+        return compact_json(dict(sorted(one.items()))) == compact_json(dict(sorted(other.items())))
+    except NotJson:
+        return False
+
+
+def records_of(call: OneCall, records: list[CallRecord]) -> list[CallRecord]:
+    """What the gate recorded of it: the call, and those that were made in its stead."""
+    if not 0 <= call.record < len(records):
+        return []
+    chain = [records[call.record]]
+    while (instead := chain[-1].fallback_call) is not None and instead <= len(records):
+        chain.append(records[instead - 1])
+    return chain
+
+
+def split(
+    calls: Iterable[OneCall], records: list[CallRecord], made: Collection[int] = ()
+) -> tuple[list[CallRecord], list[CallRecord]]:
+    """The records of what the program made, and of what was made early and in vain; those in `made` were not."""
+    vain = {record.id for call in calls if call.reached is None for record in records_of(call, records)}
+    vain.difference_update(made)
+    if not vain:
+        return records, []
+    return [each for each in records if each.id not in vain], [each for each in records if each.id in vain]
+
+
+def vain_records(calls: Iterable[OneCall], records: list[CallRecord]) -> int:
+    """How many records there are of calls that the program has not made, so far."""
+    return sum(len(records_of(call, records)) for call in calls if call.reached is None)
+
+
+def make_room(gate: RunGate, limits: Limits, vain: int) -> None:
+    """Let the gate take as many calls of the program as `max_tool_calls` says, beside so many early ones."""
+    allowed = limits.max_tool_calls + vain
+    if gate.limits.max_tool_calls != allowed:
+        gate.limits = limits.replace(max_tool_calls=allowed)

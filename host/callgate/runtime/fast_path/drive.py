@@ -1,0 +1,367 @@
+"""One program on the fast path: walked in its own order, its calls carried by the gate. The only place that does.
+
+1. The walk is the program. It is resumed by whoever brings the result that it waits for.
+2. What the plan offers is begun early, and taken by the walk when it comes to that place with the very same arguments.
+   Nothing is offered behind a call that failed, in the order of the program: the program is about to end.
+3. Calls begin in the order in which they are asked for: workers take them in that order, and the first act of a call
+   is the gate's record; nothing is awaited before it. The run's own task carries a call that was asked for alone:
+   programs that make one call after the other need no other task.
+4. A call that the program has started is made: what comes of others waits until it has begun, if there is a worker.
+5. When the walk ends, calls that are still under way are cancelled before `run` returns. In doubt, and where the
+   sandbox goes on, calls that the program made are waited for instead: what they give will be needed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+from callgate.errors import CallgateError, LimitReached, SandboxCrashed, ToolCancelled, ToolError
+from callgate.limits import Limits
+from callgate.plan.sizes import json_size
+from callgate.program.graph.walk import MadeCall, Unsure
+from callgate.protocol.run import encode, error_object
+from callgate.runtime.gate import RunGate
+from callgate.runtime.workers import Workers
+from callgate.tools.encoding import NotJson, compact_json
+
+from .ahead import Ahead, Offered
+from .calls import OneCall, Place, make_room, same_arguments, vain_records
+from .first_step import FirstStep
+from .looking import GraphProgram
+from .prints import Prints
+from .walker import TURN_SECONDS, Walker
+
+__all__ = ["GraphDrive"]
+
+_READ_AGAIN = 8
+"""Memory that results take when they are read, by their length as text."""
+_ESCAPED = 6
+"""Bytes that a character takes on the wire, at most."""
+_ENVELOPE = 512
+"""More than what stands around arguments on the wire."""
+_NEAR = 16
+"""Calls before `max_tool_calls` from which on those begun early are told apart: one call may take several places."""
+
+
+class GraphDrive:
+    """Runs one program.
+
+    Args:
+        program: what to run.
+        inputs: its inputs, JSON.
+        gate: what its calls pass.
+        limits: all of them are held here or by the gate, but for those that the kernel holds for a guest.
+        prints: what it prints.
+        goes_on: whether the sandbox takes over where this is not sure.
+    """
+
+    def __init__(
+        self,
+        program: GraphProgram,
+        inputs: dict[str, Any],
+        gate: RunGate,
+        limits: Limits,
+        prints: Prints,
+        *,
+        goes_on: bool,
+    ) -> None:
+        self.walker = Walker(program, inputs, limits, prints, self._reach)
+        self.failure: CallgateError | None = None
+        """Why the host ended the run."""
+        self.calls: list[OneCall] = []
+        """Every call, in the order in which they were asked for."""
+        self._program = program
+        self._gate = gate
+        self._limits = limits
+        self._goes_on = goes_on
+        self._ahead: Ahead | None = None
+        self._looks_ahead = program.compiled is not None and any(site.early for site in program.sites)
+        self._by_place: dict[Place, OneCall] = {}
+        self._asked: list[OneCall] = []
+        """Calls that were asked for since the walk was resumed, and that nobody carries yet."""
+        self._unbegun = 0
+        """Calls that the program has started, and that have not begun."""
+        self._under_way = 0
+        self._outcomes: deque[OneCall] = deque()
+        """Calls that have ended, and that nobody has heard of."""
+        self._will_hear = False
+        self._hearings = 0
+        self._stopped_at: Place | None = None
+        """The first place where a call failed: nothing behind it is begun early."""
+        self._held = 0
+        self._errors = 0
+        self._settling = False
+        self._news = anyio.Event()
+        self._scope: anyio.CancelScope | None = None
+        self._turn_began = time.perf_counter()
+
+    async def run(self) -> None:
+        """To its end. Raises nothing but cancellation; nothing runs on afterwards."""
+        async with anyio.create_task_group() as tasks:
+            self._scope = tasks.cancel_scope
+            self._scope.deadline = anyio.current_time() + self._limits.wall_seconds
+            self._workers: Workers[int, OneCall | None] = Workers(tasks, self._serve, self._limits.max_concurrent_calls)
+            self.walker.go_on()
+            own = self._hand_out(own=True)
+            while not self._over:
+                if own is not None:
+                    await self._carry(own, own=True)
+                    own = self._hand_out(own=True)
+                elif self._wants_a_turn:
+                    await self._after_a_pause()
+                else:
+                    await self._news.wait()
+                    self._news = anyio.Event()
+            if self._needed:
+                await self._settle()
+            if self._workers.any:
+                tasks.cancel_scope.cancel()
+        if self.failure is None and (not self._over or self._settling):
+            self.failure = LimitReached("wall_seconds", self._limits.wall_seconds)
+        self.walker.close()
+        self.failure = self.failure or self.walker.limit
+        if self.failure is None and self.walker.unsure is None:
+            self._refuse_the_rest()
+
+    def close(self) -> None:
+        """The runtime is being left: end the run."""
+        self._end(SandboxCrashed("the runtime was closed while this ran"))
+        self._hand_out()
+
+    @property
+    def _over(self) -> bool:
+        return self.failure is not None or self.walker.over
+
+    @property
+    def _needed(self) -> bool:
+        """Whether what the program's calls give is needed when it is over."""
+        return self._goes_on and self.walker.unsure is not None and self.failure is None
+
+    def _end(self, failure: CallgateError) -> None:
+        if self.failure is None and (not self._over or self._settling):
+            self.failure = failure
+
+    def _refuse_the_rest(self) -> None:
+        """Calls that the program had started when it ended, and that nobody had begun: they count all the same."""
+        for call in self.calls:
+            if call.reached is not None and call.record < 0:
+                gave_up = ToolCancelled("the program gave this call up", tool=call.site.tool)
+                try:
+                    self._gate.refuse(call.site.tool, call.arguments, gave_up)
+                except LimitReached:
+                    return
+
+    # what the walk comes to
+
+    def _reach(self, made: MadeCall) -> None:
+        """The walk has come to a call."""
+        early = self._by_place.get((made.site.number, made.number))
+        if early is not None:
+            if same_arguments(early.arguments, made.arguments):
+                early.reached = made
+                self._unbegun += early.record < 0
+                self._make_room()
+                self._give(early)
+                return
+            self._ahead, self._looks_ahead = None, False  # it was mistaken once
+        most = self._limits.max_message_bytes
+        if json_size(made.arguments, most) * _ESCAPED + _ENVELOPE > most and (
+            len(encode(made.arguments)) + _ENVELOPE > most
+        ):
+            raise Unsure(made.site.line, "the arguments of a call come near max_message_bytes")
+        self._unbegun += 1
+        self._ask(OneCall(made.site, made.number, made.arguments, made))
+
+    def _give(self, call: OneCall) -> None:
+        """Give the walk what came of a call that it has come to."""
+        made = call.reached
+        if made is None or made.ended:
+            return
+        if call.text is not None:
+            made.result = call.text
+        elif call.error is not None:
+            made.order = call.order
+            made.error = error_object(call.error)
+
+    async def _after_a_pause(self) -> None:
+        """Give the event loop a turn and go on, where a pause was asked for."""
+        while not self._over and self._wants_a_turn:
+            await self._take_turn()
+            if self.walker.paused:
+                self.walker.go_on()
+            elif self._ahead is not None and self._ahead.paused:
+                self._begin_early(self._ahead.go_on())
+            self._hand_out()
+
+    @property
+    def _wants_a_turn(self) -> bool:
+        return self.walker.paused or (self._ahead is not None and self._ahead.paused)
+
+    async def _take_turn(self) -> None:
+        await anyio.lowlevel.checkpoint()
+        self._turn_began = time.perf_counter()
+
+    # which calls begin
+
+    def _look_ahead(self) -> None:
+        """From here on calls begin early: there is something to wait for."""
+        if self._ahead is None and self._looks_ahead and not self._over:
+            assert self._program.compiled is not None
+            self._ahead = Ahead(self._program.compiled, self._program.sites, self._limits)
+            for call in self.calls:
+                if call.ended and call not in self._outcomes:
+                    self._ahead.ended(call)
+            self._begin_early(self._ahead.begin())
+
+    def _begin_early(self, offered: list[Offered]) -> None:
+        for site, number, arguments in offered:
+            place = site.number, number
+            behind = self._stopped_at is not None and place > self._stopped_at
+            if place in self._by_place or behind or len(self._gate.records) >= self._limits.max_tool_calls:
+                continue
+            try:
+                own: dict[str, Any] = json.loads(compact_json(arguments))
+            except (NotJson, RecursionError):
+                continue
+            self._ask(OneCall(site, number, own, None))
+        if self._ahead is not None and self._ahead.exceeded:
+            self.walker.doubt(1, "the results take more memory than memory_bytes allows")
+
+    def _ask(self, call: OneCall) -> None:
+        self._by_place[call.place] = call
+        self.calls.append(call)
+        self._asked.append(call)
+
+    def _hand_out(self, *, own: bool = False) -> OneCall | None:
+        """Have the calls carried that were asked for; nothing is awaited between asking and this.
+
+        Args:
+            own: the run's own task asks, and could carry one itself.
+
+        Returns:
+            The call that it is to carry, at once.
+        """
+        if self._over:
+            self._news.set()
+            if not own and not self._needed and self._scope is not None:
+                self._scope.cancel()
+            return None
+        alone = len(self._asked) == 1 and self._asked[0].reached is not None
+        if own and alone and not (self.walker.paused or self._workers.waiting or self._outcomes):
+            return self._asked.pop()
+        if self._asked:
+            self._look_ahead()
+            calls, self._asked = self._asked, []
+            for call in calls:
+                self._workers.submit(id(call), call)
+        if self._outcomes and not self._will_hear:
+            self._will_hear = True
+            self._hearings += 1
+            self._workers.submit(-self._hearings, None)  # behind those that have not begun
+        return None
+
+    def _forget(self, call: OneCall) -> None:
+        """It was begun early, or would have been, and comes to nothing: the walk makes it if it gets there."""
+        if self._by_place.get(call.place) is call:
+            del self._by_place[call.place]
+
+    def _make_room(self) -> None:
+        """Early calls do not take the program's own places among `max_tool_calls`."""
+        if len(self._gate.records) + _NEAR >= self._limits.max_tool_calls:
+            make_room(self._gate, self._limits, vain_records(self.calls, self._gate.records))
+
+    # how they are carried
+
+    async def _serve(self, call: OneCall | None) -> None:
+        """A worker's job: carry a call, or hear of those that have ended."""
+        if call is None:
+            self._will_hear = False
+            self._hear()
+        else:
+            await self._carry(call)
+        self._hand_out()
+        await self._after_a_pause()
+
+    async def _carry(self, call: OneCall, *, own: bool = False) -> None:
+        """Make a call and go on with what it gives. Nothing is awaited before the gate has recorded it."""
+        if self._over:
+            return
+        gate = self._gate
+        if call.reached is not None:
+            self._unbegun -= 1
+        elif len(gate.records) >= self._limits.max_tool_calls:
+            self._forget(call)
+            return
+        call.record = len(gate.records)
+        call.under_way = True
+        self._under_way += 1
+        self._make_room()
+        try:
+            first = FirstStep(gate.call(call.site.tool, call.arguments))
+            if first.waits and own:
+                self._look_ahead()
+                self._hand_out()
+            call.text = await first.rest() if first.waits else first.result
+        except ToolError as error:
+            call.error = error
+            self._errors += 1
+            call.order = self._errors
+        except LimitReached:
+            self._no_room(call)
+            return
+        finally:
+            call.under_way = False
+            self._under_way -= 1
+            if self._settling:
+                self._news.set()
+        if time.perf_counter() - self._turn_began > TURN_SECONDS:
+            await self._take_turn()  # tools that never wait would keep the event loop from everybody else
+        self._outcomes.append(call)
+        self._hear()
+
+    def _no_room(self, call: OneCall) -> None:
+        most = self._limits.max_tool_calls
+        if call.record >= len(self._gate.records):
+            call.record = -1
+        if call.reached is None:  # its fallback had no room
+            self._forget(call)
+        else:
+            self._end(LimitReached("max_tool_calls", most, most))
+
+    def _hear(self) -> None:
+        """Go on with what has come of calls, unless there are others to begin first, and workers that can."""
+        while self._outcomes and not self._over:
+            if 0 < self._unbegun < self._limits.max_concurrent_calls - self._under_way:
+                return
+            self._hear_of(self._outcomes.popleft())
+
+    def _hear_of(self, call: OneCall) -> None:
+        if call.text is not None:
+            self._held += len(call.text)
+        elif self._stopped_at is None or call.place < self._stopped_at:
+            self._stopped_at = call.place
+        self._give(call)
+        if self._held * _READ_AGAIN > self._limits.memory_bytes // 2:
+            self.walker.doubt(call.site.line, "the results take much of what memory_bytes allows")
+            return
+        if call.reached is not None and self.walker.ended(call.reached) and not self.walker.paused:
+            self.walker.go_on()
+        if self._ahead is not None and not self._over:
+            self._begin_early(self._ahead.ended(call))
+
+    async def _settle(self) -> None:
+        """Wait for the calls that the program made, and give up the others; what was not begun is not begun."""
+        self._settling = True
+        for call in self.calls:
+            if not call.ended and (call.reached is None or not call.under_way):
+                self._workers.cancel(id(call))
+        while self.failure is None and any(call.reached is not None and call.under_way for call in self.calls):
+            await self._news.wait()
+            self._news = anyio.Event()
+        self._settling = False

@@ -1,0 +1,118 @@
+"""Which programs are graphs: each is looked at once, and what came of it is kept. Runs nothing.
+
+What was found depends on the source, the tools and the inputs, whose small values are written into the plan: together
+they are the key. That a program is no graph is kept, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from callgate.limits import Limits
+from callgate.plan.compile import CompiledPlan, Offering, read_plan
+from callgate.plan.faults import PlanFault
+from callgate.program.graph.compile import MOST_SOURCE_BYTES, Compiled, compile_program
+from callgate.program.graph.flow import Flow, Site
+from callgate.program.graph.reasons import NotAGraph
+from callgate.runtime.code_runs import Catalogue, CodeRun
+from callgate.runtime.kept import Kept
+
+__all__ = ["GraphProgram", "GraphPrograms"]
+
+_READING = Limits()
+"""A run's own limits are held while it runs."""
+_SMALL = 4096
+"""Characters of inputs that are kept as they are; of longer ones a digest."""
+_REQUEST_BYTES = 1024
+"""More than the `execute` request has around source, tools and inputs."""
+
+Key = tuple[Catalogue, str, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphProgram:
+    """A program that is a graph of tool calls."""
+
+    source: str
+    flow: Flow
+    plan: dict[str, Any]
+    """Its calls, as JSON."""
+    lines: dict[str, int]
+    """The line of each step."""
+    compiled: CompiledPlan | None
+    """The plan, ready to run; None where there is no call."""
+    sites: tuple[Site, ...]
+    """The place in the program of each step of the compiled plan."""
+
+
+Found = GraphProgram | list[NotAGraph]
+
+
+class GraphPrograms:
+    """What was found in the programs that were looked at last.
+
+    Args:
+        max_entries: so many programs.
+        max_bytes: of their sources and inputs, together.
+    """
+
+    def __init__(self, *, max_entries: int = 256, max_bytes: int = 4 * 1024 * 1024) -> None:
+        self.kept: Kept[Key, Found] = Kept(max_entries=max_entries, max_bytes=max_bytes)
+
+    def look(self, run: CodeRun) -> tuple[Found, dict[str, Any]]:
+        """The program of that run, or why it is no graph; and the inputs as it will see them.
+
+        Raises:
+            ConfigurationError: an input is no JSON, or no variable.
+        """
+        inputs = run.encoded_inputs()
+        reason = _too_large(run, len(inputs))
+        if reason is not None:
+            return [reason], {}
+        values: dict[str, Any] = json.loads(inputs) if run.inputs else {}
+        short = inputs if len(inputs) <= _SMALL else hashlib.blake2b(inputs.encode()).hexdigest()
+        key = (run.catalogue, run.code, short)
+        found = self.kept.get(key)
+        if found is None:
+            found = _look(run, values)
+            self.kept.keep(key, found, len(run.code) + len(short))
+        return found, values
+
+
+def _too_large(run: CodeRun, inputs_size: int) -> NotAGraph | None:
+    """Why a program is not even looked at. What the sandbox would refuse, it is left to refuse."""
+    size = len(run.code.encode("utf-8", "surrogatepass"))
+    most = min(MOST_SOURCE_BYTES, run.limits.max_source_bytes)
+    if size > most:
+        return NotAGraph(1, "the program", f"it has {size} bytes, more than {most}, and was not looked at")
+    if size * 6 + inputs_size + run.catalogue.wire_bytes + _REQUEST_BYTES > run.limits.max_message_bytes:
+        return NotAGraph(1, "the program", "with its tools and inputs it comes near max_message_bytes")
+    return None
+
+
+def _look(run: CodeRun, inputs: dict[str, Any]) -> Found:
+    compiled = compile_program(run.code, run.catalogue.graph_tools, inputs=inputs)
+    if isinstance(compiled, list):
+        return compiled
+    by_step = {compiled.steps[site.number]: site for site in compiled.flow.sites}
+    lines = {step: site.line for step, site in by_step.items()}
+    if not by_step:
+        return GraphProgram(run.code, compiled.flow, compiled.plan, lines, None, ())
+    reading = read_plan(
+        compiled.plan, Offering(run.catalogue.tools, lambda name: f"there is no tool {name!r}"), _READING
+    )
+    if reading.plan is None:
+        return [_reason(fault, compiled) for fault in reading.errors]
+    sites = tuple(by_step[step.id] for step in reading.plan.steps)
+    return GraphProgram(run.code, compiled.flow, compiled.plan, lines, reading.plan, sites)
+
+
+def _reason(fault: PlanFault, compiled: Compiled) -> NotAGraph:
+    """A fault of the plan, such as an argument that the tool will refuse, where it stands in the program."""
+    for site in compiled.flow.sites:
+        if compiled.steps[site.number] == fault.step:
+            return NotAGraph(site.line, site.text, fault.message, fault.hint)
+    return NotAGraph(1, "the program", str(fault))
