@@ -13,7 +13,7 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 def test_the_pages_programs_run_one_after_the_other_and_print_what_is_shown() -> None:
     source = "\n".join(text for kind, text in BLOCKS if kind == "python")
-    (shown,) = [text for kind, text in BLOCKS if kind == "text"]
+    shown = "".join(text for kind, text in BLOCKS if kind == "text")
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", source], capture_output=True, text=True, timeout=60, check=False
     )

@@ -125,7 +125,7 @@ async def unsafe(_: Path) -> str:
 async def busy(_: Path) -> str:
     async with Runtime(max_guests=1, queue_seconds=0.1) as runtime, runtime.session():
         with pytest.raises(CallgateError) as raised:
-            await runtime.execute_code("1")
+            await runtime.execute_code("1", path="sandbox")
     return str(raised.value)
 
 
@@ -178,6 +178,12 @@ async def not_awaited(_: Path) -> str:
 @reproduces("the program ended its own process")
 async def own_end(_: Path) -> str:
     return await failure("import os\nos._exit(3)")
+
+
+@reproduces("this runtime was made with sandbox=None")
+async def no_graph(_: Path) -> str:
+    async with Runtime(sandbox=None) as runtime:
+        return told(await runtime.execute_code("while True: pass"))
 
 
 @reproduces("inputs must be JSON values")

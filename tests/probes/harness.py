@@ -178,7 +178,7 @@ class Jail:
         """Start a program as it stands."""
 
         async def go() -> CodeResult:
-            return await self.runtime.execute_code(code, check=False, **options)
+            return await self.runtime.execute_code(code, check=False, path="sandbox", **options)
 
         return self.portal.start_task_soon(go)
 

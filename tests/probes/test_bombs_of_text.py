@@ -35,7 +35,7 @@ HUGE: dict[str, Any] = {
 @pytest.mark.parametrize("how", HUGE)
 def test_p50_odd_and_huge_sources_end_cleanly(jail: Jail, how: str, check: bool) -> None:
     async def go() -> CodeResult:
-        return await jail.runtime.execute_code(HUGE[how], limits=SMALL, check=check)
+        return await jail.runtime.execute_code(HUGE[how], limits=SMALL, check=check, path="sandbox")
 
     result = jail.portal.start_task_soon(go).result(30)
     assert result.usage.wall_seconds < 10

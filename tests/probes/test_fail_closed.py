@@ -45,7 +45,7 @@ from callgate import Runtime, SandboxUnavailable
 async def main():
     try:
         async with Runtime([], sandbox=sandbox, **options) as runtime:
-            result = await runtime.execute_code("6 * 7")
+            result = await runtime.execute_code("6 * 7", path="sandbox")
             told = {"tier": runtime.backend.tier, "value": result.value, "reasons": {str(k): v for k, v in runtime.backend.reasons.items()},
                     "description": runtime.backend.description}
     except SandboxUnavailable as error:

@@ -135,7 +135,7 @@ def test_p85_cancelled_runs_leave_nothing(jail: Jail, how: str) -> None:
         for number in range(20):
             with anyio.CancelScope() as scope, anyio.move_on_after((number % 5) * 0.003):
                 await jail.runtime.execute_code(
-                    CYCLES[how], check=False, limits=Limits(wall_seconds=20, max_log_bytes=1 << 30)
+                    CYCLES[how], check=False, path="sandbox", limits=Limits(wall_seconds=20, max_log_bytes=1 << 30)
                 )
             started = time.monotonic()
             scope.cancel()
@@ -158,7 +158,9 @@ def test_p86_many_runs_leave_everything_flat(jail: Jail) -> None:
         async def some() -> None:
             for number in range(count // 4):
                 result = await jail.runtime.execute_code(
-                    ["await add(1, 2)", "1/0", "import os; os._exit(1)", "print(1)"][number % 4], check=False
+                    ["await add(1, 2)", "1/0", "import os; os._exit(1)", "print(1)"][number % 4],
+                    check=False,
+                    path="sandbox",
                 )
                 assert result.error is None or result.error.kind in ("ZeroDivisionError", "GuestDied")
 

@@ -82,6 +82,7 @@ async def test_a_backend_that_was_left_opens_nothing() -> None:
 
 PROGRAM = """
 import anyio, sys
+from functools import partial
 from callgate import Runtime, tool
 
 @tool
@@ -91,12 +92,12 @@ async def double(n: int) -> int:
 async def main():
     async with Runtime([double], pool_size=1, max_guests=4, tier={tier}) as runtime:
         for _ in range(3):
-            run = await runtime.execute_code("await double(21)")
+            run = await runtime.execute_code("await double(21)", path="sandbox")
             assert run.value == 42, run
         async with anyio.create_task_group() as tasks:
             for _ in range(12):
-                tasks.start_soon(runtime.execute_code, "await double(1)")
-        run = await runtime.execute_code("await double(21)")
+                tasks.start_soon(partial(runtime.execute_code, path="sandbox"), "await double(1)")
+        run = await runtime.execute_code("await double(21)", path="sandbox")
         assert run.value == 42, run
     sys.stderr.write("fine")
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from callgate.errors import SandboxUnavailable
 
-from .context import FULL, QUICK, BenchFailed
+from .context import CALLS, FULL, QUICK, BenchFailed
 from .harness import run
 from .measures import MEASURES
 
@@ -18,13 +18,20 @@ from .measures import MEASURES
 @click.command()
 @click.option("--quick", is_flag=True, help="Fewer of everything: half a minute instead of a few.")
 @click.option("--only", multiple=True, type=click.Choice(list(MEASURES)), help="Just this; may be repeated.")
+@click.option(
+    "--calls", type=click.Path(path_type=Path), default=CALLS, help="For share: the folder with BFCL's parallel calls."
+)
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write every figure to FILE.")
 @click.option("--markdown", type=click.Path(path_type=Path), help="Write the page of the documentation to FILE.")
-def main(quick: bool, only: tuple[str, ...], json_file: Path | None, markdown: Path | None) -> None:
+def main(quick: bool, only: tuple[str, ...], calls: Path, json_file: Path | None, markdown: Path | None) -> None:
     """Measure callgate beside its peers, in one run."""
     errors = Console(stderr=True)
+
+    def told(name: str) -> None:
+        errors.print(f"[dim]measuring {name} ...[/dim]")
+
     try:
-        report = run(QUICK if quick else FULL, only, lambda name: errors.print(f"[dim]measuring {name} ...[/dim]"))
+        report = run(QUICK if quick else FULL, only, told, calls=calls)
     except (SandboxUnavailable, BenchFailed) as error:
         errors.print(f"ERROR {error}", markup=False)
         sys.exit(1)

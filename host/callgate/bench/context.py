@@ -7,6 +7,8 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 import anyio
 
@@ -17,6 +19,7 @@ from callgate.tools import tool
 from .peers import Bubblewrap, MontyPeer
 
 __all__ = [
+    "CALLS",
     "FULL",
     "LIMITS",
     "QUICK",
@@ -31,6 +34,7 @@ __all__ = [
     "round_trips",
 ]
 
+CALLS = Path("../shared/data/calls")
 LIMITS = Limits(wall_seconds=600.0, cpu_seconds=600.0, max_tool_calls=1_000_000)
 _SETTLE_SECONDS = 0.015  # a guest is in the pool once it is forked; until it waits for its program takes about 5 ms
 
@@ -111,6 +115,8 @@ class Bench:
     sizes: Sizes
     monty: MontyPeer
     bubblewrap: Bubblewrap
+    calls: Path = CALLS
+    """A folder with requests and the calls that answer them; see `gold`."""
 
 
 @asynccontextmanager
@@ -129,10 +135,12 @@ async def calm(runtime: Runtime) -> None:
     await anyio.sleep(_SETTLE_SECONDS)
 
 
-async def execute(runtime: Runtime, code: str) -> tuple[float, CodeResult]:
+async def execute(
+    runtime: Runtime, code: str, *, path: Literal["auto", "plan", "sandbox"] = "sandbox"
+) -> tuple[float, CodeResult]:  # fmt: skip
     """Run `code`; the seconds it took, and the result. Raises `BenchFailed` where the program did not succeed."""
     started = time.perf_counter()
-    result = await runtime.execute_code(code)
+    result = await runtime.execute_code(code, path=path)
     took = time.perf_counter() - started
     if not result.ok:
         raise BenchFailed(result.for_model(2000))

@@ -15,9 +15,10 @@ from .words import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, OutputLost, Stop
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
-    "run": "Run a program in the sandbox.",
+    "run": "Run a program: in the sandbox, or as a plan where it is certain to be one.",
     "plan": "Run a declarative plan of tool calls; needs no sandbox.",
     "check": "Look at a program without running it.",
+    "compile": "Print the plan that a program is, or why it is none.",
     "tools": "List the tools of a file or module, or print typed stubs of them.",
     "doctor": "Say what confines programs on this machine, and what to do where nothing does.",
     "demo": "See a program call tools from inside the sandbox, on real data.",

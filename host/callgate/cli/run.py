@@ -1,4 +1,4 @@
-"""``callgate run``: a program, in the sandbox, with its output live."""
+"""``callgate run``: a program, in the sandbox or on the fast path, with its output live."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import contextlib
 import json
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any, TextIO
 
 import anyio
 import click
 
-from callgate import CallgateError, CodeResult, ConfigurationError, Limits, Runtime, SandboxError
+from callgate import CallgateError, CodeResult, ConfigurationError, Event, Limits, Runtime, SandboxError
 from callgate.sandbox.choose import SANDBOXES
 from callgate.sandbox.unsafe import UnsandboxedWarning
 
@@ -24,10 +25,12 @@ from .source import Source
 from .tips import headline, tip
 from .words import FAILED, LIMIT, NO_SANDBOX, OK, OutputLost, Stop, emit, explain, say
 
-__all__ = ["command"]
+__all__ = ["command", "watch"]
+
+PATHS = ("auto", "plan", "sandbox")
 
 
-@click.command("run", short_help="Run a program in the sandbox.")
+@click.command("run", short_help="Run a program.")
 @click.argument("file", required=False)
 @click.option("-c", "--code", metavar="CODE", help="The program itself, instead of a file.")
 @tools_option
@@ -49,6 +52,12 @@ __all__ = ["command"]
     default="none",
     help="Language policy, on top of the sandbox.",
 )
+@click.option(
+    "--path",
+    type=click.Choice(PATHS),
+    default="auto",
+    help="Where it runs. Default auto: as a plan on the host where it is certain to be a graph, else in the sandbox.",
+)
 @click.option("--no-check", is_flag=True, help="Do not look at the program before it runs.")
 @click.option("-y", "--yes", is_flag=True, help="Approve every call of a tool that asks for approval.")
 @click.option("-v", "--verbose", is_flag=True, help="Tell of every tool call, and what the run used, on stderr.")
@@ -57,7 +66,8 @@ __all__ = ["command"]
 )
 @limit_options
 def command(**options: Any) -> int:
-    """Run a program: FILE, or - for stdin, or -c CODE.
+    """Run a program: FILE, or - for stdin, or -c CODE. It runs in the sandbox, unless it is certain to be a graph of
+    tool calls: then it runs as a plan, with the same outcome (see --path).
 
     What it prints appears on stdout at once; its value, unless it is None, is the last line: text as it is, anything
     else as JSON. On a terminal, control characters in it are shown as escapes.
@@ -71,7 +81,7 @@ def command(**options: Any) -> int:
     with data_only() as data:
         runtime_options = {
             "tools": load_tools(options.pop("tool_files")),
-            "sandbox": options.pop("sandbox"),
+            "sandbox": None if options["path"] == "plan" else options["sandbox"],
             "tier": options.pop("tier"),
             "packages": options.pop("packages"),
             "policy": options.pop("policy"),
@@ -97,10 +107,10 @@ async def _run(
                 )
             runtime = Runtime(**runtime_options, approve=approver, pool_size=0)
             async with runtime:
-                if verbose:
+                if verbose and options["path"] != "plan":
                     say(f"sandbox: {runtime.backend.description}", "dim")
-                result = await _watch(
-                    runtime, screen, source.code,
+                result = await watch(
+                    runtime, screen, source.code, path=options["path"],
                     inputs=inputs, tools=list(options["allow"]) or None, check=not options["no_check"],
                 )  # fmt: skip
     except ConfigurationError as error:
@@ -113,13 +123,22 @@ async def _run(
     return _report(result, screen, source, runtime.limits, verbose=verbose, as_json=as_json)
 
 
-async def _watch(runtime: Runtime, screen: Screen, code: str, **options: Any) -> CodeResult:
+async def watch(
+    runtime: Runtime, screen: Screen, code: str, *, told: Callable[[Event], None] | None = None, **options: Any
+) -> CodeResult:
+    """Run a program and show what it tells; `told` hears of it, too. Raises `OutputLost`."""
+
+    def put(event: Event) -> None:
+        screen.put(event)
+        if told is not None:
+            told(event)
+
     result: CodeResult | None = None
     failure: CallgateError | None = None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(screen.drain, tasks.cancel_scope.cancel)
         try:
-            result = await runtime.execute_code(code, on_event=screen.put, **options)
+            result = await runtime.execute_code(code, on_event=put, **options)
         except CallgateError as error:
             failure = error
         screen.finish()
@@ -166,7 +185,10 @@ def _show_value(result: CodeResult, screen: Screen) -> None:
 
 def _usage_line(result: CodeResult) -> str:
     used = result.usage
-    parts = [f"{used.wall_seconds * 1000:.1f} ms", f"{used.tool_calls} tool calls"]
+    parts = [f"{used.wall_seconds * 1000:.1f} ms", f"{len(result.calls)} tool calls"]
+    if result.speculative:
+        parts.append(f"{len(result.speculative)} more begun early and not reached")
+    parts.append(f"path: {result.path}")
     if used.cpu_seconds is not None:
         parts.append(f"cpu {used.cpu_seconds * 1000:.1f} ms")
     if used.peak_memory_bytes is not None:

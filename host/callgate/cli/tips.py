@@ -28,8 +28,10 @@ def headline(result: CodeResult) -> str:
     """Why it failed, in one line."""
     error = result.error
     assert error is not None
-    if error.kind == "CheckFailed":
+    if error.kind == "CheckFailed" or (error.kind == "NotAGraph" and result.plan is None):
         return f"the program was not run: {error.message}"
+    if error.kind == "NotAGraph":
+        return f"the program cannot go on as a plan: {error.message}"
     if error.kind in ("LimitReached", "GuestDied", "SandboxCrashed", "ProtocolError"):
         return error.message
     place = f" at line {error.line}" if error.line is not None else ""
@@ -46,6 +48,9 @@ def tip(result: CodeResult, limits: Limits) -> str:
         if first.code.startswith("restricted"):
             return f"{first.hint}; or run it without --policy restricted"
         return f"{first.hint}; or run it unchecked with --no-check"
+    if error.kind == "NotAGraph":
+        more = "; `callgate compile --why` lists all that is in the way" if result.plan is None else ""
+        return f"with --path auto it runs in the sandbox{more}"
     if error.limit is not None:
         return f"raise it with {flag(error.limit)} {_doubled(error.limit, limits)}, or let the program use less"
     if error.kind == "ToolError":

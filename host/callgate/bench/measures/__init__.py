@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from callgate.bench.context import Bench
 from callgate.bench.rows import Row
 
-from . import calls, footprint, loop, plans, runs, throughput
+from . import calls, fast_path, footprint, loop, plans, runs, throughput
 from . import makespan as makespans
 
 __all__ = ["MEASURES", "ON_TRIO", "Measure"]
@@ -29,6 +29,9 @@ MEASURES: dict[str, Measure] = {
     "plan": plans.plan,
     "makespan": makespans.makespan,
     "early": makespans.early,
+    "fast": fast_path.fast,
+    "reads": fast_path.reads,
+    "share": fast_path.share,
 }
 """By the names that `--only` takes."""
 

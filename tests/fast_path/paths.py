@@ -1,0 +1,172 @@
+"""A program on both paths: runs it on each, in a world of its own, and says in what the two results differ.
+
+Three things are compared loosely: which of several failed calls that were going on at the same time ends the program,
+and addresses in texts (`<... at 0x7f...>`), because in the sandbox itself they differ from run to run; and frames of
+comprehensions and lambdas in tracebacks, which differ between versions of Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import re
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import anyio.from_thread
+import pytest
+
+from callgate import CodeResult, Limits, RunError, Runtime, SandboxUnavailable
+from fast_path.catalogue import TOOLS, WORLD, WRITERS, World, approve
+from fast_path.programs import Program
+
+__all__ = ["Outcome", "Paths", "differences", "open_paths"]
+
+_MORE_RUNS = 8
+_ADDRESS = re.compile(r"0x[0-9a-f]{6,}|(?<=, used )\d+")
+_FRAME = re.compile(r"^  File .*, in (?!<listcomp>|<dictcomp>|<setcomp>|<genexpr>|<lambda>).*$", re.MULTILINE)
+
+
+@dataclass
+class Outcome:
+    """What a program came to on one path."""
+
+    result: CodeResult
+    world: World
+
+
+class Paths:
+    """A runtime for each path, and the event loop that they live in."""
+
+    def __init__(self, portal: anyio.from_thread.BlockingPortal, plan: Runtime, sandbox: Runtime) -> None:
+        self._portal = portal
+        self._runtimes = {"plan": plan, "auto": plan, "sandbox": sandbox}
+
+    def run(self, program: Program, *paths: str) -> list[Outcome]:
+        """Run a program on these paths, at the same time."""
+        return self._portal.call(self._run_all, program, paths)
+
+    def is_graph(self, program: Program) -> bool:
+        """Whether the fast path takes it."""
+        return self._runtimes["auto"].compile(program.source, inputs=program.inputs).ok
+
+    def reason(self, program: Program) -> str:
+        """Why it does not, in a few words."""
+        reason = self._runtimes["auto"].compile(program.source, inputs=program.inputs).reasons[0]
+        return f"{reason.construct}: {reason.message}"
+
+    def compare(self, program: Program, path: str = "auto") -> tuple[Outcome, Outcome, list[str]]:
+        """Both outcomes, and in what they differ.
+
+        What the sandbox itself tells differently from time to time (whether a call that nobody awaits still left) is no
+        difference: then the fast path has to tell one of these things.
+        """
+        fast, sandbox = self.run(program, path, "sandbox")
+        found = differences(fast, sandbox)
+        for _ in range(_MORE_RUNS if found else 0):
+            (again,) = self.run(program, "sandbox")
+            if not differences(fast, again):
+                return fast, again, []
+        return fast, sandbox, found
+
+    async def _run_all(self, program: Program, paths: tuple[str, ...]) -> list[Outcome]:
+        outcomes: list[Outcome | None] = [None] * len(paths)
+
+        async def run(place: int) -> None:
+            outcomes[place] = await self._run(program, paths[place])
+
+        async with anyio.create_task_group() as tasks:
+            for place in range(len(paths)):
+                tasks.start_soon(run, place)
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    async def _run(self, program: Program, path: Any) -> Outcome:
+        world = World()
+        WORLD.set(world)
+        try:
+            result = await self._runtimes[path].execute_code(program.source, inputs=program.inputs, path=path)
+        except Exception as crash:  # nothing that a program does may bring the host there
+            text = "".join(traceback.format_exception(crash))
+            result = CodeResult(ok=False, error=RunError(f"crash of the {path} path", text))
+        return Outcome(result, world)
+
+
+@contextlib.contextmanager
+def open_paths() -> Iterator[Paths]:
+    """The event loop and the runtimes. A sandbox that is missing is a skip, in CI a failure."""
+    logger = logging.getLogger("callgate")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)  # `crash` is reported there
+    try:
+        with contextlib.ExitStack() as stack:
+            portal = stack.enter_context(anyio.from_thread.start_blocking_portal())
+            limits = Limits(wall_seconds=20, cpu_seconds=2, max_tool_calls=400)
+            runtimes = [Runtime(TOOLS, approve=approve, limits=limits, pool_size=size) for size in (1, 4)]
+            try:
+                for runtime in runtimes:
+                    stack.enter_context(portal.wrap_async_context_manager(runtime))
+            except SandboxUnavailable as reason:
+                if os.environ.get("CI") == "true":
+                    pytest.fail(f"the sandbox has to work in CI: {reason}")
+                pytest.skip(str(reason))
+            yield Paths(portal, *runtimes)
+    finally:
+        logger.setLevel(level)
+
+
+def differences(first: Outcome, second: Outcome) -> list[str]:
+    """What the two came to differently, a line for each thing; empty when they are equal."""
+    one, two = _told(first), _told(second)
+    if _depends_on_time(first) or _depends_on_time(second):
+        for told in (one, two):
+            if told["error kind"] == "ToolError":
+                for part in ("error message", "error line", "error tool", "frames", "last line"):
+                    del told[part]
+    both = [f"{part}: {one[part]!s} != {two[part]!s}" for part in one if part in two and one[part] != two[part]]
+    for outcome in (first, second):
+        early = {record.tool for record in outcome.result.speculative}
+        if early & WRITERS:
+            both.append(f"called early, but not read-only: {early & WRITERS}")
+        if early and outcome.result.ok and outcome.result.path == "plan":
+            both.append(f"called for nothing: {early}")
+    return both
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    result = outcome.result
+    calls = [f"{call.tool} {_canonical(call.arguments)}" for call in result.calls]
+    ends = [f"{call.status} {call.fallback} {call.changed_arguments} {call.error}" for call in result.calls]
+    told: dict[str, Any] = {
+        "ok": result.ok,
+        "value": json.dumps(result.value),
+        "value_repr": _ADDRESS.sub("0x", repr(result.value_repr)),
+        "logs": _ADDRESS.sub("0x", repr(result.logs)),
+        "truncated": result.truncated,
+        "calls": sorted(calls),
+        "calls that change something": [call for call in calls if call.split(" ", 1)[0] in WRITERS],
+        "error kind": result.error and result.error.kind,
+        "error message": result.error and _ADDRESS.sub("0x", result.error.message),
+        "error line": result.error and result.error.line,
+        "error tool": result.error and result.error.tool,
+        "frames": result.error and _FRAME.findall(result.error.traceback),
+        "last line": result.error and _ADDRESS.sub("0x", result.error.traceback.rstrip().rpartition("\n")[2]),
+    }
+    if not any(end.startswith("cancelled") or end.endswith("gave this call up") for end in ends):
+        told["ends of calls"] = sorted(map(" ".join, zip(calls, ends, strict=True)))
+    if result.ok:  # otherwise a call that was going on may or may not have done its work
+        told["world"] = repr(outcome.world)
+    return told
+
+
+def _canonical(arguments: Any) -> str:
+    """JSON text; the order of the arguments means nothing, that of keys within them is there for the tool to see."""
+    return json.dumps(dict(sorted(arguments.items())) if isinstance(arguments, dict) else arguments)
+
+
+def _depends_on_time(outcome: Outcome) -> bool:
+    return sum(call.status not in ("succeeded", "cancelled") for call in outcome.result.calls) > 1
