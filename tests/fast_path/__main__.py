@@ -20,6 +20,7 @@ import random
 import re
 import sys
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -27,6 +28,7 @@ from fast_path.paths import Outcome, Paths, differences, open_paths
 from fast_path.programs import THEMES, Program, write
 from fast_path.reduction import reduced
 
+MOST_CHARACTERS = 2000
 OTHERS = 5
 """Of the programs that are no graph, one of so many is run."""
 
@@ -77,7 +79,11 @@ def main() -> int:
                 reasons[paths.reason(each.program)] += 1
             if each.found and not (options.ignore and re.search(options.ignore, "\n".join(each.found))):
                 counts["different"] += 1
-                print(f"\n=== program {each.number} of seed {options.seed} ({each.theme}) ===", *each.found, sep="\n")
+                print(
+                    f"\n=== program {each.number} of seed {options.seed} ({each.theme}) ===",
+                    *_cut(each.found),
+                    sep="\n",
+                )
                 _show(each.program, *each.outcomes) if options.keep else _show_smaller(paths, each, options.path)
             if done % 500 == 0:
                 print(f"{done} in {time.monotonic() - started:.0f} s: {_summary(counts)}", flush=True)
@@ -101,6 +107,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--ignore")
     parser.add_argument("--keep", action="store_true")
     return parser.parse_args()
+
+
+def _cut(texts: Iterable[str]) -> list[str]:
+    return [text if len(text) < MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..." for text in texts]
 
 
 def _summary(counts: collections.Counter[str]) -> str:
@@ -130,13 +140,13 @@ def _show(program: Program, *outcomes: Outcome) -> None:
         print(
             f"--- {result.path}: ok={result.ok} value={result.value!r} {result.value_repr!r}\n    logs {result.logs!r}"
         )
-        print("    calls", [(call.tool, call.arguments, call.status) for call in result.calls])
-        if result.speculative:
-            print("    speculative", [(call.tool, call.arguments, call.status) for call in result.speculative])
+        for name, calls in (("calls", result.calls), ("speculative", result.speculative)):
+            if calls:
+                print(*_cut([f"    {name} {[(call.tool, call.arguments, call.status) for call in calls]}"]))
         if result.error is not None:
             print(f"    {result.error.kind}, line {result.error.line}: {result.error.message!r}")
             print("    " + result.error.traceback.replace("\n", "\n    "))
-    print("   ", *differences(*outcomes), sep="\n    ")
+    print("   ", *_cut(differences(*outcomes)), sep="\n    ")
     sys.stdout.flush()
 
 

@@ -22,10 +22,8 @@ BAD = lines("""
     None + 1
     [10 // (2 - §) for § in range(5)]
     sum(1 / (2 - §) for § in range(5))
-    [].pop()
     json.loads('{')
     json.loads(@str)
-    json.dumps({1, 2})
     float('x')
     max([])
     max(§ for § in [] if §)
@@ -39,10 +37,6 @@ BAD = lines("""
     'x'.join([1])
     dict([1])
     None.x
-    (1)()
-    None[0]
-    @row.items
-    @weather.values
     @int < @str
     -@str
     abs(@str)
@@ -58,39 +52,53 @@ BAD = lines("""
     (@int ** 5000) > 0 and str(@int ** 5000)
     ('a' * 10 ** 10)
     '1' * -1 + None
-    undefined_name
     (@int).real
-    @str.nope()
-    @str.append('x')
     @ints.nope
-    get_number
-    get_number(1) + 1
     (await get_number(1))['a']
     (await get_weather('Oslo')).nope
     @any['k']
     @any[0]
     @any + 1
-    lambda: 1
     [] < {}
     ''.join(1 for § in [1])
-    (lambda §: 1 / §)(0)
     @weather.wind.gusts[7]
-    @strs.sort()
-    @row['items'].append(1)
-    (x2 := @int)
     {**@ints}
-    print('inside')
     -@any
     [*@int]
     [@int, @int][@str]
-    1 .bit_length()
-    ~@int << 2
     @int << 200
-    ([] * 3 is [])
     @str % ()
 """)
 
 EDGE = lines("""
+    (await get_number())
+    (await get_number(@int, @int))
+    (await get_number(@int, n=@int))
+    (await get_weather(town=@str))
+    (await same({1, 2}))
+    (await same(print))
+    (await get_number(True))
+    (await get_number(2.0))
+    [].pop()
+    json.dumps({1, 2})
+    (1)()
+    None[0]
+    @row.items
+    @weather.values
+    undefined_name
+    @str.nope()
+    @str.append('x')
+    get_number
+    get_number(1) + 1
+    lambda: 1
+    (lambda §: 1 / §)(0)
+    @strs.sort()
+    @row['items'].append(1)
+    (x2 := @int)
+    print('inside')
+    1 .bit_length()
+    ~@int << 2
+    ([] * 3 is [])
     list(dict.fromkeys(@strs))
     {§ % 5 for § in @ints}
     {@int, @int}
@@ -231,6 +239,7 @@ EDGE = lines("""
 """)
 
 ODD_FINALS = lines("""
+    get_number(1)
     {@int, @int}
     set()
     {§ % 5 for § in @ints}
@@ -314,6 +323,11 @@ OUTSIDE = (
     "print(eval('1 + 1'))",
     "print(sorted(locals()) if False else 'no')",
     "print(@any, flush=True)",
+    "$ints.sort(key=lambda §: @~int§int, reverse=True)",
+    "$counts.update(a=@int)",
+    "$counts.setdefault(@str, @int)",
+    "$rows.sort(key=lambda §: §['value'])",
+    "$ints.extend(§ for § in [1, 2])",
     "print(@str, file=sys.stderr)",
     "global §\n§ = 1",
     "print(sep='-', end=@str)",

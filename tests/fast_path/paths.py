@@ -1,8 +1,8 @@
 """A program on both paths: runs it on each, in a world of its own, and says in what the two results differ.
 
 Three things are compared loosely: which of several failed calls that were going on at the same time ends the program,
-and addresses in texts (`<... at 0x7f...>`), because in the sandbox itself they differ from run to run; and frames of
-comprehensions and lambdas in tracebacks, which differ between versions of Python.
+and addresses in texts (`<... at 0x7f...>`), because in the sandbox itself they differ from run to run; and the frames of
+a traceback through a comprehension or a lambda, which differ between versions of Python.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ import anyio
 import anyio.from_thread
 import pytest
 
-from callgate import CodeResult, Limits, RunError, Runtime, SandboxUnavailable
+from callgate import CodeResult, Compilation, Limits, RunError, Runtime, SandboxUnavailable
 from fast_path.catalogue import TOOLS, WORLD, WRITERS, World, approve
 from fast_path.programs import Program
 
 __all__ = ["Outcome", "Paths", "differences", "open_paths"]
 
-_MORE_RUNS = 8
+_MORE_RUNS = 30
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}|(?<=, used )\d+")
-_FRAME = re.compile(r"^  File .*, in (?!<listcomp>|<dictcomp>|<setcomp>|<genexpr>|<lambda>).*$", re.MULTILINE)
+_FRAME = re.compile(r"^  File .*$", re.MULTILINE)
+_INNER = re.compile(r"^  File .*, in <(listcomp|dictcomp|setcomp|genexpr|lambda)>$", re.MULTILINE)
 
 
 @dataclass
@@ -45,51 +46,54 @@ class Paths:
 
     def __init__(self, portal: anyio.from_thread.BlockingPortal, plan: Runtime, sandbox: Runtime) -> None:
         self._portal = portal
-        self._runtimes = {"plan": plan, "auto": plan, "sandbox": sandbox}
+        self._runtimes = {"auto": plan, "sandbox": sandbox}
 
-    def run(self, program: Program, *paths: str) -> list[Outcome]:
-        """Run a program on these paths, at the same time."""
-        return self._portal.call(self._run_all, program, paths)
+    def run(self, program: Program, *paths: str, of: str = "") -> list[Outcome]:
+        """Run a program on these paths, at the same time; with `of`, by the runtime of that path."""
+        return self._portal.call(self._run_all, program, paths, of)
 
     def is_graph(self, program: Program) -> bool:
         """Whether the fast path takes it."""
-        return self._runtimes["auto"].compile(program.source, inputs=program.inputs).ok
+        return self._compile(program).ok
 
     def reason(self, program: Program) -> str:
         """Why it does not, in a few words."""
-        reason = self._runtimes["auto"].compile(program.source, inputs=program.inputs).reasons[0]
+        reason = self._compile(program).reasons[0]
         return f"{reason.construct}: {reason.message}"
+
+    def _compile(self, program: Program) -> Compilation:
+        return self._portal.call(lambda: self._runtimes["auto"].compile(program.source, inputs=program.inputs))
 
     def compare(self, program: Program, path: str = "auto") -> tuple[Outcome, Outcome, list[str]]:
         """Both outcomes, and in what they differ.
 
-        What the sandbox itself tells differently from time to time (whether a call that nobody awaits still left) is no
-        difference: then the fast path has to tell one of these things.
+        What the sandbox itself tells differently from time to time (whether a call that nobody awaits still left) or
+        from guest to guest (the order of a set) is no difference: then the fast path has to tell one of these things.
         """
         fast, sandbox = self.run(program, path, "sandbox")
         found = differences(fast, sandbox)
-        for _ in range(_MORE_RUNS if found else 0):
-            (again,) = self.run(program, "sandbox")
+        for number in range(_MORE_RUNS if found else 0):
+            (again,) = self.run(program, "sandbox", of="auto" if number % 2 else "sandbox")
             if not differences(fast, again):
                 return fast, again, []
         return fast, sandbox, found
 
-    async def _run_all(self, program: Program, paths: tuple[str, ...]) -> list[Outcome]:
+    async def _run_all(self, program: Program, paths: tuple[str, ...], of: str) -> list[Outcome]:
         outcomes: list[Outcome | None] = [None] * len(paths)
 
         async def run(place: int) -> None:
-            outcomes[place] = await self._run(program, paths[place])
+            outcomes[place] = await self._run(program, paths[place], self._runtimes[of or paths[place]])
 
         async with anyio.create_task_group() as tasks:
             for place in range(len(paths)):
                 tasks.start_soon(run, place)
         return [outcome for outcome in outcomes if outcome is not None]
 
-    async def _run(self, program: Program, path: Any) -> Outcome:
+    async def _run(self, program: Program, path: Any, runtime: Runtime) -> Outcome:
         world = World()
         WORLD.set(world)
         try:
-            result = await self._runtimes[path].execute_code(program.source, inputs=program.inputs, path=path)
+            result = await runtime.execute_code(program.source, inputs=program.inputs, path=path)
         except Exception as crash:  # nothing that a program does may bring the host there
             text = "".join(traceback.format_exception(crash))
             result = CodeResult(ok=False, error=RunError(f"crash of the {path} path", text))
@@ -105,7 +109,7 @@ def open_paths() -> Iterator[Paths]:
     try:
         with contextlib.ExitStack() as stack:
             portal = stack.enter_context(anyio.from_thread.start_blocking_portal())
-            limits = Limits(wall_seconds=20, cpu_seconds=2, max_tool_calls=400)
+            limits = Limits(wall_seconds=20, cpu_seconds=2, max_tool_calls=2000)
             runtimes = [Runtime(TOOLS, approve=approve, limits=limits, pool_size=size) for size in (1, 4)]
             try:
                 for runtime in runtimes:
@@ -122,11 +126,13 @@ def open_paths() -> Iterator[Paths]:
 def differences(first: Outcome, second: Outcome) -> list[str]:
     """What the two came to differently, a line for each thing; empty when they are equal."""
     one, two = _told(first), _told(second)
+    if any(outcome.result.error and _INNER.search(outcome.result.error.traceback) for outcome in (first, second)):
+        del one["frames"]
     if _depends_on_time(first) or _depends_on_time(second):
         for told in (one, two):
             if told["error kind"] == "ToolError":
                 for part in ("error message", "error line", "error tool", "frames", "last line"):
-                    del told[part]
+                    told.pop(part, None)
     both = [f"{part}: {one[part]!s} != {two[part]!s}" for part in one if part in two and one[part] != two[part]]
     for outcome in (first, second):
         early = {record.tool for record in outcome.result.speculative}

@@ -170,7 +170,7 @@ class Statements(Expressions):
 
     def _loop(self) -> list[str]:
         head, kinds = self.one_of(LOOPS)
-        head = self.fill(head, 1)
+        head = self.fill(head, 1).removesuffix(":")
         names: list[str] = []
         for place in range(len(kinds)):
             names.append(self.fresh(*names))
@@ -179,15 +179,19 @@ class Statements(Expressions):
         before = self._excluded
         if not self.chance(200):  # mostly loops that only read: others are no graph, but with one call
             self._excluded |= {"write"}
+        gone_over = {name: kind for name, kind in self._kinds.items() if kind not in _SIMPLE and name in head.split()}
+        if not self.chance(200):  # and do not change what they go over
+            self._kinds = {name: kind for name, kind in self._kinds.items() if name not in gone_over}
         try:
             return self._rounds(head, names, named)
         finally:
             self._excluded = before
+            self._kinds = {**gone_over, **self._kinds}
 
     def _rounds(self, head: str, names: list[str], named: dict[str, str]) -> list[str]:
         grown = self.one_of(("", "append", "total", "item", "slots", "text", ""))
         if not grown:
-            return [head, *self._inner(named)]
+            return [f"{head}:", *self._inner(named)]
         result = self.fresh(*names)
         start = {"total": "0", "item": "{}", "text": "''"}.get(grown, "[]")
         body = self._inner(named, 2) if self.chance(600) else []
@@ -205,12 +209,12 @@ class Statements(Expressions):
             held = result
             self.hold(held)
             if self.chance(300):
-                return [f"{held} = []", head, *body, f"for each in {held}:", "    print(await each)"]
+                return [f"{held} = []", f"{head}:", *body, f"for each in {held}:", "    print(await each)"]
             result = held if self.chance(30) else self.fresh(*names)
             self.bind(result, kind)
-            return [f"{held} = []", head, *body, f"{result} = await asyncio.gather(*{held})"]
+            return [f"{held} = []", f"{head}:", *body, f"{result} = await asyncio.gather(*{held})"]
         self.bind(result, kind)
-        return [f"{result} = {start}", head, *body]
+        return [f"{result} = {start}", f"{head}:", *body]
 
     def _branch(self) -> list[str]:
         if self.chance(250):

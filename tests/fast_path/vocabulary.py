@@ -131,9 +131,9 @@ _EXPRESSIONS = {
         '{"a": [1, 2.5]}'
         'tab\\t and \\n newline'
         '12'
-        '$ref:weather.city'
-        '${item.temp} $x $$'
-        '$item'
+        '\\x24ref:weather.city'
+        '\\x24{item.temp} \\x24x \\x24\\x24'
+        '\\x24item'
         (@str + @str)
         (@str * @SMALL)
         @str.upper()
@@ -361,11 +361,11 @@ _EXPRESSIONS = {
         {}
         -0.0
         10 ** 20
-        {'$ref': 'weather', '$expr': '1 + 1'}
-        {'$expr': @str}
-        {'$literal': @any}
-        {'$ref': @any}
-        [{'$expr': '1'}, '$steps']
+        {'\\x24ref': 'weather', '\\x24expr': '1 + 1'}
+        {'\\x24expr': @str}
+        {'\\x24literal': @any}
+        {'\\x24ref': @any}
+        [{'\\x24expr': '1'}, '\\x24steps']
         range(@SMALL)
         @counts.keys()
         float('nan')

@@ -82,24 +82,24 @@ def test_the_plan_of_a_compilation_is_its_own() -> None:
 
 def test_what_is_kept_is_bounded() -> None:
     runtime = closed()
-    programs = GraphPrograms(max_entries=3, max_bytes=1000)
+    few, small = GraphPrograms(max_entries=3), GraphPrograms(max_bytes=600_000)
 
-    def look(code: str) -> object:
-        return programs.look(runtime._programs.prepare(code, runtime.limits))[0]
+    def look(programs: GraphPrograms, code: str) -> object:
+        return programs.look_at_once(runtime._programs.prepare(code, runtime.limits))
 
-    kept = look("await look(0)")
+    kept = look(few, "await look(0)")
     for n in range(1, 10):
-        look(f"await look({n})")
-        assert look("await look(0)") is kept
-    assert len(programs.kept) == 3
-    for n in range(10):
-        look(f"await look({n})  # {'x' * 300}")
-    assert len(programs.kept) <= 3
-    assert programs.kept.bytes <= 1000
-    refused = look("while True: pass")
-    assert look("while True: pass") is refused
-    assert look("# " + "x" * 2000) is not look("# " + "x" * 2000)
-    assert programs.kept.bytes <= 1000
+        look(few, f"await look({n})")
+        assert look(few, "await look(0)") is kept
+    assert len(few.kept) == 3
+    refused = look(few, "while True: pass")
+    assert look(few, "while True: pass") is refused
+    for n in range(30):
+        look(small, f"await look({n})  # {'x' * 300}")
+    assert 1 < len(small.kept) < 30
+    assert small.kept.bytes <= 600_000
+    large = f"await look(1)  # {'x' * 3000}"
+    assert look(small, large) is not look(small, large)
 
 
 def test_what_is_kept_belongs_to_tools_and_inputs() -> None:
@@ -107,7 +107,7 @@ def test_what_is_kept_belongs_to_tools_and_inputs() -> None:
     programs = GraphPrograms()
 
     def look(**options: object) -> object:
-        return programs.look(runtime._programs.prepare("await look(n)", runtime.limits, **options))[0]  # type: ignore[arg-type]
+        return programs.look_at_once(runtime._programs.prepare("await look(n)", runtime.limits, **options))  # type: ignore[arg-type]
 
     one = look(inputs={"n": 1})
     assert isinstance(one, GraphProgram)

@@ -54,7 +54,7 @@ FOR_MODEL: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize("name", FOR_MODEL)
 async def test_what_the_model_sees(name: str, runtime: Runtime) -> None:
     code, expected = FOR_MODEL[name]
-    run = await runtime.execute_code(code, limits=Limits(max_value_bytes=1000))
+    run = await runtime.execute_code(code, limits=Limits(max_value_bytes=1000), path="sandbox")
     text = run.for_model()
     if name in ("a limit with a place", "check"):
         assert text.startswith(expected)

@@ -27,7 +27,7 @@ from collections.abc import Iterable
 from callgate.tools.faults import described
 
 from .actions import Action, Arrived, Begin, Call, Event, Exceeded, Failed, Finished, Paused, Returned, StepEnded, Stop
-from .inputs import Arguments, Inputs
+from .inputs import EXPRESSION_STEPS, Arguments, Inputs
 from .opinions import SecondOpinions, Verdict
 from .outcomes import Items, Outcome, StepStatus, json_inside
 from .reasons import UNKNOWN, because, plain_reason
@@ -54,6 +54,7 @@ class Engine:
         max_memory_bytes: of the results that are held, about.
         window: calls of one `for_each` under way at the same time.
         max_open: calls under way at the same time, all together; steps that are ready wait beyond that.
+        expression_steps: what all expressions together may spend.
     """
 
     def __init__(
@@ -64,10 +65,11 @@ class Engine:
         max_memory_bytes: int,
         window: int,
         max_open: int = 1024,
+        expression_steps: int = EXPRESSION_STEPS,
     ) -> None:
         self.steps: list[CompiledStep] = []
         self.outcomes: list[Outcome] = []
-        self.inputs = Inputs(max_bytes, max_memory_bytes)
+        self.inputs = Inputs(max_bytes, max_memory_bytes, expression_steps)
         self._max_memory_bytes = max_memory_bytes
         self._window = window
         self._under_way = UnderWay(max_open)

@@ -60,6 +60,8 @@ class Runtime:
         max_guests: programs and sessions at the same time; more of them queue.
         queue_seconds: how long one may queue before it fails with `SandboxBusy`.
         tier: insist on tier 1 or 2 of the jail.
+        path: what `execute_code` and `handle` do where they are not told: ``"auto"`` runs programs that are certain to
+            be graphs of tool calls as plans on the host, ``"sandbox"`` runs every program in a guest, ``"plan"`` none.
         statistics: a file (SQLite) that keeps how long tools take and how often they fail, across restarts; runtimes
             may share it. Without one, what is known is forgotten when the registry is.
 
@@ -83,6 +85,7 @@ class Runtime:
         max_guests: int = 64,
         queue_seconds: float = 30.0,
         tier: int | None = None,
+        path: Path = "auto",
         statistics: str | FilePath | None = None,
     ) -> None:
         if limits is not None and not isinstance(limits, Limits):
@@ -98,6 +101,7 @@ class Runtime:
         self._programs = Programs(self.registry, self.gate, language)
         self._plans = Plans(self.registry, self.gate)
         self._fast_path = FastPath()
+        self._path = checked_path(path)
         self._backend: Backend | None = None
         self._warm: WarmPool | None = None
         if sandbox is not None:
@@ -152,7 +156,7 @@ class Runtime:
         limits: Limits | None = None,
         on_event: Callable[[Event], None] | None = None,
         check: bool = True,
-        path: Path = "auto",
+        path: Path | None = None,
     ) -> CodeResult:
         """Run a program: as a plan on the host where it is certain to be a graph of tool calls, else in a fresh guest.
 
@@ -165,8 +169,8 @@ class Runtime:
             start.
             on_event: told of prints, call starts and call ends as they happen.
             check: look at the program first, and do not run one that is certain to fail.
-            path: ``"sandbox"`` runs it in a guest whatever it is, ``"plan"`` runs it on the host or not at all. What
-            comes out is the same, but for `CodeResult.speculative`.
+            path: instead of the runtime's own: ``"sandbox"`` runs it in a guest whatever it is, ``"plan"`` on the host
+            or not at all, ``"auto"`` where it belongs. What comes out is the same, but for `CodeResult.speculative`.
 
         Returns:
             What came of it, failures included: see `CodeResult`.
@@ -176,7 +180,8 @@ class Runtime:
             SandboxError: no guest can be had.
         """
         self._must_be_open()
-        if checked_path(path) == "sandbox":
+        path = self._path if path is None else checked_path(path)
+        if path == "sandbox":
             _ = self.backend  # there has to be one
         run = self._programs.prepare(
             code, self.limits if limits is None else limits, inputs=inputs, tools=tools, on_event=on_event

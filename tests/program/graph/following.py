@@ -13,7 +13,7 @@ from callgate.program.graph.flow import Flow
 from callgate.program.graph.read import read_flow
 from callgate.program.graph.reasons import NotAGraph
 from callgate.program.graph.scope import GraphTool
-from callgate.program.graph.walk import Began, Done, MadeCall, Printed, ProgramFailed, Unsure, Wait, walk
+from callgate.program.graph.walk import Began, Done, MadeCall, Printed, ProgramFailed, Unsure, Wait, Worked, walk
 
 TOOLS = {
     "weather": GraphTool("weather", "weather", ("city", "unit"), True),
@@ -83,6 +83,8 @@ def follow(source: str, *, late: bool = False, budget: Budget | None = None, **i
     try:
         while True:
             step = next(steps)
+            if isinstance(step, Worked):
+                continue
             seen.steps.append(type(step).__name__)
             if isinstance(step, Printed):
                 seen.logs += step.text

@@ -136,6 +136,14 @@ ONE = "r = await weather('Oslo')\n"
             "y = 5\nr = [y for x in [await weather('a')] for y in [y]]",
             "line 2: y: it is read before it is bound; use another name",
         ),
+        (
+            "x = 1\nx @= await save(2)",
+            "line 2: x @= await save(2): the operator `@` cannot stand here; use + - * / // % ** & | ^ << >>",
+        ),
+        (
+            "print(list(map(set, ['ab'])))",
+            "line 1: map(set, ['ab']): the order of a set differs from run to run; write sorted(…)",
+        ),
         ("print(~True)", "line 1: ~True: `~` is not part of a graph; write -x - 1"),
         (
             "x = 1\nif x: pass\n" + "elif x: pass\n" * 60,

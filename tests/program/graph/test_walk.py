@@ -17,7 +17,7 @@ def test_prints_calls_and_the_value_come_in_program_order() -> None:
     assert seen.calls == [("weather", 0, {"city": "Oslo"}), ("weather", 0, {"city": "Oslox"})]
     assert seen.done is not None
     assert seen.done.value == [4, 5]
-    assert seen.steps == ["Began", "Printed", "Began", "Printed"]
+    assert seen.steps == ["Began", *["Printed"] * 4, "Began", *["Printed"] * 2]
 
 
 def test_started_calls_begin_before_any_is_waited_for() -> None:
@@ -140,7 +140,7 @@ def test_values_are_json_or_text(source: str, value: object, text: str | None) -
         ("print(10 ** 5000)", "a number has too many digits to be printed"),
         ("import asyncio\nt = asyncio.create_task(broken(1))\nx = await weather('a')\nx.nope\nawait t",
          "an error of a task that nobody awaited is told in the logs"),
-        ("x = [1]\nx.update({})", "`.update()` of a list, so called"),
+        ("x = [1]\nx.update({})", "`.update` of something that may not have it"),
         ("{1: 'a', '1': 'b'}", "the key '1' occurs twice in one object"),
         ("await save({None: 1, 'null': 2})", "the key 'null' occurs twice in one object"),
         ("10 ** 5000", "the value has no text: Exceeds the limit (4300 digits) for integer string conversion; "
@@ -172,6 +172,27 @@ def test_an_error_of_unpacking_is_in_the_line_of_the_target() -> None:
     seen = follow("x = \\\na, b = [1]")
     assert seen.failed is not None
     assert seen.failed.line == 2
+
+
+def test_a_method_is_looked_up_before_its_arguments() -> None:
+    seen = follow("x = 1\nx.append(x[0])")
+    assert seen.unsure is not None
+    assert seen.unsure.reason == "`.append` of something that may not have it"
+
+
+@pytest.mark.parametrize("source", ["for x in (\n  5):\n    pass", "x = [\n await weather(c)\n for c in\n 5\n]"])
+def test_where_what_a_loop_goes_over_stands_on_another_line_the_sandbox_is_asked(source: str) -> None:
+    assert follow(source).unsure is not None
+
+
+def test_results_and_arguments_are_paid_for_before_they_are_read_and_kept() -> None:
+    budget = Budget(steps=10_000, bytes=100_000)
+    seen = follow("x = 'a' * 20_000\nfor i in range(10):\n    await save(x)\nprint(1)", budget=budget)
+    assert seen.unsure is not None
+    assert 0 < len(seen.calls) < 5
+    big = follow("x = [0] * 3000\ny = await save(x)", budget=Budget(steps=10_000, bytes=150_000))
+    assert big.unsure is not None
+    assert len(big.calls) == 1
 
 
 def test_an_error_of_a_module_is_told_with_the_module() -> None:

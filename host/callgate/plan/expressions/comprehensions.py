@@ -154,8 +154,15 @@ def _collect(compilation: Compilation, target: ast.expr, names: list[str]) -> No
         for element in target.elts:
             _collect(compilation, element, names)
     else:
-        message = f"`{ast.unparse(target)[:60]}` cannot be a variable of `for`"
+        message = f"`{_shown(target)}` cannot be a variable of `for`"
         raise compilation.fault(target, message, "use plain names, like `for key, value in pairs`")
+
+
+def _shown(target: ast.expr) -> str:
+    try:
+        return ast.unparse(target)[:60]
+    except ValueError:  # an integer of thousands of digits
+        return type(target).__name__.lower()
 
 
 def _binder(compilation: Compilation, target: ast.expr) -> Bind:

@@ -6,7 +6,8 @@ ever made. What its parser cannot take (a NUL, half a surrogate pair, thousands 
 
 Its warnings (an invalid escape, ``1if x else y``) are nobody's business here, and under ``-W error`` they would be
 syntax errors. `warnings.catch_warnings` is not safe among threads, so it is entered under a lock, and only for a text
-that can cause one.
+that can cause one. Nor is the parser of CPython 3.11, which now and then says SystemError where two threads use it at
+once (gh-106905): it is always called under that lock.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ MOST_NESTING: Final = 100
 _FAULTS: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, SystemError)
 _MAY_WARN: Final = re.compile(r"\\|[0-9]\.?[A-Za-z_]")
 warnings_are_off = threading.Lock()
-"""Held by whoever silences warnings for the parser or compiler, here and in `callgate.program`."""
+"""Held by whoever calls the parser or the compiler, here and in `callgate.program`."""
 
 _HINTS: Final = (
     ("f-string", "check the braces of the f-string; a brace as text is written {{ or }}"),
@@ -93,12 +94,13 @@ def column_of(node: ast.AST, source: str) -> int:
 
 @contextlib.contextmanager
 def _no_warnings(text: str) -> Iterator[None]:
-    if _MAY_WARN.search(text):
-        with warnings_are_off, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    with warnings_are_off:
+        if _MAY_WARN.search(text):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+        else:
             yield
-    else:
-        yield
 
 
 def _fault(error: BaseException, text: str, start: int) -> ExpressionFault:

@@ -9,6 +9,8 @@ import ast
 from collections.abc import Mapping
 from typing import Final
 
+from callgate.plan.expressions.trees import nodes_of
+
 from .symbols import is_literal
 
 __all__ = ["Shape", "as_json", "bind", "elements_of", "is_exact"]
@@ -23,6 +25,8 @@ _EXACT_METHODS: Final = frozenset({
 })  # fmt: skip
 _TEXTS: Final = frozenset({"capitalize", "dumps", "join", "lower", "replace", "strip", "title", "upper"})
 _PARTS: Final = frozenset({"copy", "get"})
+_MOST_PARTS: Final = 32
+"""Of a shape: one with more would grow with every tuple it is put into twice."""
 _SAME_ELEMENTS: Final = frozenset({"list", "reversed", "set", "sorted", "tuple"})
 
 
@@ -68,7 +72,7 @@ def _json(function: str, argument: ast.expr) -> ast.expr:
 
 
 def _may_have_other_keys(node: ast.expr, names: Mapping[str, Shape]) -> bool:
-    for each in ast.walk(node):
+    for each in nodes_of([node]):
         if isinstance(each, ast.Name) and not _is_known(names.get(each.id, True)):
             return True
         if isinstance(each, ast.Dict) and not all(key is None or _is_text(key) for key in each.keys):
@@ -97,9 +101,9 @@ def elements_of(node: ast.expr, names: Mapping[str, Shape]) -> Shape:
         if node.func.id == "range":
             return True
         if node.func.id == "enumerate":
-            return True, elements_of(node.args[0], names)
+            return _cut((True, elements_of(node.args[0], names)))
         if node.func.id == "zip":
-            return tuple(elements_of(each, names) for each in node.args)
+            return _cut(tuple(elements_of(each, names) for each in node.args))
         if node.func.id in _SAME_ELEMENTS:
             return elements_of(node.args[0], names)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_exact(node.func.value, names):
@@ -144,10 +148,19 @@ def _call_is_exact(node: ast.Call, names: Mapping[str, Shape]) -> bool:
 
 def _shape(node: ast.expr, names: Mapping[str, Shape]) -> Shape:
     if isinstance(node, ast.Tuple) and not any(isinstance(each, ast.Starred) for each in node.elts):
-        return tuple(_shape(each, names) for each in node.elts)
+        return _cut(tuple(_shape(each, names) for each in node.elts))
     if isinstance(node, ast.Starred):
         return elements_of(node.value, names)
     return is_exact(node, names)
+
+
+def _cut(shape: Shape) -> Shape:
+    """The same, or less, with few parts."""
+    return shape if _parts(shape) <= _MOST_PARTS else False
+
+
+def _parts(shape: Shape) -> int:
+    return 1 + sum(map(_parts, shape)) if isinstance(shape, tuple) else 1
 
 
 def _alike(shapes: list[Shape]) -> Shape:

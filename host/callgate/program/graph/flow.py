@@ -154,9 +154,12 @@ class Gather:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Print:
-    """Print this text, which has its end."""
+    """``print``: each text is written by itself, and so are what stands between them and the end, as in Python."""
 
-    text: Pure
+    texts: Pure
+    """A list of them."""
+    between: str
+    end: str
     line: int
 
 

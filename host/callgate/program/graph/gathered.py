@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-from .flow import Assign, Block, Change, Hold, Item, Operation, operations_of
-from .mentions import mentioned
-from .rows import Rows, Unaligned, clauses, free_names, is_known, list_of
-from .sharing import Shares, Token
-from .symbols import Symbol, made, unknown
+from callgate.plan.expressions.parse import DEFAULT_MAX_BYTES
+
+from .flow import Assign, Change, Hold, Item, Operation
+from .rows import Rows, Unaligned, clauses, free_names, is_known, levels, list_of
+from .sharing import Shares
+from .symbols import Symbol, made, too_large, unknown
 from .variables import Variables, kind_of
+from .work import Work
 
 __all__ = ["Gathered", "added_to", "gathered_in"]
 
@@ -38,21 +39,29 @@ class Gathered:
         self.given, self.rows = tuple(given), rows
         self.lost = self.lost or next((each for each in given if each.node is None), None)
 
-    def after(self, name: str, shares: Shares) -> Symbol:
+    def again(self) -> Gathered:
+        """The same, for another round."""
+        return Gathered(self.before, self.outer, self.way)
+
+    def after(self, name: str, shares: Shares, calls: int, work: Work) -> Symbol:
         """What it is after the loop."""
         lost = self.lost or is_known(self.rows, self.outer)
         if lost is not None:
-            return replace(lost, shares=shares, calls=frozenset())
+            return lost.sharing(shares, calls)
         if not self.given:
-            return self.before
-        names = frozenset[str]().union(*(each.names for each in self.given))
+            return self.before.sharing(self.before.shares, calls)
+        parts = [self.before, *self.given, *_values(self.rows, self.outer)]
+        size = sum(part.size for part in parts)
+        if size > DEFAULT_MAX_BYTES:
+            return too_large(ast.Name(name), shares, calls)
+        names = work.union(*(each.names for each in self.given))
+        work(size + len(names) * levels(self.rows))
         try:
             node = self._whole(self._comprehension(names))
         except Unaligned:
             why = "holds results of an inner loop, anew in each round of an outer one"
-            return unknown(name, why, "put them into one list, over both loops", shares)
-        parts = [self.before, *self.given, *_values(self.rows, self.outer)]
-        return made(node, free_names(node), *parts, shares=shares)
+            return unknown(name, why, "put them into one list, over both loops", shares, calls)
+        return made(node, free_names(node), *parts, shares=shares, calls=calls)
 
     def _comprehension(self, names: frozenset[str]) -> ast.expr:
         nodes = [each.node for each in self.given if each.node is not None]
@@ -86,35 +95,35 @@ def added_to(operation: Operation) -> tuple[str, str] | None:
 
 
 def gathered_in(
-    body: Block, variables: Variables, values: Symbol, rows: Rows | None, taken: Iterable[str]
+    operations: Iterable[Operation],
+    mentions: Mapping[str, int],
+    variables: Variables,
+    values: Symbol,
+    rows: Rows | None,
+    taken: Collection[str],
 ) -> Iterator[tuple[str, Gathered]]:
     """The variables that a loop's body adds to in one place, and has nothing else to do with.
 
     Args:
-        body: the loop's.
+        operations: of the body.
+        mentions: how often it has to do with each variable.
         variables: before the loop.
         values: what it goes over.
         rows: around the loop.
         taken: those that an outer loop gathers.
     """
-    operations = list(operations_of(body))
-    counts = Counter(name for operation in operations for name in mentioned(operation))
     for operation in operations:
         found = added_to(operation)
         if found is None:
             continue
         name, way = found
         symbol = variables.symbols.get(name)
-        if counts[name] != 1 or symbol is None or symbol.node is None or name in taken:
+        if mentions[name] != 1 or symbol is None or symbol.node is None or name in taken:
             continue
-        if kind_of(symbol.node, variables.lists) != _KINDS[way] or not _is_apart(symbol.shares.own, values):
+        if kind_of(symbol.node, variables.lists) != _KINDS[way] or symbol.shares.own & values.shares.all:
             continue
         if variables.is_alone(name):
             yield name, Gathered(symbol, rows, way)
-
-
-def _is_apart(own: frozenset[Token], values: Symbol) -> bool:
-    return own.isdisjoint(values.shares.all)
 
 
 def _is_empty(node: ast.expr) -> bool:

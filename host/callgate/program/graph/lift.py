@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from callgate.plan.expressions import ExpressionFault, from_node
-from callgate.plan.expressions.trees import nodes_of
+from callgate.plan.expressions.trees import children_of, nodes_of
 
 from .flow import Assign, Operation, Pure, Site, Target
 from .reasons import SHOWN
@@ -22,6 +22,9 @@ from .scope import Scope, refusal, written
 __all__ = ["Lifter"]
 
 _MOST_TARGETS: Final = 6
+_MOST_COPIED: Final = 40_000
+"""Nodes of comprehensions that are copied to rename their variables."""
+_NOTE: Final = "_callgate_calls"
 
 
 class Lifter:
@@ -39,6 +42,7 @@ class Lifter:
         self.sites: list[Site] = []
         self.lines: list[str] = []
         """The program's lines, as its nodes count them."""
+        self._copied = 0
         self.has_sets = False
         """Errors may then depend on an order that differs from process to process."""
 
@@ -95,11 +99,22 @@ class Lifter:
         return made if made is node else ast.copy_location(made, node)
 
     def calls(self, node: ast.AST) -> bool:
-        """Whether a tool is called, or anything awaited, somewhere in it."""
-        return any(
-            isinstance(each, ast.Await) or (isinstance(each, ast.Call) and self.is_call(each))
-            for each in nodes_of([node])
-        )
+        """Whether a tool is called, or anything awaited, somewhere in it. Noted on each node, so that a tree is gone
+        through once however often it is asked."""
+        known = node.__dict__.get(_NOTE)
+        if known is None:
+            for each in reversed(nodes_of([node])):  # children before their parents
+                if _NOTE not in each.__dict__:
+                    known = isinstance(each, ast.Await) or (isinstance(each, ast.Call) and self.is_call(each))
+                    setattr(each, _NOTE, known or any(child.__dict__[_NOTE] for child in children_of(each)))
+            known = node.__dict__[_NOTE]
+        return bool(known)
+
+    def pay(self, node: ast.expr) -> None:
+        """Before a tree is copied: a comprehension's is, as often as it is within others. Raises a `Refusal`."""
+        self._copied += len(nodes_of([node]))
+        if self._copied > _MOST_COPIED:
+            raise refusal(node.lineno, "the program", "its comprehensions are too large", "write loops")
 
     def is_call(self, node: ast.Call) -> bool:
         """Whether it is not the evaluator's affair."""

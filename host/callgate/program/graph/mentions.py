@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+from callgate.plan.expressions.trees import nodes_of
 
 from .flow import (
     Assign,
@@ -24,7 +26,7 @@ from .flow import (
     Target,
 )  # fmt: skip
 
-__all__ = ["bound_in", "mentioned", "pures_of", "stored", "variables_of"]
+__all__ = ["bound_in", "pures_of", "read", "stored", "variables_of"]
 
 
 def pures_of(operation: Operation) -> Iterator[Pure]:
@@ -47,7 +49,7 @@ def pures_of(operation: Operation) -> Iterator[Pure]:
     elif isinstance(operation, If):
         yield operation.test
     elif isinstance(operation, Print):
-        yield operation.text
+        yield operation.texts
     elif isinstance(operation, Return):
         yield operation.value
 
@@ -76,13 +78,12 @@ def stored(operation: Operation) -> tuple[str, ...]:
     return ()
 
 
-def mentioned(operation: Operation) -> Iterator[str]:
-    """Every variable and slot that it has to do with, as often as it has; not where it only asks for a method."""
+def read(operation: Operation) -> Iterator[str]:
+    """Every variable and slot that it reads or changes, as often as it does; not where it only asks for a method."""
     if isinstance(operation, Has):
         return
     for pure in pures_of(operation):
         yield from pure.expression.names
-    yield from stored(operation)
     if isinstance(operation, Augment):
         yield operation.name
     elif isinstance(operation, Hold):
@@ -104,10 +105,11 @@ def variables_of(target: Target) -> tuple[str, ...]:
     return tuple(name for each in target for name in variables_of(each))
 
 
-def bound_in(node: ast.AST) -> Iterator[str]:
-    """Names that an expression binds itself."""
-    for each in ast.walk(node):
-        if isinstance(each, ast.arg):
+def bound_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Names that expressions bind themselves."""
+    for each in nodes_of(nodes):
+        if isinstance(each, ast.Name):
+            if isinstance(each.ctx, ast.Store):
+                yield each.id
+        elif isinstance(each, ast.arg):
             yield each.arg
-        elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
-            yield each.id

@@ -14,7 +14,7 @@ from typing import Final
 
 from callgate.plan.expressions.functions import FUNCTIONS
 
-from .flow import Assign, CallTool, Change, Finish, Flow, For, Gather, Hold, Item, Operation, operations_of
+from .flow import Assign, CallTool, Change, Finish, For, Gather, Hold, Item, Operation
 from .mentions import bound_in, pures_of, variables_of
 
 __all__ = ["Naming"]
@@ -27,22 +27,23 @@ _MOST_CHARACTERS: Final = 60
 
 
 class Naming:
-    """The names of one plan."""
+    """The names of one plan.
 
-    def __init__(self, flow: Flow) -> None:
+    Args:
+        operations: of the whole program, those within loops and branches included.
+    """
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
         self._taken = set(_RESERVED)
         self._numbers: dict[str, int] = {}
-        operations = list(operations_of(flow.body))
-        for operation in operations:
-            for pure in pures_of(operation):
-                self._taken.update(bound_in(pure.node))
+        self._taken.update(bound_in(pure.node for operation in operations for pure in pures_of(operation)))
         variables = _Results(operations)
         calls = [operation for operation in operations if isinstance(operation, CallTool)]
         self.steps: dict[int, str] = {}
         """By number of the site."""
         for call in calls:
             name = variables.of(call.slot)
-            if name is None or not self._is_free(name):
+            if name is None or len(name) > _MOST_CHARACTERS or not self._is_free(name):
                 name = self.free(call.site.name)
             self._taken.add(name)
             self.steps[call.site.number] = name

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from callgate.plan.expressions import ExpressionFault
@@ -224,6 +225,8 @@ class _Reader(Statements):
         if statement.orelse:
             raise refusal(statement.lineno, "for … else", "it is not part of a graph", "write it after the loop")
         values = self.lifter.value(statement.iter)
+        if statement.iter.lineno != statement.lineno:  # Python asks for an iterator in the line of the statement
+            values = replace(values, exact=False)
         before = set(self.scope.variables)
         with self.lifter.nested(statement.lineno) as body:
             target = self.lifter.target(statement.target)

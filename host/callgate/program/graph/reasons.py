@@ -5,9 +5,13 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from callgate.plan.expressions.trees import nodes_of
+
 __all__ = ["MOST_REASONS", "SHOWN", "NotAGraph", "Refusal", "written"]
 
 MOST_REASONS = 20
+_MOST_WRITTEN = 300
+"""Nodes; a larger tree is named by what it is."""
 SHOWN = 60
 """Characters of a construct that are shown."""
 
@@ -39,6 +43,8 @@ class Refusal(Exception):
 
 def written(node: ast.AST) -> str:
     """The node as text, cut."""
+    if len(nodes_of([node], _MOST_WRITTEN)) > _MOST_WRITTEN:
+        return f"{type(node).__name__.lower()} …"
     try:
         text = " ".join(ast.unparse(node).split())
     except (RecursionError, ValueError):

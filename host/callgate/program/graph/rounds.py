@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 
 from .flow import Assign, Change, For, If, Item
 from .lift import Lifter
@@ -48,6 +49,7 @@ def rounds(
     lifter: Lifter, node: Comprehension, elements: list[ast.expr], add: Callable[[list[ast.expr]], None]
 ) -> None:
     """The loops of a comprehension, with its variables renamed; `add` makes the innermost operations."""
+    lifter.pay(node)
     names: dict[str, str] = {}
     clauses = node.generators
     for clause in clauses:
@@ -64,6 +66,8 @@ def rounds(
             return
         clause = clauses[index]
         values = lifter.value(clause.iter if index == 0 else renamed(clause.iter, names))
+        if clause.iter.lineno != node.lineno:
+            values = replace(values, exact=False)
         target = lifter.target(renamed(clause.target, names))
         with lifter.nested(node.lineno) as body:
             conditions(index, [renamed(test, names) for test in clause.ifs])

@@ -10,9 +10,11 @@ import ast
 from dataclasses import dataclass, field
 from typing import Final
 
+from callgate.plan.expressions.trees import children_of, nodes_of
+
 from .symbols import Symbol
 
-__all__ = ["Rows", "Unaligned", "clauses", "free_names", "is_known", "list_of", "pattern", "visible"]
+__all__ = ["Rows", "Unaligned", "clauses", "free_names", "is_known", "levels", "list_of", "pattern", "visible"]
 
 _MOST_TARGETS: Final = 6
 
@@ -42,6 +44,14 @@ def is_known(rows: Rows | None, outer: Rows | None = None) -> Symbol | None:
             return rows.values
         rows = rows.outer
     return None
+
+
+def levels(rows: Rows | None) -> int:
+    """How many there are, one around the other."""
+    count = 0
+    while rows is not None:
+        rows, count = rows.outer, count + 1
+    return count
 
 
 def list_of(element: ast.expr, names: frozenset[str], rows: Rows | None, outer: Rows | None) -> ast.expr:
@@ -132,19 +142,31 @@ def pattern(names: list[str], context: ast.expr_context) -> ast.expr:
 
 def free_names(node: ast.AST) -> frozenset[str]:
     """The names that an expression reads and does not bind. Functions are among them."""
+    found: set[str] = set()
+    _note_free(node, frozenset(), found)
+    return frozenset(found)
+
+
+def _note_free(node: ast.AST, bound: frozenset[str], found: set[str]) -> None:
     if isinstance(node, ast.Name):
-        return frozenset({node.id}) if isinstance(node.ctx, ast.Load) else frozenset()
+        if node.id not in bound and isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        return
     if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
         first = node.generators[0]
-        bound = {
-            each.id for clause in node.generators for each in ast.walk(clause.target) if isinstance(each, ast.Name)
-        }
-        inner = [each for each in ast.iter_child_nodes(node) if each is not first]
-        inner += [each for each in ast.iter_child_nodes(first) if each is not first.iter]
-        return (frozenset[str]().union(*map(free_names, inner)) - bound) | free_names(first.iter)
+        _note_free(first.iter, bound, found)
+        targets = nodes_of(clause.target for clause in node.generators)
+        bound |= {each.id for each in targets if isinstance(each, ast.Name)}
+        for each in children_of(node):
+            if each is not first:
+                _note_free(each, bound, found)
+        for test in first.ifs:
+            _note_free(test, bound, found)
+        return
     if isinstance(node, ast.Lambda):
-        return free_names(node.body) - {argument.arg for argument in node.args.args}
-    return frozenset[str]().union(*map(free_names, ast.iter_child_nodes(node)))
+        bound |= {argument.arg for argument in node.args.args}
+    for each in children_of(node):
+        _note_free(each, bound, found)
 
 
 def _is_list(node: ast.expr, rows: Rows | None) -> bool:

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
-from .carried import after_a_round, at_the_start, left_by
+from .carried import Loop, after_a_round, at_the_start, left_by
 from .exact import Shape, bind, elements_of
 from .flow import (
     Assign,
@@ -43,23 +42,27 @@ from .naming import Naming
 from .order import Order
 from .reasons import NotAGraph, Refusal
 from .rows import Rows, free_names, is_known
-from .sharing import Shares, Token, both, fresh
+from .sharing import Shares, both
 from .steps import Guard, Steps
-from .symbols import Symbol, blamed, copied, made, unknown
+from .symbols import Symbol, blamed, made, unknown
 from .variables import Variables, kind_of
+from .work import Work
 
 __all__ = ["schedule"]
 
 _MOST_SITES: Final = 2_000
-_LITTLE: Final = 100
+_ROUND_WORK: Final = 30
+_READ_AT_ONCE: Final = frozenset({"extend", "update"})
+"""Methods that read an iterator to its end."""
 
 
-def schedule(flow: Flow, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[int, str]]:
+def schedule(flow: Flow, inputs: Mapping[str, Any], work: Work | None = None) -> tuple[dict[str, Any], dict[int, str]]:
     """The plan of a program, as JSON, and the step of each `Site`, by its number.
 
     Args:
         flow: the program.
         inputs: JSON values of its inputs; small ones become part of expressions.
+        work: the budget; left with what was not spent.
 
     Raises:
         Refusal: it has none that is certain to make the same calls.
@@ -68,33 +71,37 @@ def schedule(flow: Flow, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], dic
         line = flow.sites[_MOST_SITES].line
         message = f"a plan has at most {_MOST_SITES:,} steps"
         raise Refusal(NotAGraph(line, "the program", message, "use loops, or several programs"))
-    scheduler = _Scheduler(flow)
+    scheduler = _Scheduler(flow, work or Work())
     for number, name in enumerate(sorted(flow.inputs)):
-        scheduler.variables.symbols[name] = symbol_of_input(name, inputs, -1 - number)
+        shares = scheduler.variables.tokens.fresh(-1 - number, nested=True)
+        scheduler.variables.symbols[name] = symbol_of_input(name, inputs, shares)
     scheduler.block(flow.body)
     return {"steps": scheduler.steps.written()}, scheduler.naming.steps
 
 
 class _Scheduler:
-    def __init__(self, flow: Flow) -> None:
-        self.naming = Naming(flow)
-        self.variables = Variables(self.naming.renamed)
+    def __init__(self, flow: Flow, work: Work) -> None:
+        self.work = work
+        operations = list(operations_of(flow.body))
+        self.work(len(operations))
+        self.naming = Naming(operations)
+        self.variables = Variables(self.naming.renamed, self.work)
         self._shapes: dict[str, Shape] = {}
-        self.steps = Steps(self.naming.steps, self._shapes)
-        self._order = Order({site.number for site in flow.sites if site.early})
+        self.steps = Steps(self.naming.steps, self._shapes, self.work)
+        self._order = Order({site.number for site in flow.sites if site.early}, self.work)
+        self._loops: dict[int, Loop] = {}
+        self._elements: dict[int, tuple[ast.expr, Shape]] = {}
         self._rows: Rows | None = None
         self._guard: Guard = ()
         self._gathered: dict[str, Gathered] = {}
         self._results: list[str] = []
         """Names that stand for results of calls, in the order in which they were made."""
-        self._awaited = {
-            (operation.slot, operation.line) for operation in operations_of(flow.body) if isinstance(operation, Finish)
-        }
+        self._awaited = {(each.slot, each.line) for each in operations if isinstance(each, Finish)}
 
     def block(self, block: Block) -> None:
         """Follow these operations."""
         for operation in block:
-            self.variables.work(1)
+            self.work(1)
             follow = _FOLLOW.get(type(operation))
             if follow is not None:
                 follow(self, operation)
@@ -116,11 +123,12 @@ class _Scheduler:
         assert not isinstance(target, Item)  # items among several targets are no graph
         parts = Shares(symbol.shares.parts, symbol.shares.parts)
         whole = symbol.node
+        self.work(2 * len(target))
         for index, each in enumerate(target):
             if whole is None:
-                part = copied(symbol, parts)
+                part = symbol.sharing(parts)
             elif isinstance(whole, ast.List | ast.Tuple) and len(whole.elts) == len(target) and _is_plain(whole.elts):
-                part = replace(symbol, node=whole.elts[index], names=free_names(whole.elts[index]), shares=parts)
+                part = self._element(symbol, whole.elts[index], parts)
             else:
                 is_list = kind_of(whole, self.variables.lists) == "list"
                 values = whole if is_list else ast.Call(ast.Name("list", ast.Load()), [whole], [])
@@ -128,13 +136,21 @@ class _Scheduler:
                 part = made(node, symbol.names, symbol, shares=parts)
             self._bind(each, part)
 
+    def _element(self, whole: Symbol, node: ast.expr, shares: Shares) -> Symbol:
+        """One of the elements that are written there; its size is at most that of the whole."""
+        names = whole.names
+        if names:
+            self.work(whole.size >> 2)
+            names = free_names(node)
+        return Symbol(node, names, whole.size, whole.depth, shares)
+
     def _augment(self, operation: Augment) -> None:
-        self.variables.augment(
-            operation.name, operation.operator, self.variables.value(operation.value), operation.line
-        )
+        value = self.variables.value(operation.value, at_once=True)
+        self.variables.augment(operation.name, operation.operator, value, operation.line)
 
     def _change(self, operation: Change) -> None:
-        given = [self.variables.value(argument) for argument in operation.arguments]
+        at_once = operation.method in _READ_AT_ONCE
+        given = [self.variables.value(argument, at_once=at_once) for argument in operation.arguments]
         self._add(operation, operation.object, operation.method, given)
 
     def _add(self, operation: Assign | Change, holder: Any, method: str, given: list[Symbol]) -> None:
@@ -142,35 +158,39 @@ class _Scheduler:
         if isinstance(holder.node, ast.Name):
             self._grow(holder.node.id, operation, method, given)
         else:
-            added = frozenset[Token]().union(*(each.shares.all for each in given))
-            self._touch(self.variables.value(holder).shares, added, operation.line)
+            self._touch(self.variables.value(holder).shares, _all_of(given), operation.line)
 
     def _grow(self, name: str, operation: Operation, method: str, given: list[Symbol]) -> None:
         gathered = self._gathered.get(name)
         if gathered is not None and added_to(operation) is not None:
             gathered.add(given, self._rows)
             symbol = self.variables.symbols[name]
-            added = frozenset[Token]().union(*(each.shares.all for each in given))
-            calls = symbol.calls.union(*(each.calls for each in given))
-            shares = both(symbol.shares, Shares(symbol.shares.own, added))
+            calls = symbol.calls
+            for each in given:
+                calls |= each.calls
+            shares = both(symbol.shares, Shares(symbol.shares.own, _all_of(given)))
             self.variables.changed |= symbol.shares.own
-            if shares is not symbol.shares or calls != symbol.calls:
-                self.variables.symbols[name] = replace(symbol, shares=shares, calls=calls)
+            self.variables.symbols[name] = symbol.sharing(shares, calls)
             return
-        before = dict(self.variables.symbols)
+        before = self._being_gathered()
         self.variables.grow(name, method, given, operation.line)
         self._lose(before)
 
-    def _touch(self, shares: Shares, added: frozenset[Token], line: int) -> None:
-        before = dict(self.variables.symbols)
+    def _touch(self, shares: Shares, added: int, line: int) -> None:
+        before = self._being_gathered()
         self.variables.touch(shares.own, added, line)
         self._lose(before)
 
+    def _being_gathered(self) -> dict[str, Symbol]:
+        self.variables.look(len(self._gathered))
+        return {name: self.variables.symbols[name] for name in self._gathered}
+
     def _lose(self, before: Mapping[str, Symbol]) -> None:
         """What is being gathered, and was changed in another way."""
-        for name, gathered in self._gathered.items():
+        for name, symbol in before.items():
             after = self.variables.symbols[name]
-            if after is not before[name] and after.node is None:
+            if after is not symbol and after.node is None:
+                gathered = self._gathered[name]
                 gathered.lost = gathered.lost or after
 
     # calls
@@ -198,45 +218,49 @@ class _Scheduler:
         self._results.append(result)
         node = ast.Name(result, ast.Load())
         self.variables.age(id(operation))
-        shares = fresh(id(operation), nested=True)  # whoever awaits it twice gets the same object twice
-        calls = frozenset({site.number})
-        self.variables.symbols[operation.slot] = Symbol(node, frozenset({result}), len(result), 1, shares, calls=calls)
+        shares = self.variables.tokens.fresh(id(operation), nested=True)  # await it twice: the same object twice
+        self.variables.symbols[operation.slot] = Symbol(
+            node, frozenset({result}), len(result), 1, shares, calls=1 << site.number
+        )
 
     def _hold(self, operation: Hold) -> None:
         if operation.slot is None:
             self.variables.age(id(operation))
-            empty = ast.List([], ast.Load())
-            self.variables.symbols[operation.slots] = Symbol(empty, size=2, depth=1, shares=fresh(id(operation)))
+            empty, shares = ast.List([], ast.Load()), self.variables.tokens.fresh(id(operation))
+            self.variables.symbols[operation.slots] = Symbol(empty, size=2, depth=1, shares=shares)
             return
         slot = self.variables.symbols[operation.slot]
         self._grow(operation.slots, operation, "append", [slot])
         held = self.variables.symbols[operation.slots]
-        self.variables.symbols[operation.slots] = replace(held, calls=held.calls | slot.calls)
+        self.variables.symbols[operation.slots] = held.sharing(held.shares, held.calls | slot.calls)
 
     def _finish(self, operation: Finish) -> None:
         slot = self.variables.symbols[operation.slot]
-        self._order.ends(sorted(slot.calls))
-        self.variables.symbols[operation.variable] = replace(slot, calls=frozenset())
+        self._order.ends(slot.calls)
+        self.variables.symbols[operation.variable] = slot.sharing(slot.shares)
 
     def _gather(self, operation: Gather) -> None:
-        slots = [self.variables.symbols[part.slot] for part in operation.parts]
-        for slot in slots:
-            self._order.ends(sorted(slot.calls))
+        parts = [(part.spread, self.variables.symbols[part.slot]) for part in operation.parts]
+        self.work(len(parts))
+        within = 0
+        for spread, slot in parts:
+            self._order.ends(slot.calls)
+            within |= slot.shares.parts if spread else slot.shares.all
         self.variables.age(id(operation))
-        parts = zip(operation.parts, slots, strict=True)
-        within = [slot.shares.parts if part.spread else slot.shares.all for part, slot in parts]
-        shares = fresh(id(operation), frozenset[Token]().union(*within))
-        lost = next((slot for slot in slots if slot.node is None), None)
+        shares = self.variables.tokens.fresh(id(operation), within)
+        lost = next((slot for _, slot in parts if slot.node is None), None)
         if lost is not None:
-            found = replace(lost, shares=shares, calls=frozenset())
-        elif len(slots) == 1 and operation.parts[0].spread:
-            found = replace(slots[0], shares=shares, calls=frozenset())
+            found = lost.sharing(shares)
+        elif len(parts) == 1 and parts[0][0]:
+            found = parts[0][1].sharing(shares)
         else:
-            elements: list[ast.expr] = []
-            for part, slot in zip(operation.parts, slots, strict=True):
-                assert slot.node is not None
-                elements.append(ast.Starred(slot.node, ast.Load()) if part.spread else slot.node)
-            names = frozenset[str]().union(*(slot.names for slot in slots))
+            elements = [
+                ast.Starred(slot.node, ast.Load()) if spread else slot.node
+                for spread, slot in parts
+                if slot.node is not None
+            ]
+            slots = [slot for _, slot in parts]
+            names = self.work.union(*(slot.names for slot in slots))
             found = made(ast.List(elements, ast.Load()), names, *slots, shares=shares)
         self.variables.symbols[operation.variable] = found
 
@@ -244,14 +268,14 @@ class _Scheduler:
 
     def _if(self, operation: If) -> None:
         test = self.variables.value(operation.test)
-        if test.node is None and _sites_in((operation,)):
+        if test.node is None and self._has_sites(operation):
             raise _refusal(operation.line, "if", "its condition, with calls in a branch, needs", test)
         before, began, made_so_far = dict(self.variables.symbols), self._order.now, len(self._results)
         rows, guard = self._rows, self._guard
         sides: list[dict[str, Symbol]] = []
         ended = began
         for block, negated in ((operation.body, False), (operation.orelse, True)):
-            self.variables.work(len(before))
+            self.variables.look(len(before))
             self.variables.symbols = dict(before)
             self._order.now = began
             held = _negated(test) if negated else test
@@ -264,35 +288,45 @@ class _Scheduler:
             ended = ended | self._order.now
         self._rows, self._guard = rows, guard
         self._order.now = ended
+        self.work(len(self._results) - made_so_far >> 3)
         hidden = frozenset(self._results[made_so_far:])
         self.variables.merge(test, (sides[0], sides[1]), hidden, operation.line)
 
     # loops
 
     def _for(self, operation: For) -> None:
-        values = self.variables.value(operation.values)
-        sites = _sites_in(operation.body)
+        loop = self._loop(operation)
+        values = self.variables.value(operation.values, at_once=True)
+        sites = loop.sites
         if sites:
             self._check_loop(operation, values, sites)
         variables, rows = self.variables, self._rows
-        entry = dict(variables.symbols)
-        gathering = dict(gathered_in(operation.body, variables, values, rows, self._gathered))
-        start = at_the_start(operation, entry, gathering)
-        began, steps, results, made_so_far = self._order.now, len(self.steps), len(self._results), dict(self._gathered)
+        entry = variables.symbols
+        taken = self._gathered
+        self.work(len(loop.operations) >> 1)
+        gathering = dict(gathered_in(loop.operations, loop.mentions, variables, values, rows, taken))
+        harmless = {*loop.first, *gathering} if loop.is_quiet else loop.first
+        self.work(3 * len(loop.stored))
+        variables.look(len(entry))
+        start = at_the_start(operation, loop, entry, gathering)
+        began, steps, results, number = self._order.now, len(self.steps), len(self._results), 0
         variables.rounds += 1
-        while True:
+        again = True
+        while again:
+            number += 1
+            self.work(_ROUND_WORK + 2 * len(loop.stored))
+            variables.look(3 * len(start))
             variables.symbols = dict(start)
-            changed, variables.changed = variables.changed, set()
+            changed, variables.changed = variables.changed, 0
             self._order.now = began
             self.steps.keep(steps)
             del self._results[results:]
-            self._gathered = {**made_so_far, **{name: replace(each) for name, each in gathering.items()}}
+            self._gathered = {**taken, **{name: each.again() for name, each in gathering.items()}}
             self._rows = Rows(rows, values)
             self._take(operation, self._rows)
             self.block(operation.body)
-            variables.work(len(start))
-            again = after_a_round(start, variables.symbols, operation.line)
-            touched = not variables.changed.isdisjoint(values.shares.all)
+            start, again = after_a_round(start, variables.symbols, operation.line, harmless, variables.tokens, number)
+            touched = variables.changed & values.shares.all
             variables.changed |= changed
             if touched and values.node is not None:
                 hint = "loop over a copy: list(values)"
@@ -300,16 +334,30 @@ class _Scheduler:
                     message = "what it goes over is changed in the loop, or shares parts with what is"
                     raise Refusal(NotAGraph(operation.line, "for", message, hint))
                 why = f"is changed in the loop in line {operation.line} that goes over it"
-                values = unknown("$", why, hint, values.shares)
-            elif again is None:
-                break
-            start = again or start
+                values, again = unknown("$", why, hint, values.shares), True
         variables.rounds -= 1
         self._rows = rows
         end = variables.symbols
-        variables.symbols = {name: start.get(name) or left_by(operation, name, end[name]) for name in {**start, **end}}
-        self._finish_gathering(gathering, end)
-        self._gathered = {name: each for name, each in self._gathered.items() if name not in gathering}
+        variables.symbols = start
+        for name, symbol in end.items():
+            if name not in start:
+                start[name] = left_by(operation, name, symbol)
+        gathered, self._gathered = self._gathered, taken
+        for name in gathering:
+            before = start[name]
+            start[name] = gathered[name].after(name, before.shares, before.calls, self.work)
+
+    def _loop(self, operation: For) -> Loop:
+        loop = self._loops.get(id(operation))
+        if loop is None:
+            loop = self._loops[id(operation)] = Loop.of(operation)
+            self.work(len(loop.operations) + len(loop.mentions))
+        return loop
+
+    def _has_sites(self, operation: If) -> bool:
+        operations = list(operations_of((operation,)))
+        self.work(len(operations) >> 1)
+        return any(isinstance(each, CallTool) for each in operations)
 
     def _check_loop(self, operation: For, values: Symbol, sites: list[Site]) -> None:
         if values.node is None:
@@ -325,7 +373,19 @@ class _Scheduler:
         target = self._target(operation, operation.target, rows)
         rows.target = target
         if rows.values.node is not None:
-            bind(target, elements_of(rows.values.node, self._shapes), self._shapes)
+            bind(target, self._elements_of(rows.values), self._shapes)
+
+    def _elements_of(self, values: Symbol) -> Shape:
+        node = values.node
+        assert node is not None
+        known = self._elements.get(id(node))
+        if known is not None:
+            return known[1]
+        self.work(values.size >> 4)
+        shape = elements_of(node, self._shapes)
+        if not values.names:
+            self._elements[id(node)] = node, shape
+        return shape
 
     def _target(self, operation: For, target: Target, rows: Rows) -> ast.expr:
         if isinstance(target, tuple):
@@ -334,24 +394,20 @@ class _Scheduler:
         name = self.naming.row(operation, target)
         shares = Shares(rows.values.shares.all, rows.values.shares.all)
         if rows.values.node is None:
-            symbol = copied(rows.values, shares)
+            symbol = rows.values.sharing(shares)
         else:
             symbol = Symbol(ast.Name(name, ast.Load()), frozenset({name}), len(name), 1, shares)
         self.variables.symbols[target] = symbol
         rows.variables = (*rows.variables, name)
         return ast.Name(name, ast.Store())
 
-    def _finish_gathering(self, gathering: Mapping[str, Gathered], end: Mapping[str, Symbol]) -> None:
-        for name in gathering:
-            gathered, after = self._gathered[name], end[name]
-            found = gathered.after(name, after.shares)
-            if found.node is not None:
-                self.variables.work(found.size // _LITTLE)
-            self.variables.symbols[name] = replace(found, calls=after.calls)
 
-
-def _sites_in(block: Block) -> list[Site]:
-    return [operation.site for operation in operations_of(block) if isinstance(operation, CallTool)]
+def _all_of(symbols: list[Symbol]) -> int:
+    """All that they may share."""
+    found = 0
+    for symbol in symbols:
+        found |= symbol.shares.all
+    return found
 
 
 def _negated(test: Symbol) -> Symbol:

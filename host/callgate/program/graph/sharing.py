@@ -1,20 +1,20 @@
 """Which values may be the same object, or have parts in common. Knows Python's expressions; no value.
 
 A token stands for the containers that one operation makes, each time it is reached. What is said here may be too much,
-never too little: two values that share nothing here share nothing.
+never too little: two values that share nothing here share nothing. A set of tokens is an integer with a bit for each of
+them, so that a program with thousands costs little.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-__all__ = ["NOTHING", "Shares", "Token", "aged", "both", "fresh", "shares_of"]
+from callgate.plan.expressions.trees import nodes_of
 
-Token = tuple[int, int]
-"""What made it, and 0 for the container itself, 1 for those within, 2 and 3 for the same of an earlier round."""
+__all__ = ["NOTHING", "Shares", "Tokens", "aged", "both", "shares_of"]
+
 _SCALARS: Final = frozenset({"abs", "all", "any", "bool", "float", "int", "len", "range", "round", "str"})
 _TEXTS: Final = frozenset({
     "capitalize", "casefold", "center", "count", "endswith", "find", "index", "isalnum", "isalpha", "isdigit",
@@ -25,62 +25,92 @@ _NEW: Final = frozenset({"copy", "partition", "rpartition", "rsplit", "split", "
 _NEW_FUNCTIONS: Final = frozenset({"dict", "list", "set", "sorted", "tuple"})
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
+class Shares(NamedTuple):
     """What a value may be made of."""
 
-    own: frozenset[Token]
-    """What it may be itself; empty where it is certainly no container that can be changed."""
-    parts: frozenset[Token]
+    own: int
+    """What it may be itself; 0 where it is certainly no container that can be changed."""
+    parts: int
     """What may be somewhere within it."""
 
     @property
-    def all(self) -> frozenset[Token]:
+    def all(self) -> int:
+        """Both."""
         return self.own | self.parts
 
 
-NOTHING: Final = Shares(frozenset(), frozenset())
+NOTHING: Final = Shares(0, 0)
 
 
-def fresh(key: int, parts: frozenset[Token] = frozenset(), *, nested: bool = False) -> Shares:
-    """A container made here, with these parts."""
-    return Shares(frozenset({(key, 0)}), parts | {(key, 1)} if nested else parts)
+class Tokens:
+    """The tokens of one program: four bits for each key, which names what makes containers.
+
+    The first is the container itself, the second those within; the others are the same of an earlier round.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[int, int] = {}
+        self._newest = 0
+        """The first two bits of every key."""
+
+    def __len__(self) -> int:
+        """Bits."""
+        return 4 * len(self._places)
+
+    def token(self, key: int, which: int = 0) -> int:
+        """The container itself, or with 1 those within."""
+        place = self._places.get(key)
+        if place is None:
+            place = self._places[key] = 4 * len(self._places)
+            self._newest |= 3 << place
+        return 1 << place + which
+
+    def fresh(self, key: int, parts: int = 0, *, nested: bool = False) -> Shares:
+        """A container made here, with these parts."""
+        return Shares(self.token(key), parts | self.token(key, 1) if nested else parts)
+
+    def newest(self, key: int) -> int:
+        """What a key's containers are called until it makes them again; 0 where there are none."""
+        place = self._places.get(key)
+        return 0 if place is None else 3 << place
+
+    def with_older(self, tokens: int) -> int:
+        """These, and the same as they are called once they were made again."""
+        return tokens | (tokens & self._newest) << 2
 
 
 def both(one: Shares, other: Shares) -> Shares:
     """It may be the one or the other."""
-    if other.own <= one.own and other.parts <= one.parts:
-        return one
-    return Shares(one.own | other.own, one.parts | other.parts)
+    own, parts = one.own | other.own, one.parts | other.parts
+    return one if own == one.own and parts == one.parts else Shares(own, parts)
 
 
-def aged(shares: Shares, key: int) -> Shares:
-    """The same, once the operation is reached again and makes new containers."""
-    own, parts = shares.own, shares.parts
-    if (key, 0) not in own and (key, 0) not in parts and (key, 1) not in own and (key, 1) not in parts:
+def aged(shares: Shares, newest: int) -> Shares:
+    """The same, once these are made again."""
+    own, parts = shares
+    old_own, old_parts = own & newest, parts & newest
+    if not old_own and not old_parts:
         return shares
-    return Shares(_aged(own, key), _aged(parts, key))
+    return Shares(own ^ old_own | old_own << 2, parts ^ old_parts | old_parts << 2)
 
 
-def _aged(tokens: frozenset[Token], key: int) -> frozenset[Token]:
-    return frozenset((made, which + 2 if made == key and which < 2 else which) for made, which in tokens)
-
-
-def shares_of(node: ast.expr, of: Mapping[str, Shares], key: int) -> Shares:
+def shares_of(node: ast.expr, of: Mapping[str, Shares], key: int, tokens: Tokens) -> Shares:
     """What the value of an expression may share.
 
     Args:
         node: the expression.
         of: what its variables share.
         key: names what it makes anew.
+        tokens: of the program.
     """
-    return _Reading(of, key).value(node, 0)
+    return _Reading(of, key, tokens).value(node, 0)
 
 
 class _Reading:
-    def __init__(self, of: Mapping[str, Shares], key: int) -> None:
+    def __init__(self, of: Mapping[str, Shares], key: int, tokens: Tokens) -> None:
         self._of = of
         self._key = key
+        self._tokens = tokens
 
     def value(self, node: ast.expr, level: int) -> Shares:
         if isinstance(node, ast.Constant | ast.JoinedStr | ast.Compare | ast.UnaryOp):
@@ -88,9 +118,9 @@ class _Reading:
         if isinstance(node, ast.Name):
             return self._of.get(node.id, NOTHING)
         if isinstance(node, ast.Attribute):
-            return self._part(node.value, level)
+            return self._part(node.value)
         if isinstance(node, ast.Subscript):
-            part = self._part(node.value, level)
+            part = self._part(node.value)
             return Shares(self._new(level), part.parts) if isinstance(node.slice, ast.Slice) else part
         if isinstance(node, ast.IfExp):
             return both(self.value(node.body, level), self.value(node.orelse, level))
@@ -102,10 +132,11 @@ class _Reading:
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
             return Shares(self._new(level), self._within(node.elts))
         if isinstance(node, ast.Dict):
-            spread = [value for name, value in zip(node.keys, node.values, strict=True) if name is None]
-            plain = [value for name, value in zip(node.keys, node.values, strict=True) if name is not None]
-            parts = [self.value(each, 1).parts for each in spread]
-            return Shares(self._new(level), self._within(plain).union(*parts))
+            parts = 0
+            for name, value in zip(node.keys, node.values, strict=True):
+                of_value = self.value(value, 1)
+                parts |= of_value.parts if name is None else of_value.all
+            return Shares(self._new(level), parts)
         if isinstance(node, ast.BinOp):
             left, right = self.value(node.left, 1), self.value(node.right, 1)
             if left == right == NOTHING:
@@ -129,8 +160,10 @@ class _Reading:
                 odd = any(isinstance(each, ast.Starred | ast.GeneratorExp) for each in node.args)
                 if odd or (function.id == "dict" and node.keywords):
                     return Shares(self._new(level), self._everything(node))
-                parts = [self.value(each, 1).parts for each in node.args]
-                return Shares(self._new(level), frozenset[Token]().union(*parts))
+                parts = 0
+                for each in node.args:
+                    parts |= self.value(each, 1).parts
+                return Shares(self._new(level), parts)
             return None
         assert isinstance(function, ast.Attribute)
         if function.attr == "dumps" or function.attr in _TEXTS:
@@ -139,15 +172,15 @@ class _Reading:
             return Shares(self._new(level), self.value(function.value, 1).parts)
         return None
 
-    def _new(self, level: int) -> frozenset[Token]:
-        return frozenset({(self._key, min(level, 1))})
+    def _new(self, level: int) -> int:
+        return self._tokens.token(self._key, min(level, 1))
 
-    def _part(self, node: ast.expr, level: int) -> Shares:
+    def _part(self, node: ast.expr) -> Shares:
         parts = self.value(node, 1).parts
         return Shares(parts, parts)
 
-    def _within(self, nodes: list[ast.expr]) -> frozenset[Token]:
-        found: frozenset[Token] = frozenset()
+    def _within(self, nodes: list[ast.expr]) -> int:
+        found = 0
         for node in nodes:
             if isinstance(node, ast.Starred):
                 found |= self.value(node.value, 1).parts
@@ -155,8 +188,10 @@ class _Reading:
                 found |= self.value(node, 1).all
         return found
 
-    def _everything(self, node: ast.AST) -> frozenset[Token]:
+    def _everything(self, node: ast.AST) -> int:
         """All that any of its variables may share, and what is made within it."""
-        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-        found = [self._of[name].all for name in sorted(names) if name in self._of]
-        return frozenset({(self._key, 1)}).union(*found)
+        found = self._tokens.token(self._key, 1)
+        for each in nodes_of([node]):
+            if isinstance(each, ast.Name) and each.id in self._of:
+                found |= self._of[each.id].all
+        return found

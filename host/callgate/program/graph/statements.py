@@ -9,6 +9,7 @@ from typing import Final
 from .calls import list_of_calls, started, starts
 from .flow import Assign, Augment, CallTool, Change, For, Has, Hold, If, Item, Operation, Print, Pure, Target
 from .lift import Lifter
+from .reasons import Refusal
 from .scope import Scope, refusal, written
 
 __all__ = ["Statements", "name_of", "plain_type"]
@@ -108,6 +109,7 @@ class Statements:
             if target.id not in self.scope.variables:
                 raise refusal(line, written(statement), "an input is changed", "give it a name of its own first")
             name = target.id
+            self._check_operator(statement)
             if lifter.calls(statement.value):  # Python reads the variable first
                 kept = self.scope.fresh()
                 lifter.block.append(Assign(kept, lifter.pure(name_of(name, statement)), line))
@@ -115,7 +117,6 @@ class Statements:
                 lifter.block.append(Augment(kept, type(statement.op), value, line))
                 lifter.block.append(Assign(name, lifter.pure(name_of(kept, statement)), line))
                 return
-            self._check_operator(statement)
             lifter.block.append(Augment(name, type(statement.op), lifter.value(statement.value), line))
             return
         if not isinstance(target, ast.Subscript) or isinstance(target.slice, ast.Slice):
@@ -132,7 +133,11 @@ class Statements:
     def _check_operator(self, statement: ast.AugAssign) -> None:
         """Raises a `Refusal` for what the same operator is refused for between two values."""
         plain = ast.BinOp(ast.Constant(0), statement.op, ast.Constant(0))
-        self.lifter.pure(ast.copy_location(plain, statement))
+        try:
+            self.lifter.pure(ast.copy_location(plain, statement))
+        except Refusal as refused:
+            reason = refused.reason
+            raise refusal(statement.lineno, written(statement), reason.message, reason.hint) from None
 
     def _target(self, node: ast.expr) -> Target:
         if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
@@ -152,26 +157,15 @@ class Statements:
                     node.lineno, f"print({keyword.arg or '**'}=…)", "only constant sep= and end= are part of a graph"
                 )
         given = self.lifter.in_order(node.args)
-        spread = any(isinstance(argument, ast.Starred) for argument in given)
-        if spread:
-            name = "text"
-            each = ast.comprehension(ast.Name(name, ast.Store()), ast.List(given, ast.Load()), [], 0)
-            texts = ast.ListComp(_texted(ast.Name(name, ast.Load())), [each])
-            joined = ast.Call(ast.Attribute(ast.Constant(ends["sep"]), "join", ast.Load()), [texts], [])
-            parts: list[ast.expr] = [_texted(joined)]
+        if any(isinstance(argument, ast.Starred) for argument in given):
+            each = ast.comprehension(ast.Name("text", ast.Store()), ast.List(given, ast.Load()), [], 0)
+            texts: ast.expr = ast.ListComp(_texted(ast.Name("text", ast.Load())), [each])
+            # Python's words about what cannot be spread name the function
+            made = replace(self.lifter.pure(ast.copy_location(texts, node), original=node), exact=False)
         else:
-            parts = []
-            for index, argument in enumerate(given):
-                if index and ends["sep"]:
-                    parts.append(ast.Constant(ends["sep"]))
-                parts.append(_texted(argument, bare=True))
-        if ends["end"]:
-            parts.append(ast.Constant(ends["end"]))
-        text = ast.copy_location(ast.JoinedStr(parts), node)
-        made = self.lifter.pure(text, original=node)
-        if spread:  # Python's words about what cannot be spread name the function
-            made = replace(made, exact=False)
-        self.lifter.block.append(Print(made, node.lineno))
+            texts = ast.List([_texted(argument) for argument in given], ast.Load())
+            made = self.lifter.pure(ast.copy_location(texts, node), original=node)
+        self.lifter.block.append(Print(made, ends["sep"], ends["end"], node.lineno))
 
     def _change(self, node: ast.Call, function: ast.Attribute) -> None:
         if function.end_lineno != node.lineno:
@@ -225,10 +219,9 @@ def name_of(name: str, at: ast.stmt | ast.expr) -> ast.Name:
     return ast.copy_location(ast.Name(name, ast.Load()), at)
 
 
-def _texted(node: ast.expr, *, bare: bool = False) -> ast.expr:
-    """`str(node)`, as a part of an f-string, or by itself."""
-    part = ast.FormattedValue(node, ord("s"), None)
-    return part if bare or isinstance(node, ast.Call) else ast.JoinedStr([part])
+def _texted(node: ast.expr) -> ast.expr:
+    """`str(node)`."""
+    return ast.JoinedStr([ast.FormattedValue(node, ord("s"), None)])
 
 
 def plain_type(node: ast.expr) -> bool:

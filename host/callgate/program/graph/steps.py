@@ -5,34 +5,45 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
+
+from callgate.plan.expressions.trees import fields_of
 
 from .exact import Shape, as_json, is_exact
 from .flow import Site
+from .order import numbers_in
 from .reasons import NotAGraph, Refusal
-from .rows import Rows, free_names, list_of, visible
-from .spelling import NotSpelt, condition, value
+from .rows import Rows, free_names, levels, list_of, visible
+from .spelling import NotSpelt, Spelling
 from .symbols import TOO_LARGE, Symbol
+from .work import Work
 
 __all__ = ["Guard", "Steps"]
 
 _MAX_ITEMS: Final = 100_000
 _MOST_CHARACTERS: Final = 128 * 1024
 """Of all expressions of one plan: it takes some tenths of a second to write and read them."""
-_MOST_EDGES: Final = 100_000
+_MOST_TEXT: Final = 512 * 1024
+"""Characters of a whole plan, about."""
+_MOST_EDGES: Final = 50_000
+_STEP_WORK: Final = 50
+_EDGE_WORK: Final = 2
 
 Guard = tuple[tuple[object, Symbol], ...]
 """The conditions around a call, outside of loops, and something that tells each side of them from any other."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Step:
+    """A call that was come to. It is written when all is known: a loop may be followed again."""
+
     site: Site
-    body: dict[str, Any]
-    names: frozenset[str]
-    sides: tuple[object, ...]
-    before: frozenset[int]
+    arguments: list[tuple[str, Symbol]]
+    rows: Rows | None
+    guard: Guard
+    before: int
+    awaited: bool
     depends_on: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
 
@@ -43,13 +54,17 @@ class Steps:
     Args:
         ids: of each site, by its number.
         shapes: what is known of the variables of loops.
+        work: the budget.
     """
 
-    def __init__(self, ids: Mapping[int, str], shapes: Mapping[str, Shape]) -> None:
+    def __init__(self, ids: Mapping[int, str], shapes: Mapping[str, Shape], work: Work) -> None:
         self._ids = ids
         self._shapes = shapes
+        self._work = work
+        self._spelling = Spelling(work)
         self._steps: list[_Step] = []
-        self._characters = 0
+        self._expressions = 0
+        self._text = 0
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -64,7 +79,7 @@ class Steps:
         arguments: list[tuple[str, Symbol]],
         rows: Rows | None,
         guard: Guard,
-        before: frozenset[int],
+        before: int,
         *,
         awaited: bool,
     ) -> None:
@@ -78,86 +93,114 @@ class Steps:
             before: sites whose calls have to have ended.
             awaited: it is awaited where it is made.
         """
-        step_id = self._ids[site.number]
-        names = frozenset[str]().union(*(symbol.names for _, symbol in arguments), *(test.names for _, test in guard))
-        body: dict[str, Any] = {"id": step_id, "tool": site.tool, "arguments": {}}
-        body["description"] = f"line {site.line}: {'await ' if awaited else ''}{site.text}"
-        what = ""
-        try:
-            given = [(name, _as_json(symbol, self._shapes)) for name, symbol in arguments]
-            items = _Items(given, rows, self._shapes)
-            for name, symbol in given:
-                what = f"its argument `{name}`"
-                node = items.argument(name, symbol)
-                body["arguments"][name] = value(node, is_place=items.is_place(node))
-            if rows is not None:
-                what = "the loop around it"
-                whole = items.all()
-                body["for_each"] = value(whole)
-                body["max_items"] = _MAX_ITEMS
-                names |= free_names(whole)
-            if guard:
-                what = "the condition for it"
-                body["when"] = condition([test.node for _, test in guard if test.node is not None])
-        except NotSpelt:
-            hint = "let a tool give the value, or do it in several calls"
-            raise Refusal(NotAGraph(site.line, site.text, f"{what} {TOO_LARGE}", hint)) from None
-        self._check(site, body)
-        self._steps.append(_Step(site, body, names, tuple(side for side, _ in guard), before))
-
-    def _check(self, site: Site, body: dict[str, Any]) -> None:
-        try:
-            json.dumps(body, ensure_ascii=False).encode()
-        except ValueError:
-            message = "it holds half of a surrogate pair, which is not Unicode text"
-            raise Refusal(NotAGraph(site.line, site.text, message, "remove it")) from None
-        written = [body.get("for_each"), body.get("when"), *body["arguments"].values()]
-        self._characters += sum(len(each["$expr"]) for each in written if isinstance(each, dict) and "$expr" in each)
-        if self._characters > _MOST_CHARACTERS:
-            message = "the expressions of its plan are too large, all together"
-            raise Refusal(NotAGraph(site.line, "the program", message, "split it"))
+        self._steps.append(_Step(site, arguments, rows, guard, before, awaited))
 
     def written(self) -> list[dict[str, Any]]:
         """The steps as JSON."""
-        self._join()
+        bodies = []
+        named = []
+        for step in self._steps:
+            body, names = self._body(step)
+            self._check(step.site, body)
+            bodies.append(body)
+            named.append(names)
+        self._join(named)
         last = max((index for index, step in enumerate(self._steps) if step.after), default=-1)
-        found = []
-        for index, step in enumerate(self._steps):
-            body = dict(step.body)
+        for index, (step, body) in enumerate(zip(self._steps, bodies, strict=True)):
             if step.depends_on:
                 body["depends_on"] = step.depends_on
             if step.after:
                 body["after"] = step.after
-            if step.sides and index < last:
+            if step.guard and index < last:
                 body["critical"] = True  # what only comes after it must not begin once it has failed
-            found.append(body)
-        return found
+        return bodies
 
-    def _join(self) -> None:
+    def _body(self, step: _Step) -> tuple[dict[str, Any], frozenset[str]]:
+        """A step without what it waits for, and the names in its expressions."""
+        site, arguments, rows, guard = step.site, step.arguments, step.rows, step.guard
+        tests = [test for _, test in guard]
+        self._work(_STEP_WORK + 2 * len(arguments) + len(guard))
+        names = self._work.union(*(symbol.names for _, symbol in arguments), *(test.names for test in tests))
+        body: dict[str, Any] = {"id": self._ids[site.number], "tool": site.tool, "arguments": {}}
+        body["description"] = f"line {site.line}: {'await ' if step.awaited else ''}{site.text}"
+        what = ""
+        try:
+            for _, symbol in arguments:
+                self._work(symbol.size >> 4)
+            given = [(name, _as_json(symbol, self._shapes)) for name, symbol in arguments]
+            items = _Items(given, rows, self._shapes, self._work)
+            for name, symbol in given:
+                what = f"its argument `{name}`"
+                node = items.argument(name, symbol)
+                body["arguments"][name] = self._spelling.value(node, is_place=items.is_place(node))
+            if rows is not None:
+                what = "the loop around it"
+                whole = items.all()
+                body["for_each"] = self._spelling.value(whole)
+                body["max_items"] = _MAX_ITEMS
+                names = self._work.union(names, free_names(whole))
+            if guard:
+                what = "the condition for it"
+                body["when"] = self._spelling.condition([test.node for test in tests if test.node is not None])
+        except NotSpelt:
+            hint = "let a tool give the value, or do it in several calls"
+            raise Refusal(NotAGraph(site.line, site.text, f"{what} {TOO_LARGE}", hint)) from None
+        return body, names
+
+    def _check(self, site: Site, body: dict[str, Any]) -> None:
+        try:
+            text = json.dumps(body, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            message = "it holds half of a surrogate pair, which is not Unicode text"
+            raise Refusal(NotAGraph(site.line, site.text, message, "remove it")) from None
+        except ValueError:
+            message = "it holds a number of too many digits"
+            raise Refusal(NotAGraph(site.line, site.text, message, "write it as text")) from None
+        written = [body.get("for_each"), body.get("when"), *body["arguments"].values()]
+        self._expressions += sum(len(each["$expr"]) for each in written if isinstance(each, dict) and "$expr" in each)
+        if self._expressions > _MOST_CHARACTERS:
+            message = "the expressions of its plan are too large, all together"
+            raise Refusal(NotAGraph(site.line, "the program", message, "split it"))
+        self._add_text(site, len(text))
+
+    def _add_text(self, site: Site, characters: int) -> None:
+        self._text += characters
+        if self._text > _MOST_TEXT:
+            message, hint = "its plan is too large", "let a tool give the value, or use loops"
+            raise Refusal(NotAGraph(site.line, "the program", message, hint))
+
+    def _join(self, named: list[frozenset[str]]) -> None:
         by_site = {step.site.number: step for step in self._steps}
         edges = 0
-        for step in self._steps:
-            step.depends_on, step.after = [], []
-            for number in sorted(step.before):
-                earlier = by_site[number]
-                edges += 1
-                if self._ids[number] in step.names:
-                    continue
-                certain = earlier.sides == step.sides[: len(earlier.sides)]
-                (step.depends_on if certain else step.after).append(self._ids[number])
+        for step, names in zip(self._steps, named, strict=True):
+            edges += step.before.bit_count()
             if edges > _MOST_EDGES:
                 message = "too many calls wait for too many others"
                 raise Refusal(NotAGraph(step.site.line, "the program", message, "use loops, or several programs"))
+            self._work(len(step.guard) + _EDGE_WORK * step.before.bit_count())
+            step.depends_on, step.after = [], []
+            sides = {side for side, _ in step.guard}
+            for number in numbers_in(step.before):
+                earlier, name = by_site[number], self._ids[number]
+                if name in names:
+                    continue
+                certain = not earlier.guard or earlier.guard[-1][0] in sides
+                (step.depends_on if certain else step.after).append(name)
+            self._add_text(step.site, sum(len(name) + 4 for name in (*step.depends_on, *step.after)))
 
 
 class _Items:
     """What one item of a `for_each` carries: the variables of loops that arguments use, each one once."""
 
-    def __init__(self, arguments: list[tuple[str, Symbol]], rows: Rows | None, shapes: Mapping[str, Shape]) -> None:
+    def __init__(
+        self, arguments: list[tuple[str, Symbol]], rows: Rows | None, shapes: Mapping[str, Shape], work: Work
+    ) -> None:
         self._rows = rows
+        self._work = work
         self._entries: dict[str, tuple[ast.expr, frozenset[str]]] = {}
         self._computed: dict[str, str] = {}
-        known = visible(rows)
+        known = visible(rows) if rows is not None else []
+        work(len(known) * (1 + len(arguments)) >> 2)
         used: set[str] = set()
         for name, symbol in arguments:
             assert symbol.node is not None
@@ -194,42 +237,48 @@ class _Items:
     def all(self) -> ast.expr:
         """The list of the items."""
         nodes = [node for node, _ in self._entries.values()]
+        names = self._own_names()
+        self._work((1 + len(names)) * levels(self._rows))
         element = ast.List(nodes, ast.Load()) if len(nodes) > 1 else nodes[0] if nodes else ast.Constant(None)
-        return list_of(element, self._own_names(), self._rows, None)
+        return list_of(element, names, self._rows, None)
 
     def _own_names(self) -> frozenset[str]:
-        return frozenset[str]().union(*(names for _, names in self._entries.values()))
+        return self._work.union(*(names for _, names in self._entries.values()))
 
 
 def _as_json(symbol: Symbol, shapes: Mapping[str, Shape]) -> Symbol:
     assert symbol.node is not None
     node = as_json(symbol.node, shapes)
-    return symbol if node is symbol.node else replace(symbol, node=node)
+    return symbol if node is symbol.node else Symbol(node, symbol.names, symbol.size, symbol.depth)
 
 
 def _replaced(node: ast.expr, places: Mapping[str, ast.expr]) -> ast.expr:
-    made = _Replacement(places).visit(node)
+    """Other expressions for some names, which nothing in the tree binds."""
+    made = _with_places(node, places)
     assert isinstance(made, ast.expr)
     return made
 
 
-class _Replacement:
-    """Other expressions for some names, which nothing in the tree binds."""
-
-    def __init__(self, places: Mapping[str, ast.expr]) -> None:
-        self._places = places
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        if isinstance(node, ast.Name):
-            return self._places.get(node.id, node)
-        changed: dict[str, object] = {}
-        for name, field_value in ast.iter_fields(node):
-            if isinstance(field_value, ast.AST):
-                again: object = self.visit(field_value)
-                if again is not field_value:
-                    changed[name] = again
-            elif isinstance(field_value, list):
-                items = [self.visit(each) if isinstance(each, ast.AST) else each for each in field_value]
-                if any(a is not b for a, b in zip(items, field_value, strict=True)):
-                    changed[name] = items
-        return type(node)(**{**dict(ast.iter_fields(node)), **changed}) if changed else node
+def _with_places(node: ast.AST, places: Mapping[str, ast.expr]) -> ast.AST:
+    if isinstance(node, ast.Name):
+        return places.get(node.id, node)
+    changed: dict[str, object] = {}
+    values = node.__dict__
+    for name in fields_of(type(node)):
+        value = values.get(name)
+        if value is None:
+            continue
+        if type(value) is list:
+            items = [each and _with_places(each, places) for each in value]
+            if any(a is not b for a, b in zip(items, value, strict=True)):
+                changed[name] = items
+        else:
+            again = _with_places(value, places)
+            if again is not value:
+                changed[name] = again
+    if not changed:
+        return node
+    made: ast.AST = type(node).__new__(type(node))
+    made.__dict__.update(values)
+    made.__dict__.update(changed)
+    return made

@@ -7,16 +7,17 @@ Printed, looped over or handed on it would show an order. Silent about sets that
 from __future__ import annotations
 
 import ast
+from itertools import islice
 from typing import Final
 
-from .reasons import NotAGraph
+from .reasons import MOST_REASONS, NotAGraph
 from .scope import written
 
 __all__ = ["may_have_sets", "visible_orders"]
 
 _OPERATORS: Final = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.Sub)
 _VIEWS: Final = frozenset({"keys", "items"})
-_BLIND: Final = frozenset({"all", "any", "bool", "len", "max", "min", "set", "sorted"})
+_BLIND: Final = frozenset({"bool", "len", "max", "min", "set", "sorted"})
 """Functions whose result is the same for every order."""
 _MOST_ROUNDS: Final = 20
 _CHANGES: Final = frozenset({"add", "clear", "discard", "update"})
@@ -42,10 +43,14 @@ def visible_orders(tree: ast.Module, nodes: list[ast.AST]) -> list[NotAGraph]:
     if names is None:
         return [NotAGraph(1, "the program", "sets go through too many variables", "use fewer")]
     parents = {child: node for node in nodes for child in ast.iter_child_nodes(node)}
-    return [
-        NotAGraph(node.lineno, written(node), "the order of a set differs from run to run", "write sorted(…)")
+    shown = (
+        node
         for node in nodes
         if isinstance(node, ast.expr) and _is_unordered(node, names) and not _hidden(node, parents, tree)
+    )
+    return [
+        NotAGraph(node.lineno, written(node), "the order of a set differs from run to run", "write sorted(…)")
+        for node in islice(shown, MOST_REASONS)
     ]
 
 
@@ -72,6 +77,8 @@ def _is_unordered(node: ast.expr, names: frozenset[str]) -> bool:
         return node.id in names and isinstance(node.ctx, ast.Load)
     if isinstance(node, ast.Call):
         function = node.func
+        if any(isinstance(argument, ast.Name) and argument.id == "set" for argument in node.args):
+            return True  # map(set, …)
         if isinstance(function, ast.Attribute):
             return function.attr == "copy" and _is_unordered(function.value, names)
         return isinstance(function, ast.Name) and function.id == "set"

@@ -8,18 +8,36 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import Final
+
+from callgate.plan.expressions.parse import DEFAULT_MAX_BYTES, MOST_NESTING
+from callgate.plan.expressions.trees import nodes_of
 
 from .flow import Pure
-from .reasons import NotAGraph, Refusal
-from .sharing import Shares, Token, aged, both, shares_of
-from .symbols import Symbol, copied, made, substituted, unknown
+from .iterators import holds_iterator, may_hold_iterator
+from .sharing import Shares, Tokens, aged, both, shares_of
+from .symbols import Symbol, made, substituted, too_large, unknown
+from .work import Work
 
 __all__ = ["Variables", "kind_of"]
 
-_MOST_WORK = 1_000_000
-"""Looks at a variable, all together; some tenths of a second."""
-_LISTS = frozenset({"list", "sorted"})
+_LISTS: Final = frozenset({"list", "sorted"})
+_WIDE: Final = 12
+"""Sets of tokens get wide: of so many bits, as a power of two, each look at a variable costs as much again."""
+
+
+@dataclass(slots=True, eq=False)
+class _Known:
+    """What is the same whenever an expression of the program is come to."""
+
+    nodes: int
+    kept_iterator: bool
+    """Where it is kept, an iterator is kept with it."""
+    inner_iterator: bool
+    """So it is where the value itself, should it be an iterator, is read at once."""
+    constant: Symbol | None = None
+    """Its symbol, where it has no variables."""
 
 
 class Variables:
@@ -27,24 +45,62 @@ class Variables:
 
     Args:
         renamed: other names for variables that expressions bind themselves.
+        work: the budget.
     """
 
-    def __init__(self, renamed: Mapping[str, str]) -> None:
+    def __init__(self, renamed: Mapping[str, str], work: Work) -> None:
         self.symbols: dict[str, Symbol] = {}
-        self.changed: set[Token] = set()
+        self.tokens = Tokens()
+        self.changed = 0
         """What was changed in place so far."""
         self.rounds = 0
         """Loops around here."""
         self.lists: set[str] = set()
         """Steps whose result is a list for certain."""
+        self.work = work
         self._renamed = renamed
-        self._work = 0
+        self._known: dict[int, _Known] = {}
 
-    def value(self, pure: Pure) -> Symbol:
-        """The value of an expression."""
-        found = substituted(pure, self.symbols, self._renamed)
-        known = {name: self.symbols[name].shares for name in pure.expression.names if name in self.symbols}
-        return copied(found, shares_of(pure.node, known, id(pure)))
+    def look(self, count: int) -> None:
+        """Pay for a look at so many variables."""
+        self.work(1 + (count * (1 + (len(self.tokens) >> _WIDE)) >> 3))
+
+    def value(self, pure: Pure, *, at_once: bool = False) -> Symbol:
+        """The value of an expression. `at_once`: it is used up here, should it be an iterator."""
+        if isinstance(pure.node, ast.Name):
+            symbol = self.symbols.get(pure.node.id)
+            if symbol is None:
+                return unknown(pure.node.id, "may have no value here")
+            return symbol.sharing(symbol.shares)
+        known = self._known.get(id(pure))
+        if known is None:
+            known = self._known[id(pure)] = self._learnt(pure)
+        if known.inner_iterator if at_once else known.kept_iterator:
+            return self._iterator(pure)
+        if known.constant is not None:
+            return known.constant
+        names = pure.expression.names
+        self.work(1 + known.nodes + len(names))
+        found = substituted(pure, self.symbols, self._renamed, self.work)
+        found = found.sharing(shares_of(pure.node, self._shares(names), id(pure), self.tokens))
+        if not names:
+            known.constant = found
+        return found
+
+    def _learnt(self, pure: Pure) -> _Known:
+        nodes = nodes_of([pure.node], 4 * self.work.left)
+        self.work(len(nodes) >> 2)
+        if not may_hold_iterator(pure.expression.functions, map(type, nodes)):
+            return _Known(len(nodes), False, False)
+        kept, inner = (holds_iterator(pure.node, at_once=at_once) for at_once in (False, True))
+        return _Known(len(nodes), kept, inner)
+
+    def _iterator(self, pure: Pure) -> Symbol:
+        shares = shares_of(pure.node, self._shares(pure.expression.names), id(pure), self.tokens)
+        return unknown("$", "holds an iterator, which is used up by whoever reads it", "write list(...)", shares)
+
+    def _shares(self, names: frozenset[str]) -> dict[str, Shares]:
+        return {name: self.symbols[name].shares for name in names if name in self.symbols}
 
     def new(self, pure: Pure) -> Symbol:
         """The same, where it is kept: what was made here in an earlier round is another object."""
@@ -53,59 +109,58 @@ class Variables:
 
     def age(self, key: int) -> None:
         """An operation makes new containers."""
-        if not self.rounds:
+        newest = self.tokens.newest(key) if self.rounds else 0
+        if not newest:
             return
-        self.work(len(self.symbols))
+        self.look(len(self.symbols))
         for name, symbol in self.symbols.items():
-            shares = aged(symbol.shares, key)
-            if shares is not symbol.shares:
-                self.symbols[name] = replace(symbol, shares=shares)
-
-    def work(self, looks: int) -> None:
-        """Count what is done. Raises a `Refusal` where it is too much."""
-        self._work += looks
-        if self._work > _MOST_WORK:
-            message = "it takes too long to see what its variables hold"
-            raise Refusal(NotAGraph(1, "the program", message, "split it"))
+            shares = symbol.shares
+            if (shares.own | shares.parts) & newest:
+                self.symbols[name] = symbol.sharing(aged(shares, newest), symbol.calls)
 
     def is_alone(self, name: str) -> bool:
         """Whether the variable holds an object that no other variable can reach."""
         own = self.symbols[name].shares.own
-        self.work(len(self.symbols))
-        return len(own) == 1 and not any(
-            own & symbol.shares.parts or (other != name and own & symbol.shares.own)
+        if not own or own & (own - 1):
+            return False
+        self.look(len(self.symbols))
+        return not any(
+            own & symbol.shares.parts or (own & symbol.shares.own and other != name)
             for other, symbol in self.symbols.items()
         )
 
-    def touch(self, tokens: frozenset[Token], added: frozenset[Token], line: int) -> None:
+    def touch(self, tokens: int, added: int, line: int) -> None:
         """These objects are changed in place, and may have parts more."""
         self.changed |= tokens
-        self.work(len(self.symbols))
+        self.look(len(self.symbols))
+        hint = "make it in one expression, like [row.name for row in rows]"
         for name, symbol in self.symbols.items():
-            if not tokens.isdisjoint(symbol.shares.all):
-                shares = Shares(symbol.shares.own, symbol.shares.parts | added)
-                hint = "make it in one expression, like [row.name for row in rows]"
-                lost = unknown(name, f"is changed in place in line {line}, or shares parts with what is", hint, shares)
-                self.symbols[name] = replace(lost, calls=symbol.calls)
+            shares = symbol.shares
+            if tokens & (shares.own | shares.parts):
+                shares = Shares(shares.own, shares.parts | added)
+                why = f"is changed in place in line {line}, or shares parts with what is"
+                self.symbols[name] = unknown(name, why, hint, shares, symbol.calls)
 
     def grow(self, name: str, method: str, given: list[Symbol], line: int) -> None:
         """A method changes the object of a variable."""
         before = self.symbols[name]
-        added = frozenset[Token]().union(*(each.shares.all for each in given))
+        added = 0
+        for each in given:
+            added |= each.shares.all
         if before.node is not None and all(each.node is not None for each in given) and self.is_alone(name):
+            self.work(before.size >> 7)
             node = _grown(before.node, method, [each.node for each in given if each.node is not None], self.lists)
             if node is not None:
                 self.changed |= before.shares.own
-                names = before.names.union(*(each.names for each in given))
+                names = self.work.union(before.names, *(each.names for each in given))
                 shares = Shares(before.shares.own, before.shares.parts | added)
-                grown = made(node, names, before, *given, shares=shares)
-                self.symbols[name] = replace(grown, calls=before.calls)
+                self.symbols[name] = _larger(node, names, before, given, shares)
                 return
         lost = next((each for each in (before, *given) if each.node is None), None)
         self.touch(before.shares.own, added, line)
         if lost is not None:
             after = self.symbols[name]
-            self.symbols[name] = replace(lost, shares=after.shares, calls=after.calls)
+            self.symbols[name] = lost.sharing(after.shares, after.calls)
 
     def augment(self, name: str, operator: type[ast.operator], value: Symbol, line: int) -> None:
         """``name += value`` and the like."""
@@ -114,11 +169,11 @@ class Variables:
             if not (value.node is not None and is_number(value.node)):
                 self.touch(before.shares.own, value.shares.all, line)
             lost = before if before.node is None else value
-            shares = both(before.shares, value.shares)
-            self.symbols[name] = replace(lost, shares=Shares(shares.own, shares.parts), calls=frozenset())
+            shares = Shares(before.shares.own, before.shares.parts | value.shares.parts)  # never the value itself
+            self.symbols[name] = lost.sharing(shares)
         elif not before.shares.own or is_number(value.node):
             node = ast.BinOp(before.node, operator(), value.node)
-            self.symbols[name] = made(node, before.names | value.names, before, value)
+            self.symbols[name] = made(node, self.work.union(before.names, value.names), before, value)
         else:
             self.grow(name, "extend" if operator is ast.Add else "", [value], line)
 
@@ -134,10 +189,54 @@ class Variables:
             line: of the branch.
         """
         one, other = sides
-        self.work(len(one) + len(other))
-        self.symbols = {}
-        for name in {**one, **other}:
-            self.symbols[name] = _merged(name, one.get(name), other.get(name), test, hidden, line)
+        self.look(len(one) + len(other))
+        self.symbols = one
+        for name, symbol in one.items():
+            there = other.get(name)
+            if there is not symbol:
+                self.symbols[name] = self._merged(name, symbol, there, test, hidden, line)
+        for name, symbol in other.items():
+            if name not in one:
+                self.symbols[name] = self._merged(name, None, symbol, test, hidden, line)
+
+    def _merged(
+        self, name: str, one: Symbol | None, other: Symbol | None, test: Symbol, hidden: frozenset[str], line: int
+    ) -> Symbol:
+        if one is None or other is None:
+            there = one or other
+            assert there is not None
+            why = f"has a value only on one side of the condition in line {line}"
+            return unknown(name, why, "", there.shares, there.calls)
+        shares = both(one.shares, other.shares)
+        calls = one.calls | other.calls
+        if one.node is other.node and one.node is not None:
+            return one.sharing(shares, calls)
+        lost_side = one if one.node is None else other if other.node is None else test if test.node is None else None
+        if lost_side is not None:
+            return lost_side.sharing(shares, calls)
+        self.work(1 + (len(one.names) + len(other.names) >> 3))
+        if not (hidden.isdisjoint(one.names) and hidden.isdisjoint(other.names)):
+            hint = "use the result in the same branch, or make the call without the condition"
+            why = f"comes of a call that is made only if the condition in line {line} says so"
+            return unknown(name, why, hint, shares, calls)
+        assert one.node is not None
+        assert other.node is not None
+        assert test.node is not None
+        node = ast.IfExp(test.node, one.node, other.node)
+        return made(
+            node, self.work.union(test.names, one.names, other.names), test, one, other, shares=shares, calls=calls
+        )
+
+
+def _larger(node: ast.expr, names: frozenset[str], before: Symbol, given: list[Symbol], shares: Shares) -> Symbol:
+    """An object that has grown; one level deeper at most, where it is a display that got one more element."""
+    if not (type(node) is type(before.node) and isinstance(node, ast.List | ast.Dict | ast.Set)):
+        return made(node, names, before, *given, shares=shares, calls=before.calls)
+    size = before.size + sum(each.size + 4 for each in given)
+    depth = max(before.depth, *(each.depth + 2 for each in given))
+    if size > DEFAULT_MAX_BYTES or depth > MOST_NESTING:
+        return too_large(node, shares, before.calls)
+    return Symbol(node, names, size, depth, shares, calls=before.calls)
 
 
 def is_number(node: ast.expr) -> bool:
@@ -196,31 +295,3 @@ def _pairs(node: ast.expr) -> tuple[list[ast.expr | None], list[ast.expr]]:
     if isinstance(node, ast.Dict):
         return node.keys, node.values
     return ([], []) if isinstance(node, ast.Call) and not node.args and not node.keywords else ([None], [node])
-
-
-def _merged(
-    name: str, one: Symbol | None, other: Symbol | None, test: Symbol, hidden: frozenset[str], line: int
-) -> Symbol:
-    if one is None or other is None:
-        there = one or other
-        assert there is not None
-        lost = unknown(name, f"has a value only on one side of the condition in line {line}", "", there.shares)
-        return replace(lost, calls=there.calls)
-    if one is other:
-        return one
-    shares = both(one.shares, other.shares)
-    calls = one.calls | other.calls
-    if one.node is other.node and one.node is not None:
-        return replace(one, shares=shares, calls=calls)
-    lost_side = one if one.node is None else other if other.node is None else test if test.node is None else None
-    if lost_side is not None:
-        return replace(lost_side, shares=shares, calls=calls)
-    if not hidden.isdisjoint(one.names | other.names):
-        hint = "use the result in the same branch, or make the call without the condition"
-        why = f"comes of a call that is made only if the condition in line {line} says so"
-        return replace(unknown(name, why, hint, shares), calls=calls)
-    assert one.node is not None
-    assert other.node is not None
-    assert test.node is not None
-    node = ast.IfExp(test.node, one.node, other.node)
-    return replace(made(node, test.names | one.names | other.names, test, one, other, shares=shares), calls=calls)

@@ -3,6 +3,7 @@
     Began(call)   begin this call now, do not wait for it
     Wait(calls)   go on when all have ended, or as soon as one of them has failed
     Printed(text)
+    Worked()        nothing but that it goes on
 
 1. This is the meaning of a program on the fast path. The plan only decides which calls begin before the walk is there.
 2. Expressions are evaluated by `callgate.plan.expressions`; what changes a value in place, by `changes`. Both are paid
@@ -18,10 +19,9 @@ import json
 import math
 import sys
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
-from callgate.plan.expressions import Budget, BudgetExceeded, ExpressionError, ExpressionFault, Record
+from callgate.plan.expressions import Budget, BudgetExceeded, ExpressionError, ExpressionFault
 from callgate.plan.expressions.comprehensions import UNPACK
 from callgate.plan.expressions.expression import guarded
 from callgate.plan.expressions.functions import FUNCTIONS
@@ -48,98 +48,29 @@ from .flow import (
     Print,
     Pure,
     Return,
-    Site,
     Target,
 )  # fmt: skip
 from .tracebacks import TEXT_LIMIT, cut, traceback_of
+from .walked import (
+    WORKED,
+    Began,
+    Done,
+    MadeCall,
+    Printed,
+    ProgramFailed,
+    Step,
+    Unsure,
+    Wait,
+    Worked,
+    decode,
+)  # fmt: skip
 
-__all__ = ["Began", "Done", "MadeCall", "Printed", "ProgramFailed", "Step", "Unsure", "Wait", "walk"]
+__all__ = ["Began", "Done", "MadeCall", "Printed", "ProgramFailed", "Step", "Unsure", "Wait", "Worked", "walk"]
 
 _REPR: Final = 114
+_A_WHILE: Final = 20
+"""Operations between two chances for others to have a turn."""
 _TASK_ERROR: Final = "an error of a task that nobody awaited is told in the logs"
-
-
-class MadeCall:
-    """One call that the walk has come to. Whoever makes it sets `result`, or `error` and `order`."""
-
-    __slots__ = ("_is_read", "_value", "arguments", "awaited", "error", "number", "order", "result", "site", "task")
-
-    def __init__(self, site: Site, number: int, arguments: dict[str, Any], task: bool) -> None:
-        self.site = site
-        self.number = number
-        """Which of its site's calls it is, from 0."""
-        self.arguments = arguments
-        """JSON, a copy of its own."""
-        self.task = task
-        self.awaited = False
-        self.result: str | None = None
-        """As compact JSON."""
-        self.error: dict[str, Any] | None = None
-        """As it crosses the wire: `callgate.protocol.run.error_object`."""
-        self.order = 0
-        """Of two calls that failed, the one with the lower number failed first."""
-        self._value: Any = None
-        self._is_read = False
-
-    @property
-    def ended(self) -> bool:
-        return self.result is not None or self.error is not None
-
-    def value(self) -> Any:
-        """The result as a program sees it: read once, the same object each time."""
-        if not self._is_read:
-            assert self.result is not None
-            self._value, self._is_read = _decode(self.result), True
-        return self._value
-
-
-@dataclass(frozen=True, slots=True)
-class Began:
-    call: MadeCall
-
-
-@dataclass(frozen=True, slots=True)
-class Printed:
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    calls: tuple[MadeCall, ...]
-
-
-Step = Began | Printed | Wait
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The program's value: JSON, or as text where it is none."""
-
-    value: Any
-    value_repr: str | None = None
-    size: int = 0
-    """Bytes of the value as compact JSON; 0 where it is small."""
-
-
-class ProgramFailed(Exception):
-    """The program ends with an error that nothing in it catches."""
-
-    def __init__(self, kind: str, message: str, line: int, traceback: str, tool: str | None = None) -> None:
-        super().__init__(f"{kind}: {message}")
-        self.kind = kind
-        self.message = message
-        self.line = line
-        self.traceback = traceback
-        self.tool = tool
-
-
-class Unsure(Exception):
-    """What CPython would do next is not certain, or would cost the host too much."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(f"line {line}: {reason}")
-        self.line = line
-        self.reason = reason
 
 
 def walk(flow: Flow, source: str, inputs: Mapping[str, Any], budget: Budget) -> Generator[Step, None, Done]:
@@ -165,11 +96,13 @@ class _Walk:
         self._counts = [0] * len(flow.sites)
         self._tasks: list[MadeCall] = []
         self._line = 1
+        self._since = 0
+        """Operations since others could have had a turn."""
 
     def run(self) -> Generator[Step, None, Done]:
         try:
             for name in self._flow.inputs:
-                self._values[name] = _decode(json.dumps(self._inputs[name], allow_nan=False))
+                self._values[name] = decode(json.dumps(self._inputs[name], allow_nan=False))
             *body, last = self._flow.body
             yield from self._block(tuple(body))
             assert isinstance(last, Return)
@@ -193,10 +126,14 @@ class _Walk:
             self._line = operation.line
             kind = type(operation)
             plain = _PLAIN.get(kind)
-            if plain is not None:
-                plain(self, operation)
-            else:
+            if plain is None:
                 yield from _GOING_ON[kind](self, operation)
+                continue
+            plain(self, operation)
+            self._since += 1
+            if self._since >= _A_WHILE:
+                self._since = 0
+                yield WORKED
 
     # values
 
@@ -236,6 +173,8 @@ class _Walk:
 
     def _change(self, operation: Change) -> None:
         holder = self._evaluate(operation.object)
+        if not has_method(holder, operation.method):
+            raise Unsure(operation.line, f"`.{operation.method}` of something that may not have it")
         given = [self._evaluate(argument) for argument in operation.arguments]
         guarded(self._budget, lambda: call_method(self._budget, holder, operation.method, given))
 
@@ -245,13 +184,18 @@ class _Walk:
 
     def _print(self, operation: Print) -> Iterator[Step]:
         try:
-            text = operation.text.expression.evaluate(self._values, self._budget)
+            texts = operation.texts.expression.evaluate(self._values, self._budget)
         except ExpressionError as error:
             if error.kind == "ValueError" and "Exceeds the limit" in error.message:
                 raise Unsure(operation.line, "a number has too many digits to be printed") from None
-            raise self._at(operation.text, error) from None
-        if text:
-            yield Printed(text)
+            raise self._at(operation.texts, error) from None
+        for index, text in enumerate(texts):
+            if index and operation.between:
+                yield Printed(operation.between)
+            if text:
+                yield Printed(text)
+        if operation.end:
+            yield Printed(operation.end)
 
     # calls
 
@@ -261,6 +205,7 @@ class _Walk:
         for name, pure in operation.arguments:
             value = self._evaluate(pure)
             arguments[name] = value
+            self._budget.make(64 + len(value) if type(value) is str else 64)  # kept as long as the run
             plain = plain and _is_small(value)
         self._line = operation.line
         if not plain:
@@ -288,7 +233,7 @@ class _Walk:
         self._line = operation.line
         if call.error is not None:
             raise self._call_failed(call, operation.line)
-        self._values[operation.variable] = call.value()
+        self._values[operation.variable] = self._result_of(call)
 
     def _gather(self, operation: Gather) -> Iterator[Step]:
         calls: list[MadeCall] = []
@@ -309,7 +254,15 @@ class _Walk:
         self._line = operation.line
         if first is not None:
             raise self._call_failed(first, operation.line)
-        self._values[operation.variable] = [call.value() for call in calls]
+        self._values[operation.variable] = [self._result_of(call) for call in calls]
+
+    def _result_of(self, call: MadeCall) -> Any:
+        if not call.is_read:
+            assert call.result is not None
+            parts = call.result.count(",") + call.result.count("{") + call.result.count("[")
+            self._budget.work(1 + (parts >> 2) + (len(call.result) >> 8))
+            self._budget.make(2 * len(call.result) + 80 * parts)
+        return call.value()
 
     def _json(self, value: Any, fault: str) -> str:
         options = {"allow_nan": False, "separators": (",", ":")}
@@ -341,6 +294,10 @@ class _Walk:
             if type(value) not in KNOWN:
                 raise foreign(value)
             self._bind(operation.target, value)
+            self._since += 1
+            if self._since >= _A_WHILE:
+                self._since = 0
+                yield WORKED
             yield from self._block(operation.body)
             self._line = operation.line
 
@@ -385,7 +342,6 @@ class _Walk:
 _SUGGESTS: Final = sys.version_info >= (3, 12)
 """In the traceback of an AttributeError: did you mean …?"""
 _NO_MORE: Final = object()
-_decode: Final = json.JSONDecoder(object_hook=Record).decode
 
 _PLAIN: Final[dict[type[Operation], Any]] = {
     Assign: _Walk._assign,

@@ -18,6 +18,9 @@ from .calls import OneCall, Place
 
 __all__ = ["Ahead", "Offered"]
 
+_EXPRESSION_STEPS = 100_000
+"""What it takes to tell what may begin; what is not told in that is begun by the walk."""
+
 
 class Offered(NamedTuple):
     """A call that could begin now."""
@@ -34,25 +37,42 @@ class Ahead:
     Args:
         plan: the calls of the program.
         sites: of each of its steps.
+        horizons: see `GraphProgram.horizons`.
         limits: of the run.
     """
 
-    def __init__(self, plan: CompiledPlan, sites: tuple[Site, ...], limits: Limits) -> None:
+    def __init__(self, plan: CompiledPlan, sites: tuple[Site, ...], horizons: tuple[int, ...], limits: Limits) -> None:
         self.exceeded = False
         """The results take more memory than the run may."""
         self.paused = False
         """There is more: `go_on` when others have had their turn."""
         self._sites = sites
+        self._horizons = horizons
         self._engine = Engine(
             plan.steps,
             max_bytes=limits.max_message_bytes,
             max_memory_bytes=limits.memory_bytes,
             window=limits.max_concurrent_calls,
             max_open=limits.max_concurrent_calls,
+            expression_steps=_EXPRESSION_STEPS,
         )
         self._asked: dict[Place, Call] = {}
         self._ended: dict[Place, OneCall] = {}
         """Calls that ended before the engine asked for them."""
+
+    def calls_up_to(self, site: int) -> int | None:
+        """How many calls the program makes, at most, until it has passed that site and the loop around it; None where
+        that is not known yet."""
+        total = 0
+        for index in range(self._horizons[site] + 1):
+            count = self._engine.steps[index].known_items
+            if count is None:
+                outcome = self._engine.outcomes[index]
+                if outcome.items is None and outcome.status != "skipped":
+                    return None
+                count = outcome.items or 0
+            total += count
+        return total
 
     def begin(self) -> list[Offered]:
         """What could begin at once."""

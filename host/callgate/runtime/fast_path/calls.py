@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from callgate.errors import ToolError
-from callgate.limits import Limits
 from callgate.program.graph.flow import Site
 from callgate.program.graph.walk import MadeCall
 from callgate.runtime.calls import CallRecord
-from callgate.runtime.gate import RunGate
 from callgate.tools.encoding import NotJson, compact_json
 
-__all__ = ["OneCall", "Place", "make_room", "records_of", "same_arguments", "split", "vain_records"]
+__all__ = ["OneCall", "Place", "records_of", "same_arguments", "split"]
 
 Place = tuple[int, int]
 """The number of a call's `Site`, and the how-manieth call of it this is."""
@@ -75,15 +73,3 @@ def split(
     if not vain:
         return records, []
     return [each for each in records if each.id not in vain], [each for each in records if each.id in vain]
-
-
-def vain_records(calls: Iterable[OneCall], records: list[CallRecord]) -> int:
-    """How many records there are of calls that the program has not made, so far."""
-    return sum(len(records_of(call, records)) for call in calls if call.reached is None)
-
-
-def make_room(gate: RunGate, limits: Limits, vain: int) -> None:
-    """Let the gate take as many calls of the program as `max_tool_calls` says, beside so many early ones."""
-    allowed = limits.max_tool_calls + vain
-    if gate.limits.max_tool_calls != allowed:
-        gate.limits = limits.replace(max_tool_calls=allowed)

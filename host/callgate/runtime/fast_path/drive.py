@@ -31,7 +31,7 @@ from callgate.runtime.workers import Workers
 from callgate.tools.encoding import NotJson, compact_json
 
 from .ahead import Ahead, Offered
-from .calls import OneCall, Place, make_room, same_arguments, vain_records
+from .calls import OneCall, Place, same_arguments
 from .first_step import FirstStep
 from .looking import GraphProgram
 from .prints import Prints
@@ -45,8 +45,12 @@ _ESCAPED = 6
 """Bytes that a character takes on the wire, at most."""
 _ENVELOPE = 512
 """More than what stands around arguments on the wire."""
-_NEAR = 16
-"""Calls before `max_tool_calls` from which on those begun early are told apart: one call may take several places."""
+_MANY_CALLS = 10_000
+"""With so high a `max_tool_calls`, half of it is left to the calls that the program comes to; nothing is counted."""
+_LARGE_RESULT = 1024 * 1024
+"""Characters; after such a result nothing is begun early: the plan would read it once more."""
+_EARLY_BYTES = 16 * 1024 * 1024
+"""Of the arguments of all calls begun early; they are kept as long as the run."""
 
 
 class GraphDrive:
@@ -95,6 +99,7 @@ class GraphDrive:
         self._stopped_at: Place | None = None
         """The first place where a call failed: nothing behind it is begun early."""
         self._held = 0
+        self._early_bytes = 0
         self._errors = 0
         self._settling = False
         self._news = anyio.Event()
@@ -166,10 +171,9 @@ class GraphDrive:
             if same_arguments(early.arguments, made.arguments):
                 early.reached = made
                 self._unbegun += early.record < 0
-                self._make_room()
                 self._give(early)
                 return
-            self._ahead, self._looks_ahead = None, False  # it was mistaken once
+            self._stop_looking_ahead()  # it was mistaken once
         most = self._limits.max_message_bytes
         if json_size(made.arguments, most) * _ESCAPED + _ENVELOPE > most and (
             len(encode(made.arguments)) + _ENVELOPE > most
@@ -213,7 +217,7 @@ class GraphDrive:
         """From here on calls begin early: there is something to wait for."""
         if self._ahead is None and self._looks_ahead and not self._over:
             assert self._program.compiled is not None
-            self._ahead = Ahead(self._program.compiled, self._program.sites, self._limits)
+            self._ahead = Ahead(self._program.compiled, self._program.sites, self._program.horizons, self._limits)
             for call in self.calls:
                 if call.ended and call not in self._outcomes:
                     self._ahead.ended(call)
@@ -223,15 +227,30 @@ class GraphDrive:
         for site, number, arguments in offered:
             place = site.number, number
             behind = self._stopped_at is not None and place > self._stopped_at
-            if place in self._by_place or behind or len(self._gate.records) >= self._limits.max_tool_calls:
+            if place in self._by_place or behind or not self._may_begin_early(site.number):
                 continue
             try:
-                own: dict[str, Any] = json.loads(compact_json(arguments))
+                text = compact_json(arguments)
             except (NotJson, RecursionError):
                 continue
-            self._ask(OneCall(site, number, own, None))
+            self._early_bytes += len(text)
+            if self._early_bytes > _EARLY_BYTES:
+                self._stop_looking_ahead()
+                return
+            self._ask(OneCall(site, number, json.loads(text), None))
         if self._ahead is not None and self._ahead.exceeded:
             self.walker.doubt(1, "the results take more memory than memory_bytes allows")
+
+    def _may_begin_early(self, site: int) -> bool:
+        """Whether the program comes to that call before it has made `max_tool_calls`: early calls count, too."""
+        most = self._limits.max_tool_calls
+        if most >= _MANY_CALLS:
+            return 2 * (len(self._gate.records) + len(self._asked)) < most
+        count = None if self._ahead is None else self._ahead.calls_up_to(site)
+        return count is not None and count <= most
+
+    def _stop_looking_ahead(self) -> None:
+        self._ahead, self._looks_ahead = None, False
 
     def _ask(self, call: OneCall) -> None:
         self._by_place[call.place] = call
@@ -271,11 +290,6 @@ class GraphDrive:
         if self._by_place.get(call.place) is call:
             del self._by_place[call.place]
 
-    def _make_room(self) -> None:
-        """Early calls do not take the program's own places among `max_tool_calls`."""
-        if len(self._gate.records) + _NEAR >= self._limits.max_tool_calls:
-            make_room(self._gate, self._limits, vain_records(self.calls, self._gate.records))
-
     # how they are carried
 
     async def _serve(self, call: OneCall | None) -> None:
@@ -301,7 +315,6 @@ class GraphDrive:
         call.record = len(gate.records)
         call.under_way = True
         self._under_way += 1
-        self._make_room()
         try:
             first = FirstStep(gate.call(call.site.tool, call.arguments))
             if first.waits and own:
@@ -344,6 +357,8 @@ class GraphDrive:
     def _hear_of(self, call: OneCall) -> None:
         if call.text is not None:
             self._held += len(call.text)
+            if len(call.text) > _LARGE_RESULT:
+                self._stop_looking_ahead()
         elif self._stopped_at is None or call.place < self._stopped_at:
             self._stopped_at = call.place
         self._give(call)
@@ -356,9 +371,14 @@ class GraphDrive:
             self._begin_early(self._ahead.ended(call))
 
     async def _settle(self) -> None:
-        """Wait for the calls that the program made, and give up the others; what was not begun is not begun."""
+        """Wait for the calls that the program made, and give up the others; what was not begun is not begun.
+
+        A call that only reads and that the program has not awaited is given up, too: it can be made again.
+        """
         self._settling = True
         for call in self.calls:
+            if call.reached is not None and not call.ended and call.site.early and not call.reached.awaited:
+                call.reached = None
             if not call.ended and (call.reached is None or not call.under_way):
                 self._workers.cancel(id(call))
         while self.failure is None and any(call.reached is not None and call.under_way for call in self.calls):

@@ -5,6 +5,7 @@ What is done between the first step and the rest must wake nobody that the corou
 
 from __future__ import annotations
 
+import contextvars
 import types
 from collections.abc import Coroutine, Generator
 from typing import Any, Generic, TypeVar
@@ -22,14 +23,15 @@ class FirstStep(Generic[Result]):
         result: what it gave, where it has ended.
     """
 
-    __slots__ = ("_coroutine", "_yielded", "result", "waits")
+    __slots__ = ("_coroutine", "_run", "_yielded", "result", "waits")
 
     result: Result
 
     def __init__(self, coroutine: Coroutine[Any, Any, Result]) -> None:
         self._coroutine = coroutine
+        self._run = contextvars.copy_context().run  # what a tool sets is its own affair, as in a task of its own
         try:
-            self._yielded = coroutine.send(None)
+            self._yielded = self._run(coroutine.send, None)
             self.waits = True
         except StopIteration as end:
             self.result = end.value
@@ -50,7 +52,10 @@ class FirstStep(Generic[Result]):
             except BaseException as error:
                 thrown = error
             try:
-                yielded = self._coroutine.send(sent) if thrown is None else self._coroutine.throw(thrown)
+                if thrown is None:
+                    yielded = self._run(self._coroutine.send, sent)
+                else:
+                    yielded = self._run(self._coroutine.throw, thrown)
             except StopIteration as end:
                 result: Result = end.value
                 return result

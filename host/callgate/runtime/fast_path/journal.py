@@ -6,6 +6,7 @@ Everything else passes the gate as ever, and its record follows the others.
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from callgate.runtime.gate import RunGate
 from callgate.tools import Retry
 from callgate.tools.encoding import NotJson, canonical_json
 
-from .calls import OneCall, make_room, records_of, vain_records
+from .calls import OneCall, records_of
 
 __all__ = ["JournalGate"]
 
@@ -39,12 +40,14 @@ class JournalGate(RunGate):
         self.limits = limits
         self.made: set[int] = set()
         self._inner = gate
-        self._vain = vain_records(calls, gate.records)
-        self._outcomes: dict[tuple[str, str], deque[OneCall]] = {}
+        given_up = [call for call in calls if call.reached is None and not call.ended]
+        most = limits.max_tool_calls + sum(len(records_of(call, gate.records)) for call in given_up)
+        gate.limits = limits.replace(max_tool_calls=most)  # what was given up may be made again
+        self._outcomes: dict[tuple[str, bytes], deque[OneCall]] = {}
         reached = [call for call in calls if call.reached is not None]
         for call in (*reached, *sorted((c for c in calls if c.reached is None), key=lambda call: call.place)):
             if call.ended:
-                key = call.site.tool, canonical_json(call.arguments)
+                key = call.site.tool, _digest(call.arguments)
                 self._outcomes.setdefault(key, deque()).append(call)
 
     async def call(
@@ -63,7 +66,6 @@ class JournalGate(RunGate):
                 raise copied(known.error)
             assert known.text is not None
             return known.text
-        self._make_room()
         try:
             return await self._inner.call(
                 name, arguments, timeout_seconds=timeout_seconds, retry=retry, fallback=fallback
@@ -77,7 +79,6 @@ class JournalGate(RunGate):
 
     def refuse(self, name: str, arguments: Any, error: ToolError) -> None:
         """See `RunGate.refuse`."""
-        self._make_room()
         try:
             self._inner.refuse(name, arguments, error)
         except LimitReached:
@@ -87,20 +88,20 @@ class JournalGate(RunGate):
         if not self._outcomes:
             return None
         try:
-            known = self._outcomes.get((name, canonical_json(arguments)))
+            known = self._outcomes.get((name, _digest(arguments)))
         except NotJson:
             return None
         if not known:
             return None
         call = known.popleft()
         if call.reached is None:
-            own = records_of(call, self.records)
-            self.made.update(record.id for record in own)
-            self._vain -= len(own)
+            self.made.update(record.id for record in records_of(call, self.records))
         return call
-
-    def _make_room(self) -> None:
-        make_room(self._inner, self.limits, self._vain)
 
     def _full(self) -> LimitReached:
         return LimitReached("max_tool_calls", self.limits.max_tool_calls, self.limits.max_tool_calls)
+
+
+def _digest(arguments: Mapping[str, Any]) -> bytes:
+    """Tells arguments apart without keeping them. Raises `NotJson`."""
+    return hashlib.blake2b(canonical_json(arguments).encode("utf-8", "surrogatepass"), digest_size=32).digest()

@@ -11,11 +11,15 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
 from callgate.limits import Limits
 from callgate.plan.compile import CompiledPlan, Offering, read_plan
 from callgate.plan.faults import PlanFault
 from callgate.program.graph.compile import MOST_SOURCE_BYTES, Compiled, compile_program
-from callgate.program.graph.flow import Flow, Site
+from callgate.program.graph.flow import CallTool, Flow, For, If, Site, operations_of
 from callgate.program.graph.reasons import NotAGraph
 from callgate.runtime.code_runs import Catalogue, CodeRun
 from callgate.runtime.kept import Kept
@@ -26,6 +30,10 @@ _READING = Limits()
 """A run's own limits are held while it runs."""
 _SMALL = 4096
 """Characters of inputs that are kept as they are; of longer ones a digest."""
+_LONG = 8 * 1024
+"""Characters; it takes some milliseconds to read a program of that length."""
+_KEPT_BYTES = 200
+"""What a program's tree and closures take, for each character of its source."""
 _REQUEST_BYTES = 1024
 """More than the `execute` request has around source, tools and inputs."""
 
@@ -46,6 +54,8 @@ class GraphProgram:
     """The plan, ready to run; None where there is no call."""
     sites: tuple[Site, ...]
     """The place in the program of each step of the compiled plan."""
+    horizons: tuple[int, ...] = ()
+    """For each site the last one of the outermost loop around it; itself, where there is none."""
 
 
 Found = GraphProgram | list[NotAGraph]
@@ -56,30 +66,57 @@ class GraphPrograms:
 
     Args:
         max_entries: so many programs.
-        max_bytes: of their sources and inputs, together.
+        max_bytes: of all that is kept of them, about. A program that takes an eighth of it alone is not kept.
     """
 
-    def __init__(self, *, max_entries: int = 256, max_bytes: int = 4 * 1024 * 1024) -> None:
+    def __init__(self, *, max_entries: int = 256, max_bytes: int = 64 * 1024 * 1024) -> None:
         self.kept: Kept[Key, Found] = Kept(max_entries=max_entries, max_bytes=max_bytes)
+        self._max_bytes = max_bytes
+        self._turn = anyio.Lock()
 
-    def look(self, run: CodeRun) -> tuple[Found, dict[str, Any]]:
+    async def look(self, run: CodeRun) -> tuple[Found, dict[str, Any]]:
         """The program of that run, or why it is no graph; and the inputs as it will see them.
+
+        One program is looked at at a time, and others have their turn in between; a long one in a thread.
 
         Raises:
             ConfigurationError: an input is no JSON, or no variable.
         """
+        key, values, found = self._known(run)
+        if found is None:
+            async with self._turn:
+                await anyio.lowlevel.checkpoint()
+                if len(run.code) > _LONG:
+                    found = await anyio.to_thread.run_sync(_look, run, values)
+                else:
+                    found = _look(run, values)
+            self._keep(key, found)
+        return found, values
+
+    def look_at_once(self, run: CodeRun) -> Found:
+        """The same, without waiting."""
+        key, values, found = self._known(run)
+        if found is None:
+            found = _look(run, values)
+            self._keep(key, found)
+        return found
+
+    def _known(self, run: CodeRun) -> tuple[Key, dict[str, Any], Found | None]:
         inputs = run.encoded_inputs()
         reason = _too_large(run, len(inputs))
         if reason is not None:
-            return [reason], {}
+            return (run.catalogue, "", ""), {}, [reason]
         values: dict[str, Any] = json.loads(inputs) if run.inputs else {}
         short = inputs if len(inputs) <= _SMALL else hashlib.blake2b(inputs.encode()).hexdigest()
         key = (run.catalogue, run.code, short)
-        found = self.kept.get(key)
-        if found is None:
-            found = _look(run, values)
-            self.kept.keep(key, found, len(run.code) + len(short))
-        return found, values
+        return key, values, self.kept.get(key)
+
+    def _keep(self, key: Key, found: Found) -> None:
+        size = len(key[1]) + len(key[2])
+        if not isinstance(found, list):
+            size += _KEPT_BYTES * len(key[1])
+        if size <= self._max_bytes // 8:
+            self.kept.keep(key, found, size)
 
 
 def _too_large(run: CodeRun, inputs_size: int) -> NotAGraph | None:
@@ -107,7 +144,17 @@ def _look(run: CodeRun, inputs: dict[str, Any]) -> Found:
     if reading.plan is None:
         return [_reason(fault, compiled) for fault in reading.errors]
     sites = tuple(by_step[step.id] for step in reading.plan.steps)
-    return GraphProgram(run.code, compiled.flow, compiled.plan, lines, reading.plan, sites)
+    return GraphProgram(run.code, compiled.flow, compiled.plan, lines, reading.plan, sites, _horizons(compiled.flow))
+
+
+def _horizons(flow: Flow) -> tuple[int, ...]:
+    horizons = list(range(len(flow.sites)))
+    for operation in flow.body:
+        if isinstance(operation, For | If):
+            found = [each.site.number for each in operations_of((operation,)) if isinstance(each, CallTool)]
+            for number in found:
+                horizons[number] = max(found)
+    return tuple(horizons)
 
 
 def _reason(fault: PlanFault, compiled: Compiled) -> NotAGraph:

@@ -62,7 +62,7 @@ class FastPath:
             ConfigurationError: an input is no JSON.
         """
         started = time.perf_counter()
-        found, inputs = self.programs.look(run)
+        found, inputs = await self.programs.look(run)
         if not isinstance(found, GraphProgram):
             return _not_a_graph(run, found, why) if in_sandbox is None else None
         prints = Prints(run.limits, run.on_event)
@@ -74,14 +74,14 @@ class FastPath:
             self._under_way.discard(drive)
             if not self._under_way:
                 self._gone.set()
-        ended = _Ended(run, found, drive, prints, started, why)
+        ended = _Ended(run, found, inputs, drive, prints, started, why)
         if drive.walker.unsure is None or drive.failure is not None or in_sandbox is None:
             return ended.result()
         return await ended.go_on(in_sandbox)
 
     def compile(self, run: CodeRun) -> Compilation:
         """The plan that a program is, or why it is none. Raises `ConfigurationError`."""
-        found, _ = self.programs.look(run)
+        found = self.programs.look_at_once(run)
         return Compilation(run.code, found)
 
     async def close(self) -> None:
@@ -100,6 +100,8 @@ class _Ended:
 
     run: CodeRun
     program: GraphProgram
+    inputs: dict[str, Any]
+    """As the walk had them; tools may have changed what the caller gave."""
     drive: GraphDrive
     prints: Prints
     started: float
@@ -147,7 +149,7 @@ class _Ended:
             return self.result()
         gate = JournalGate(run.gate, limits, self.drive.calls)
         listener = None if run.on_event is None else TellOnce(run.on_event, self.prints.logs)
-        again = replace(run, gate=gate, limits=limits.replace(wall_seconds=left), on_event=listener)
+        again = replace(run, gate=gate, inputs=self.inputs, limits=limits.replace(wall_seconds=left), on_event=listener)
         try:
             result = await in_sandbox(again)
         except SandboxError as failure:

@@ -28,6 +28,9 @@ WALK_STEPS = 200_000
 WALK_BYTES = 64 * 1024 * 1024
 TURN_SECONDS = 0.005
 """After so long the event loop gets a turn."""
+_ESCAPED = 6
+"""Bytes that a character takes on the wire, at most."""
+_ERROR_ENVELOPE = 1024
 _ENVELOPE = 128
 """More than what stands around a value on the wire."""
 
@@ -103,7 +106,11 @@ class Walker:
         except StopIteration as end:
             self._take_value(end.value)
         except ProgramFailed as failed:
-            self.failed = failed
+            size = 2 * len(failed.message) + len(failed.traceback)
+            if _ESCAPED * size + _ERROR_ENVELOPE > self._limits.max_message_bytes:
+                self.doubt(failed.line, "the error comes near max_message_bytes")
+            else:
+                self.failed = failed
         except Unsure as unsure:
             self.unsure = unsure
         except LimitReached as reached:

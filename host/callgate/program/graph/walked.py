@@ -1,0 +1,114 @@
+"""What a walk tells its driver, and how it ends. Values; decides nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from callgate.plan.expressions import Record
+
+from .flow import Site
+
+__all__ = [
+    "WORKED", "Began", "Done", "MadeCall", "Printed", "ProgramFailed", "Step", "Unsure", "Wait", "Worked", "decode",
+]  # fmt: skip
+
+decode: Final = json.JSONDecoder(object_hook=Record).decode
+"""JSON as a program sees it."""
+
+
+class MadeCall:
+    """One call that the walk has come to. Whoever makes it sets `result`, or `error` and `order`."""
+
+    __slots__ = ("_value", "arguments", "awaited", "error", "is_read", "number", "order", "result", "site", "task")
+
+    def __init__(self, site: Site, number: int, arguments: dict[str, Any], task: bool) -> None:
+        self.site = site
+        self.number = number
+        """Which of its site's calls it is, from 0."""
+        self.arguments = arguments
+        """JSON, a copy of its own."""
+        self.task = task
+        self.awaited = False
+        self.result: str | None = None
+        """As compact JSON."""
+        self.error: dict[str, Any] | None = None
+        """As it crosses the wire: `callgate.protocol.run.error_object`."""
+        self.order = 0
+        """Of two calls that failed, the one with the lower number failed first."""
+        self._value: Any = None
+        self.is_read = False
+        """Whether the result was asked for before."""
+
+    @property
+    def ended(self) -> bool:
+        return self.result is not None or self.error is not None
+
+    def value(self) -> Any:
+        """The result as a program sees it: read once, the same object each time."""
+        if not self.is_read:
+            assert self.result is not None
+            self._value, self.is_read = decode(self.result), True
+        return self._value
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """Begin this call now, and do not wait for it."""
+
+    call: MadeCall
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """The program wrote this text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Go on when all have ended, or as soon as one of them has failed."""
+
+    calls: tuple[MadeCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """Nothing happened but work: a chance to let others have a turn."""
+
+
+Step = Began | Printed | Wait | Worked
+WORKED: Final = Worked()
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The program's value: JSON, or as text where it is none."""
+
+    value: Any
+    value_repr: str | None = None
+    size: int = 0
+    """Bytes of the value as compact JSON; 0 where it is small."""
+
+
+class ProgramFailed(Exception):
+    """The program ends with an error that nothing in it catches."""
+
+    def __init__(self, kind: str, message: str, line: int, traceback: str, tool: str | None = None) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind = kind
+        self.message = message
+        self.line = line
+        self.traceback = traceback
+        self.tool = tool
+
+
+class Unsure(Exception):
+    """What CPython would do next is not certain, or would cost the host too much."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}")
+        self.line = line
+        self.reason = reason
