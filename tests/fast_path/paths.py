@@ -1,8 +1,8 @@
 """A program on both paths: runs it on each, in a world of its own, and says in what the two results differ.
 
 Three things are compared loosely: which of several failed calls that were going on at the same time ends the program,
-and addresses in texts (`<... at 0x7f...>`), because in the sandbox itself they differ from run to run; and the frames of
-a traceback through a comprehension or a lambda, which differ between versions of Python.
+and addresses in texts (`<... at 0x7f...>`), because in the sandbox itself they differ from run to run; and frames of a
+traceback through a comprehension or a lambda, which differ between versions of Python.
 """
 
 from __future__ import annotations
@@ -145,8 +145,10 @@ def differences(first: Outcome, second: Outcome) -> list[str]:
 
 def _told(outcome: Outcome) -> dict[str, Any]:
     result = outcome.result
-    calls = [f"{call.tool} {_canonical(call.arguments)}" for call in result.calls]
-    ends = [f"{call.status} {call.fallback} {call.changed_arguments} {call.error}" for call in result.calls]
+    instead = {call.fallback_call for call in result.calls}  # made by the host, if the call was not given up before
+    own = [call for call in result.calls if call.id not in instead]
+    calls = [f"{call.tool} {_canonical(call.arguments)}" for call in own]
+    ends = [f"{call.status} {call.fallback} {call.changed_arguments} {call.error}" for call in own]
     told: dict[str, Any] = {
         "ok": result.ok,
         "value": json.dumps(result.value),

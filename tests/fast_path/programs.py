@@ -8,6 +8,8 @@ first entry of each table.
 from __future__ import annotations
 
 import functools
+import io
+import tokenize
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,7 +93,23 @@ class _Writer(Statements):
             lines.append(f"return {final}" if self.chance(100) else final)
         if self.chance(100) and not any("'''" in line for line in lines):
             lines = [each for line in lines for each in self._with_noise(line)]
-        return Program(self._with_head("\n".join(lines) + "\n"), inputs)
+        source = self._with_head("\n".join(lines) + "\n")
+        return Program(self._broken(source) if self.chance(100) else source, inputs)
+
+    def _broken(self, source: str) -> str:
+        """The same with some lines broken within brackets."""
+        lines = source.split("\n")
+        depth, places = 0, []
+        try:
+            for token in tokenize.generate_tokens(io.StringIO(source).readline):
+                if depth > 0 and token.type in (tokenize.NAME, tokenize.OP, tokenize.NUMBER) and self._choose(5) == 4:
+                    places.append(token.start)
+                depth += (token.string in "([{") - (token.string in ")]}") if token.type == tokenize.OP else 0
+        except (tokenize.TokenError, IndentationError):
+            return source
+        for line, column in reversed(places):
+            lines[line - 1 : line] = [lines[line - 1][:column], "  " + lines[line - 1][column:]]
+        return "\n".join(lines)
 
     def _with_noise(self, line: str) -> list[str]:
         form = self._choose(12)

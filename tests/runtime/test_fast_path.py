@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from callgate import ApprovalRequest, CallStarted, ConfigurationError, Deny, Event, Runtime
+from callgate import ApprovalRequest, CallStarted, ConfigurationError, Deny, Event, Runtime, tool
 from runtime.conftest import opened
 from runtime.graphed import World, known, told
 
@@ -327,3 +328,32 @@ async def test_leaving_the_runtime_ends_what_runs_in_it() -> None:
                 await anyio.wait_all_tasks_blocked()
             assert sorted(made.log) == ["given up 1", "given up 2", "hang 1", "hang 2"]
     assert ends == ["SandboxCrashed: the runtime was closed while this ran 'a\\n' 1"]
+
+
+async def test_a_runtime_says_what_holds_where_a_call_does_not() -> None:
+    code = "r = await look(1)\nr"
+    async with boxed(path="sandbox") as (runtime, _):
+        assert (await runtime.execute_code(code)).path == "sandbox"
+        assert (await runtime.execute_code(code, path="plan")).path == "plan"
+    async with boxed(path="plan") as (runtime, _):
+        refused = await runtime.execute_code("while True:\n    pass")
+        assert refused.error is not None
+        assert refused.error.kind == "NotAGraph"
+        assert "NotAGraph" in await runtime.handle("execute_code", {"code": "while True:\n    pass"})
+    with pytest.raises(ConfigurationError, match="there is no path 'fast'; there are: auto, plan, sandbox"):
+        Runtime([], path="fast")  # type: ignore[arg-type]
+
+
+async def test_what_a_tool_sets_in_its_context_stays_there() -> None:
+    seen: contextvars.ContextVar[int] = contextvars.ContextVar("seen", default=0)
+
+    @tool(read_only=True)
+    async def mark() -> int:
+        before = seen.get()
+        seen.set(5)
+        return before
+
+    async with Runtime([mark], sandbox=None) as runtime:
+        result = await runtime.execute_code("a = await mark()\nb = await mark()\n[a, b]")
+    assert result.value == [0, 0]
+    assert seen.get() == 0

@@ -310,7 +310,7 @@ def test_a_round_sees_what_the_round_before_left() -> None:
 
 
 def test_a_program_whose_plan_would_be_much_too_large_is_refused_soon() -> None:
-    wide = "d = [" + ", ".join(f"w.by_day.mon + {n}" for n in range(200)) + "]"
+    wide = "d = [" + ", ".join(f"w['{n:040}']" for n in range(150)) + "]"
     assert "its plan are too large" in refusal_of(f"w = await get('Oslo')\n{wide}\n" + "await save(d)\n" * 60)
     many = "".join(f"a{n} = await get('x', {n})\n" for n in range(300)) + "".join(
         f"b{n} = save(a{n % 7})\n" for n in range(400)

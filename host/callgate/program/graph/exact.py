@@ -25,8 +25,6 @@ _EXACT_METHODS: Final = frozenset({
 })  # fmt: skip
 _TEXTS: Final = frozenset({"capitalize", "dumps", "join", "lower", "replace", "strip", "title", "upper"})
 _PARTS: Final = frozenset({"copy", "get"})
-_MOST_PARTS: Final = 32
-"""Of a shape: one with more would grow with every tuple it is put into twice."""
 _SAME_ELEMENTS: Final = frozenset({"list", "reversed", "set", "sorted", "tuple"})
 
 
@@ -101,9 +99,9 @@ def elements_of(node: ast.expr, names: Mapping[str, Shape]) -> Shape:
         if node.func.id == "range":
             return True
         if node.func.id == "enumerate":
-            return _cut((True, elements_of(node.args[0], names)))
+            return True, elements_of(node.args[0], names)
         if node.func.id == "zip":
-            return _cut(tuple(elements_of(each, names) for each in node.args))
+            return tuple(elements_of(each, names) for each in node.args)
         if node.func.id in _SAME_ELEMENTS:
             return elements_of(node.args[0], names)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_exact(node.func.value, names):
@@ -148,19 +146,10 @@ def _call_is_exact(node: ast.Call, names: Mapping[str, Shape]) -> bool:
 
 def _shape(node: ast.expr, names: Mapping[str, Shape]) -> Shape:
     if isinstance(node, ast.Tuple) and not any(isinstance(each, ast.Starred) for each in node.elts):
-        return _cut(tuple(_shape(each, names) for each in node.elts))
+        return tuple(_shape(each, names) for each in node.elts)
     if isinstance(node, ast.Starred):
         return elements_of(node.value, names)
     return is_exact(node, names)
-
-
-def _cut(shape: Shape) -> Shape:
-    """The same, or less, with few parts."""
-    return shape if _parts(shape) <= _MOST_PARTS else False
-
-
-def _parts(shape: Shape) -> int:
-    return 1 + sum(map(_parts, shape)) if isinstance(shape, tuple) else 1
 
 
 def _alike(shapes: list[Shape]) -> Shape:

@@ -41,11 +41,11 @@ from .given import symbol_of_input
 from .naming import Naming
 from .order import Order
 from .reasons import NotAGraph, Refusal
-from .rows import Rows, free_names, is_known
+from .rows import Rows, is_known
 from .sharing import Shares, both
 from .steps import Guard, Steps
-from .symbols import Symbol, blamed, made, unknown
-from .variables import Variables, kind_of
+from .symbols import Symbol, made, unknown
+from .variables import Variables
 from .work import Work
 
 __all__ = ["schedule"]
@@ -114,35 +114,7 @@ class _Scheduler:
             given = [self.variables.value(target.index), self.variables.value(operation.value)]
             self._add(operation, target.object, "item", given)
         else:
-            self._bind(target, self.variables.new(operation.value))
-
-    def _bind(self, target: Target, symbol: Symbol) -> None:
-        if isinstance(target, str):
-            self.variables.symbols[target] = blamed(symbol, target)
-            return
-        assert not isinstance(target, Item)  # items among several targets are no graph
-        parts = Shares(symbol.shares.parts, symbol.shares.parts)
-        whole = symbol.node
-        self.work(2 * len(target))
-        for index, each in enumerate(target):
-            if whole is None:
-                part = symbol.sharing(parts)
-            elif isinstance(whole, ast.List | ast.Tuple) and len(whole.elts) == len(target) and _is_plain(whole.elts):
-                part = self._element(symbol, whole.elts[index], parts)
-            else:
-                is_list = kind_of(whole, self.variables.lists) == "list"
-                values = whole if is_list else ast.Call(ast.Name("list", ast.Load()), [whole], [])
-                node = ast.Subscript(values, ast.Constant(index), ast.Load())
-                part = made(node, symbol.names, symbol, shares=parts)
-            self._bind(each, part)
-
-    def _element(self, whole: Symbol, node: ast.expr, shares: Shares) -> Symbol:
-        """One of the elements that are written there; its size is at most that of the whole."""
-        names = whole.names
-        if names:
-            self.work(whole.size >> 2)
-            names = free_names(node)
-        return Symbol(node, names, whole.size, whole.depth, shares)
+            self.variables.bind(target, self.variables.new(operation.value))
 
     def _augment(self, operation: Augment) -> None:
         value = self.variables.value(operation.value, at_once=True)
@@ -414,10 +386,6 @@ def _negated(test: Symbol) -> Symbol:
     if test.node is None:
         return test
     return made(ast.UnaryOp(ast.Not(), test.node), test.names, test)
-
-
-def _is_plain(elements: list[ast.expr]) -> bool:
-    return not any(isinstance(element, ast.Starred) for element in elements)
 
 
 def _refusal(line: int, construct: str, needs: str, symbol: Symbol) -> Refusal:

@@ -14,10 +14,11 @@ from typing import Final
 from callgate.plan.expressions.parse import DEFAULT_MAX_BYTES, MOST_NESTING
 from callgate.plan.expressions.trees import nodes_of
 
-from .flow import Pure
+from .flow import Item, Pure, Target
 from .iterators import holds_iterator, may_hold_iterator
+from .rows import free_names
 from .sharing import Shares, Tokens, aged, both, shares_of
-from .symbols import Symbol, made, substituted, too_large, unknown
+from .symbols import Symbol, blamed, made, substituted, too_large, unknown
 from .work import Work
 
 __all__ = ["Variables", "kind_of"]
@@ -106,6 +107,35 @@ class Variables:
         """The same, where it is kept: what was made here in an earlier round is another object."""
         self.age(id(pure))
         return self.value(pure)
+
+    def bind(self, target: Target, symbol: Symbol) -> None:
+        """Variables get a value, or the parts of one."""
+        if isinstance(target, str):
+            self.symbols[target] = blamed(symbol, target)
+            return
+        assert not isinstance(target, Item)  # items among several targets are no graph
+        parts = Shares(symbol.shares.parts, symbol.shares.parts)
+        whole = symbol.node
+        self.work(2 * len(target))
+        for index, each in enumerate(target):
+            if whole is None:
+                part = symbol.sharing(parts)
+            elif isinstance(whole, ast.List | ast.Tuple) and len(whole.elts) == len(target) and _is_plain(whole.elts):
+                part = self._element(symbol, whole.elts[index], parts)
+            else:
+                is_list = kind_of(whole, self.lists) == "list"
+                values = whole if is_list else ast.Call(ast.Name("list", ast.Load()), [whole], [])
+                node = ast.Subscript(values, ast.Constant(index), ast.Load())
+                part = made(node, symbol.names, symbol, shares=parts)
+            self.bind(each, part)
+
+    def _element(self, whole: Symbol, node: ast.expr, shares: Shares) -> Symbol:
+        """One of the elements that are written there; its size is at most that of the whole."""
+        names = whole.names
+        if names:
+            self.work(whole.size >> 2)
+            names = free_names(node)
+        return Symbol(node, names, whole.size, whole.depth, shares)
 
     def age(self, key: int) -> None:
         """An operation makes new containers."""
@@ -295,3 +325,7 @@ def _pairs(node: ast.expr) -> tuple[list[ast.expr | None], list[ast.expr]]:
     if isinstance(node, ast.Dict):
         return node.keys, node.values
     return ([], []) if isinstance(node, ast.Call) and not node.args and not node.keywords else ([None], [node])
+
+
+def _is_plain(elements: list[ast.expr]) -> bool:
+    return not any(isinstance(element, ast.Starred) for element in elements)

@@ -78,7 +78,9 @@ class JournalGate(RunGate):
         return self._inner.refusal(name)
 
     def refuse(self, name: str, arguments: Any, error: ToolError) -> None:
-        """See `RunGate.refuse`."""
+        """See `RunGate.refuse`. A call that was made already, and that the guest gave up, is not told again."""
+        if self._take(name, arguments) is not None:
+            return
         try:
             self._inner.refuse(name, arguments, error)
         except LimitReached:
