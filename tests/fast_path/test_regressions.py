@@ -154,6 +154,10 @@ REGRESSIONS: dict[str, Regression] = {
     "a field that a plain dict lacks": Regression(
         "From Python 3.12 on the traceback makes a suggestion.", "d = {'temp': 1}\nd.temps"
     ),
+    "a key that cannot be one, over several lines": Regression(
+        "From Python 3.12 on the error is told of the key's line.",
+        "d = {k:\n  await put_in_order([1]) for\n  k in (\n  await get_rows())}",
+    ),
     "an error that depends on the order of a set": Regression(
         "Which two items could not be compared was told as the host's hash seed had it.",
         "sorted(set(await same(['b', 'a', 'é', 'B', 4])))",

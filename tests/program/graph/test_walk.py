@@ -140,6 +140,7 @@ def test_values_are_json_or_text(source: str, value: object, text: str | None) -
         ("print(10 ** 5000)", "a number has too many digits to be printed"),
         ("import asyncio\nt = asyncio.create_task(broken(1))\nx = await weather('a')\nx.nope\nawait t",
          "an error of a task that nobody awaited is told in the logs"),
+        ("d = {}\nd[[]] = 1", "a key that cannot be one, the sandbox tells where"),
         ("x = [1]\nx.update({})", "`.update` of something that may not have it"),
         ("{1: 'a', '1': 'b'}", "the key '1' occurs twice in one object"),
         ("await save({None: 1, 'null': 2})", "the key 'null' occurs twice in one object"),

@@ -64,7 +64,7 @@ class Variables:
 
     def look(self, count: int) -> None:
         """Pay for a look at so many variables."""
-        self.work(1 + (count * (1 + (len(self.tokens) >> _WIDE)) >> 3))
+        self.work(1 + (count * (1 + (len(self.tokens) >> _WIDE)) >> 2))
 
     def value(self, pure: Pure, *, at_once: bool = False) -> Symbol:
         """The value of an expression. `at_once`: it is used up here, should it be an iterator."""
@@ -164,12 +164,13 @@ class Variables:
         self.changed |= tokens
         self.look(len(self.symbols))
         hint = "make it in one expression, like [row.name for row in rows]"
-        for name, symbol in self.symbols.items():
-            shares = symbol.shares
-            if tokens & (shares.own | shares.parts):
-                shares = Shares(shares.own, shares.parts | added)
-                why = f"is changed in place in line {line}, or shares parts with what is"
-                self.symbols[name] = unknown(name, why, hint, shares, symbol.calls)
+        why = f"is changed in place in line {line}, or shares parts with what is"
+        touched = [name for name, symbol in self.symbols.items() if tokens & (symbol.shares.own | symbol.shares.parts)]
+        self.work(2 * len(touched))
+        for name in touched:
+            symbol = self.symbols[name]
+            shares = Shares(symbol.shares.own, symbol.shares.parts | added)
+            self.symbols[name] = unknown(name, why, hint, shares, symbol.calls)
 
     def grow(self, name: str, method: str, given: list[Symbol], line: int) -> None:
         """A method changes the object of a variable."""

@@ -113,6 +113,8 @@ class _Walk:
                 raise Unsure(self._line, _TASK_ERROR) from None
             raise
         except ExpressionError as error:
+            if "unhashable" in error.message:  # a key of a display or comprehension: which line, depends on the version
+                raise Unsure(self._line, "a key that cannot be one, the sandbox tells where") from None
             raise self._failed(error.kind, error.message, self._line) from None
         except ExpressionFault as fault:
             raise Unsure(self._line, fault.message) from None
