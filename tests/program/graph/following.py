@@ -10,10 +10,20 @@ from typing import Any
 from callgate.plan.expressions import Budget
 from callgate.program import Finding, parse_program
 from callgate.program.graph.flow import Flow
-from callgate.program.graph.read import read_flow
+from callgate.program.graph.reading.read import read_flow
+from callgate.program.graph.reading.scope import GraphTool
 from callgate.program.graph.reasons import NotAGraph
-from callgate.program.graph.scope import GraphTool
-from callgate.program.graph.walk import Began, Done, MadeCall, Printed, ProgramFailed, Unsure, Wait, Worked, walk
+from callgate.program.graph.walking.walk import (
+    Began,
+    Done,
+    MadeCall,
+    Printed,
+    ProgramFailed,
+    Unsure,
+    Wait,
+    Worked,
+    walk,
+)
 
 TOOLS = {
     "weather": GraphTool("weather", "weather", ("city", "unit"), True),

@@ -11,10 +11,10 @@ from callgate.limits import Limits
 from callgate.plan.compile import CompiledPlan
 from callgate.program import Finding, parse_program
 from callgate.program.graph.flow import Flow
-from callgate.program.graph.read import read_flow
+from callgate.program.graph.planning.schedule import schedule
+from callgate.program.graph.reading.read import read_flow
+from callgate.program.graph.reading.scope import GraphTool
 from callgate.program.graph.reasons import Refusal
-from callgate.program.graph.schedule import schedule
-from callgate.program.graph.scope import GraphTool
 from plan.plans import plans
 
 LOG: list[str] = []

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from callgate.program.graph.planning.schedule import schedule
+from callgate.program.graph.planning.work import MOST_WORK, Work
 from callgate.program.graph.reasons import Refusal
-from callgate.program.graph.schedule import schedule
-from callgate.program.graph.work import MOST_WORK, Work
 from program.graph.scheduling import accepted, flow_of, planned, refusal_of, steps_of
 
 MOST_EVENTS = 8_000_000

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from callgate.program.graph.planning.schedule import schedule
 from callgate.program.graph.reasons import Refusal
-from callgate.program.graph.schedule import schedule
 from program.graph.scheduling import TOOLS, calls_of_the_plan, calls_of_the_program, flow_of, planned
 from program.graph.test_schedule import PLANS
 from runtime.conftest import opened

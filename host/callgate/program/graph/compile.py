@@ -10,10 +10,10 @@ from callgate.program.findings import Finding
 from callgate.program.syntax import compiler_warning, parse_program
 
 from .flow import Flow
-from .read import read_flow
+from .planning.schedule import schedule
+from .reading.read import read_flow
+from .reading.scope import GraphTool
 from .reasons import NotAGraph, Refusal
-from .schedule import schedule
-from .scope import GraphTool
 
 __all__ = ["MOST_SOURCE_BYTES", "Compiled", "GraphTool", "NotAGraph", "compile_program"]
 

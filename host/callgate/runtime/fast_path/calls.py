@@ -8,7 +8,7 @@ from typing import Any
 
 from callgate.errors import ToolError
 from callgate.program.graph.flow import Site
-from callgate.program.graph.walk import MadeCall
+from callgate.program.graph.walking.walk import MadeCall
 from callgate.runtime.calls import CallRecord
 from callgate.tools.encoding import NotJson, compact_json
 

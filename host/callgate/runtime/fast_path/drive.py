@@ -24,7 +24,7 @@ import anyio.lowlevel
 from callgate.errors import CallgateError, LimitReached, SandboxCrashed, ToolCancelled, ToolError
 from callgate.limits import Limits
 from callgate.plan.sizes import json_size
-from callgate.program.graph.walk import MadeCall, Unsure
+from callgate.program.graph.walking.walk import MadeCall, Unsure
 from callgate.protocol.run import encode, error_object
 from callgate.runtime.gate import RunGate
 from callgate.runtime.workers import Workers

@@ -13,7 +13,7 @@ from typing import Any
 from callgate.errors import LimitReached
 from callgate.limits import Limits
 from callgate.plan.expressions import Budget
-from callgate.program.graph.walk import Began, Done, MadeCall, Printed, ProgramFailed, Unsure, Wait, walk
+from callgate.program.graph.walking.walk import Began, Done, MadeCall, Printed, ProgramFailed, Unsure, Wait, walk
 from callgate.protocol.run import value_bytes
 
 from .looking import GraphProgram

@@ -27,10 +27,7 @@ from callgate.plan.expressions.expression import guarded
 from callgate.plan.expressions.functions import FUNCTIONS
 from callgate.plan.expressions.kinds import KNOWN, foreign
 from callgate.plan.expressions.texts import formatted
-from callgate.tools.decoding import strict_json
-
-from .changes import augment, call_method, has_method, set_item
-from .flow import (
+from callgate.program.graph.flow import (
     Assign,
     Augment,
     Block,
@@ -50,6 +47,9 @@ from .flow import (
     Return,
     Target,
 )  # fmt: skip
+from callgate.tools.decoding import strict_json
+
+from .changes import augment, call_method, has_method, set_item
 from .tracebacks import TEXT_LIMIT, cut, traceback_of
 from .walked import (
     WORKED,

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from callgate.plan.expressions.parse import DEFAULT_MAX_BYTES
+from callgate.program.graph.flow import Assign, Change, Hold, Item, Operation
 
-from .flow import Assign, Change, Hold, Item, Operation
 from .rows import Rows, Unaligned, clauses, free_names, is_known, levels, list_of
 from .sharing import Shares
 from .symbols import Symbol, made, too_large, unknown

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from callgate.plan.expressions import ExpressionFault, from_node
 from callgate.plan.expressions.trees import children_of, nodes_of
+from callgate.program.graph.flow import Assign, Operation, Pure, Site, Target
+from callgate.program.graph.reasons import SHOWN
 
-from .flow import Assign, Operation, Pure, Site, Target
-from .reasons import SHOWN
 from .scope import Scope, refusal, written
 
 __all__ = ["Lifter"]

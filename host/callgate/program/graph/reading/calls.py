@@ -6,8 +6,8 @@ import ast
 from typing import Final
 
 from callgate.plan.expressions.trees import nodes_of
+from callgate.program.graph.flow import CallTool, Finish, Gather, Hold, Part, Site
 
-from .flow import CallTool, Finish, Gather, Hold, Part, Site
 from .lift import Lifter
 from .rounds import rounds
 from .scope import GraphTool, refusal, written

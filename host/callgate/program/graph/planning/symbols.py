@@ -15,8 +15,8 @@ from typing import Final
 
 from callgate.plan.expressions.parse import DEFAULT_MAX_BYTES, MOST_NESTING
 from callgate.plan.expressions.trees import children_of, fields_of, nodes_of
+from callgate.program.graph.flow import Pure
 
-from .flow import Pure
 from .sharing import NOTHING, Shares
 from .work import Work
 

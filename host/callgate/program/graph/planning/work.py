@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .reasons import NotAGraph, Refusal
+from callgate.program.graph.reasons import NotAGraph, Refusal
 
 __all__ = ["MOST_WORK", "Work"]
 

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Callable
 from dataclasses import replace
 
-from .flow import Assign, Change, For, If, Item
+from callgate.program.graph.flow import Assign, Change, For, If, Item
+
 from .lift import Lifter
 from .renaming import renamed
 from .scope import refusal, written

@@ -10,7 +10,8 @@ import ast
 from itertools import islice
 from typing import Final
 
-from .reasons import MOST_REASONS, NotAGraph
+from callgate.program.graph.reasons import MOST_REASONS, NotAGraph
+
 from .scope import written
 
 __all__ = ["may_have_sets", "visible_orders"]

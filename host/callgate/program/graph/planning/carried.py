@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from .flow import Assign, Augment, CallTool, Change, For, If, Item, Operation, Site, operations_of
+from callgate.program.graph.flow import Assign, Augment, CallTool, Change, For, If, Item, Operation, Site, operations_of
+
 from .gathered import added_to
 from .mentions import read, stored
 from .sharing import Shares, Tokens, both

@@ -16,9 +16,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any, Final
 
-from .carried import Loop, after_a_round, at_the_start, left_by
-from .exact import Shape, bind, elements_of
-from .flow import (
+from callgate.program.graph.flow import (
     Assign,
     Augment,
     Block,
@@ -36,11 +34,14 @@ from .flow import (
     Target,
     operations_of,
 )  # fmt: skip
+from callgate.program.graph.reasons import NotAGraph, Refusal
+
+from .carried import Loop, after_a_round, at_the_start, left_by
+from .exact import Shape, bind, elements_of
 from .gathered import Gathered, added_to, gathered_in
 from .given import symbol_of_input
 from .naming import Naming
 from .order import Order
-from .reasons import NotAGraph, Refusal
 from .rows import Rows, is_known
 from .sharing import Shares, both
 from .steps import Guard, Steps

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from callgate.plan.expressions.functions import FUNCTIONS
+from callgate.program.graph.flow import Assign, CallTool, Change, Finish, For, Gather, Hold, Item, Operation
 
-from .flow import Assign, CallTool, Change, Finish, For, Gather, Hold, Item, Operation
 from .mentions import bound_in, pures_of, variables_of
 
 __all__ = ["Naming"]

@@ -6,10 +6,25 @@ import ast
 from dataclasses import replace
 from typing import Final
 
+from callgate.program.graph.flow import (
+    Assign,
+    Augment,
+    CallTool,
+    Change,
+    For,
+    Has,
+    Hold,
+    If,
+    Item,
+    Operation,
+    Print,
+    Pure,
+    Target,
+)
+from callgate.program.graph.reasons import Refusal
+
 from .calls import list_of_calls, started, starts
-from .flow import Assign, Augment, CallTool, Change, For, Has, Hold, If, Item, Operation, Print, Pure, Target
 from .lift import Lifter
-from .reasons import Refusal
 from .scope import Scope, refusal, written
 
 __all__ = ["Statements", "name_of", "plain_type"]

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from callgate.plan.expressions.trees import fields_of
+from callgate.program.graph.flow import Site
+from callgate.program.graph.reasons import NotAGraph, Refusal
 
 from .exact import Shape, as_json, is_exact
-from .flow import Site
 from .order import numbers_in
-from .reasons import NotAGraph, Refusal
 from .rows import Rows, free_names, levels, list_of, visible
 from .spelling import NotSpelt, Spelling
 from .symbols import TOO_LARGE, Symbol

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from callgate.plan.expressions.functions import FUNCTIONS
-
-from .reasons import SHOWN, NotAGraph, Refusal, written
+from callgate.program.graph.reasons import SHOWN, NotAGraph, Refusal, written
 
 __all__ = ["GraphTool", "Scope", "Slot", "refusal", "stored_names", "written"]
 

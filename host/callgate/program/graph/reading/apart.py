@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from typing import Any, Final
 
+from callgate.program.graph.flow import Assign, Block, Has, If
+from callgate.program.graph.reasons import Refusal
+
 from .calls import awaited
-from .flow import Assign, Block, Has, If
 from .lift import Lifter
-from .reasons import Refusal
 from .rounds import comprehension
 from .scope import refusal, written
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from callgate.plan.expressions import Record
-
-from .flow import Site
+from callgate.program.graph.flow import Site
 
 __all__ = [
     "WORKED", "Began", "Done", "MadeCall", "Printed", "ProgramFailed", "Step", "Unsure", "Wait", "Worked", "decode",

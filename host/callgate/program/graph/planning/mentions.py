@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from callgate.plan.expressions.trees import nodes_of
-
-from .flow import (
+from callgate.program.graph.flow import (
     Assign,
     Augment,
     CallTool,

@@ -13,8 +13,8 @@ from typing import Final
 
 from callgate.plan.expressions.parse import DEFAULT_MAX_BYTES, MOST_NESTING
 from callgate.plan.expressions.trees import nodes_of
+from callgate.program.graph.flow import Item, Pure, Target
 
-from .flow import Item, Pure, Target
 from .iterators import holds_iterator, may_hold_iterator
 from .rows import free_names
 from .sharing import Shares, Tokens, aged, both, shares_of

@@ -14,10 +14,7 @@ from typing import Any, Final
 from callgate.plan.expressions import ExpressionFault
 from callgate.plan.expressions.parse import check_nesting
 from callgate.plan.expressions.trees import nodes_of
-
-from .apart import TAKE_APART
-from .calls import need_asyncio, starts
-from .flow import (
+from callgate.program.graph.flow import (
     Assign,
     CallTool,
     Flow,
@@ -28,8 +25,11 @@ from .flow import (
     Return,
     operations_of,
 )
+from callgate.program.graph.reasons import MOST_REASONS, NotAGraph, Refusal
+
+from .apart import TAKE_APART
+from .calls import need_asyncio, starts
 from .lift import Lifter
-from .reasons import MOST_REASONS, NotAGraph, Refusal
 from .scope import GIVEN, GraphTool, Scope, refusal, stored_names, written
 from .statements import Statements, name_of, plain_type
 from .unordered import may_have_sets, visible_orders
