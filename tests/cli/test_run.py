@@ -68,7 +68,7 @@ def test_verbose_tells_of_calls_on_stderr_only(cli: Command) -> None:
     assert done.out == "4\n"
     assert 'get_weather(city="Oslo")' in done.err
     assert "succeeded" in done.err
-    assert "sandbox: jail, tier" in done.err
+    assert "sandbox, where it is needed: jail, tier" in done.err
     assert "1 tool calls" in done.err
 
 

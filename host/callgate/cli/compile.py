@@ -95,7 +95,9 @@ def _has_errors(program: Program) -> bool:
         say(finding_line(program.source.name, finding), "red")
     if errors:
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        explain(f"the program would not be run: {errors[0]}{more}", errors[0].hint)
+        no_tools = not list(program.runtime.registry) and errors[0].code == "unknown-name"
+        tip = "name the file that has the tools: --tools tools.py" if no_tools else errors[0].hint
+        explain(f"the program would not be run: {errors[0]}{more}", tip)
     return bool(errors)
 
 
@@ -106,7 +108,7 @@ def _show_plan(data: TextIO, program: Program, options: dict[str, Any]) -> int:
         say(reason_line(program.source.name, first), "yellow")
         others = len(compiled.reasons) - 1
         more = f" (and {others} more reason{'' if others == 1 else 's'})" if others else ""
-        tip = "`callgate compile --why` lists them all, and says what the fast path would save"
+        tip = f"`callgate compile --why` {'lists them all, and ' if others else ''}says what the fast path would save"
         explain(f"line {first.line} is not certain to be part of a graph: the program runs in the sandbox{more}", tip)
         return FAILED
     if options["as_json"]:

@@ -108,7 +108,8 @@ async def _run(
             runtime = Runtime(**runtime_options, approve=approver, pool_size=0)
             async with runtime:
                 if verbose and options["path"] != "plan":
-                    say(f"sandbox: {runtime.backend.description}", "dim")
+                    where = "sandbox, where it is needed" if options["path"] == "auto" else "sandbox"
+                    say(f"{where}: {runtime.backend.description}", "dim")
                 result = await watch(
                     runtime, screen, source.code, path=options["path"],
                     inputs=inputs, tools=list(options["allow"]) or None, check=not options["no_check"],

@@ -31,7 +31,6 @@ def reasons_of(source: str) -> list[str]:
         ("x = " + "+".join(["1"] * 5000), "nests"),
         ("x = 1\n" * 100_000, "at most 65,536 are allowed"),
         ("round(1, ndigits=1, ndigits=2)", "the keyword `ndigits` is given twice"),
-        ("for x in [1]:\n    continue\n    print(x)", "continue"),
     ],
 )
 def test_what_cannot_be_a_graph_has_a_reason(source: str, words: str) -> None:

@@ -196,6 +196,26 @@ def test_results_and_arguments_are_paid_for_before_they_are_read_and_kept() -> N
     assert len(big.calls) == 1
 
 
+def test_lists_are_sorted_in_place_by_a_key_too() -> None:
+    seen = follow(
+        "rows = [{'n': 2, 'k': 'b'}, {'n': 1, 'k': 'a'}, {'n': 2, 'k': 'c'}]\nsame = rows\n"
+        "rows.sort(key=lambda row: row['n'])\n"
+        "print([row['k'] for row in same])\nrows.sort(reverse=True, key=lambda row: row['n'])\n"
+        "print([row['k'] for row in same])\n"
+        "counts = {'x': 1, 'y': 3}\n"
+        "print(max(counts, key=counts.get), sorted(counts, key=counts.get, reverse=True))"
+    )
+    assert seen.logs == "['a', 'b', 'c']\n['b', 'c', 'a']\ny ['y', 'x']\n"
+
+
+def test_continue_ends_the_round_wherever_nothing_follows() -> None:
+    seen = follow(
+        "for x in range(6):\n    if x % 2:\n        if x == 3:\n            continue\n        print(x)\n    else:\n"
+        "        continue\n    print('odd')"
+    )
+    assert seen.logs == "1\nodd\n5\nodd\n"
+
+
 def test_an_error_of_a_module_is_told_with_the_module() -> None:
     seen = follow("import json\njson.loads('a')")
     assert seen.failed is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 
 from callgate.plan.expressions.trees import nodes_of
@@ -12,6 +13,8 @@ __all__ = ["MOST_REASONS", "SHOWN", "NotAGraph", "Refusal", "written"]
 MOST_REASONS = 20
 _MOST_WRITTEN = 300
 """Nodes; a larger tree is named by what it is."""
+_RENAMED = re.compile(r"\$\d+_")
+"""What stands before the names of comprehensions that were renamed."""
 SHOWN = 60
 """Characters of a construct that are shown."""
 
@@ -49,4 +52,5 @@ def written(node: ast.AST) -> str:
         text = " ".join(ast.unparse(node).split())
     except (RecursionError, ValueError):
         text = type(node).__name__
+    text = _RENAMED.sub("", text)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"

@@ -27,6 +27,7 @@ Path = Literal["auto", "plan", "sandbox"]
 NO_SANDBOX = "none: the program ran as a plan, by the host's own evaluator"
 """What `CodeResult.sandbox` says."""
 NOBODY = "; this runtime was made with sandbox=None, which runs only programs that are graphs of tool calls"
+NOT_RUN = "none: the program was not run"
 InSandbox = Callable[[CodeRun], Awaitable[CodeResult]]
 """Runs a program in a guest of its own."""
 
@@ -169,4 +170,4 @@ class _Ended:
 def _not_a_graph(run: CodeRun, reasons: list[NotAGraph], why: str) -> CodeResult:
     more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
     error = RunError("NotAGraph", f"{reasons[0]}{more}{why}", reasons[0].line)
-    return CodeResult(ok=False, error=error, findings=run.findings, path="plan", sandbox=NO_SANDBOX)
+    return CodeResult(ok=False, error=error, findings=run.findings, path="plan", sandbox=NOT_RUN)

@@ -301,6 +301,8 @@ def _grown(node: ast.expr, method: str, given: list[ast.expr], lists: set[str]) 
     if way == ("list", "extend", 1):
         more = given[0].elts if isinstance(given[0], ast.List) else [ast.Starred(given[0], ast.Load())]
         return ast.List([*_elements(node), *more], ast.Load())
+    if way == ("list", "become", 1):
+        return given[0]
     if way == ("list", "sort", 0):
         return ast.Call(ast.Name("sorted", ast.Load()), [node], [])
     if way == ("set", "add", 1):

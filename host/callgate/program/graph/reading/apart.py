@@ -139,6 +139,8 @@ def _function(lifter: Lifter, node: ast.Call) -> ast.expr:
             raise refusal(
                 node.lineno, written(node), "print within an expression is not part of a graph", "print by itself"
             )
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "create_task":
+            raise refusal(node.lineno, written(node), "a call not awaited is held by a name, or by a list", "await it")
         if name == "asyncio":
             raise refusal(
                 node.lineno, written(node), "of asyncio, only gather, create_task and run are part of a graph"

@@ -116,7 +116,7 @@ def _gathered(lifter: Lifter, node: ast.Await, call: ast.Call) -> ast.expr:
         is_default = isinstance(keyword.value, ast.Constant) and keyword.value.value is False
         if keyword.arg != "return_exceptions" or not is_default:
             shown = f"gather({keyword.arg}=…)"
-            raise refusal(call.lineno, shown, "errors as values are not part of a graph", "leave it out")
+            raise refusal(call.lineno, shown, "errors as values are not part of a graph")
     parts: list[Part] = []
     for argument in call.args:
         spread = isinstance(argument, ast.Starred)

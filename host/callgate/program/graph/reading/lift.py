@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from callgate.plan.expressions import ExpressionFault, from_node
 from callgate.plan.expressions.trees import children_of, nodes_of
-from callgate.program.graph.flow import Assign, Operation, Pure, Site, Target
+from callgate.program.graph.flow import Assign, Has, Operation, Pure, Site, Target
 from callgate.program.graph.reasons import SHOWN
 
+from .renaming import with_lambdas
 from .scope import Scope, refusal, written
 
 __all__ = ["Lifter"]
@@ -73,9 +74,18 @@ class Lifter:
         """An expression without calls, checked. `original` is what stands in the program, where that is another."""
         at = node if original is None else original
         try:
-            expression = from_node(node, records_only=True)
+            try:
+                expression = from_node(node, records_only=True)
+            except ExpressionFault:
+                spelled, holders = with_lambdas(node)
+                if not holders:
+                    raise
+                for holder in holders:  # Python looks the method up once, before
+                    self.block.append(Has(self.pure(holder), "get", at.lineno))
+                node, expression = spelled, from_node(spelled, records_only=True)
         except ExpressionFault as fault:
-            raise refusal(at.lineno, written(at), fault.message, fault.hint) from None
+            hint = "" if "it changes its object" in fault.hint or fault.message.startswith("the method") else fault.hint
+            raise refusal(at.lineno, written(at), fault.message, hint) from None
         self.scope.check_names(expression.names, at.lineno)
         missing = {"json"} & expression.functions - self.scope.modules
         if missing:
@@ -162,4 +172,7 @@ class Lifter:
             raise refusal(node.lineno, written(node), "a name stands in it twice", "use a name of its own for each")
         if isinstance(node, ast.Tuple | ast.List) and 1 <= len(node.elts) <= _MOST_TARGETS:
             return tuple(self.target(element) for element in node.elts)
-        raise refusal(node.lineno, written(node), "this cannot be a target here", "use plain names")
+        hint = (
+            f'write {written(node.value)}["{node.attr}"] = …' if isinstance(node, ast.Attribute) else "use plain names"
+        )
+        raise refusal(node.lineno, written(node), "this cannot be a target here", hint)

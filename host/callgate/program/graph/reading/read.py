@@ -42,7 +42,7 @@ _CONSTRUCTS: Final[dict[type[ast.stmt], tuple[str, str, str]]] = {
     ast.While: ("while", "how often it runs is not known before", "loop over a list, if there is one"),
     ast.Try: ("try", "what happens after an error is not part of a graph", ""),
     ast.TryStar: ("try", "what happens after an error is not part of a graph", ""),
-    ast.FunctionDef: ("def", "functions are not part of a graph", "write the calls where they happen"),
+    ast.FunctionDef: ("def", "functions are not part of a graph", "write its body where it is needed"),
     ast.ClassDef: ("class", "classes are not part of a graph", "use dicts"),
     ast.With: ("with", "context managers are not part of a graph", ""),
     ast.AsyncWith: ("async with", "context managers are not part of a graph", "use asyncio.gather"),
@@ -53,7 +53,7 @@ _CONSTRUCTS: Final[dict[type[ast.stmt], tuple[str, str, str]]] = {
     ast.Raise: ("raise", "errors of the program's own are not part of a graph", ""),
     ast.Assert: ("assert", "errors of the program's own are not part of a graph", ""),
     ast.Break: ("break", "how often the loop runs is not known before", "select the items first: [x for x in xs if …]"),
-    ast.Continue: ("continue", "it stands deeper than `if …: continue` in the loop's body", "use if and else"),
+    ast.Continue: ("continue", "something follows the `if` that it stands in", "use if and else"),
     ast.Match: ("match", "patterns are not part of a graph", "use if and elif"),
     ast.Return: ("return", "it is not the last statement", "use if and else"),
 }
@@ -172,14 +172,17 @@ class _Reader(Statements):
     # statements
 
     def _statements(self, statements: Sequence[ast.stmt], *, of_loop: bool = False) -> None:
-        """A block. Of a loop's own body, ``if …: continue`` makes what follows it the other branch."""
+        """A block. With `of_loop` nothing follows it in a round of a loop: there, what follows ``if …: continue``
+        belongs to the other branch."""
         for index, statement in enumerate(statements):
             if len(self.reasons) > MOST_REASONS:
                 return
             try:
-                if of_loop and _skips_the_rest(statement):
-                    assert isinstance(statement, ast.If)
-                    self._branches(statement, statement.body[:-1], statements[index + 1 :], of_loop=True)
+                if of_loop and isinstance(statement, ast.Continue):
+                    return
+                rest = statements[index + 1 :]
+                if of_loop and isinstance(statement, ast.If) and (not rest or _skips(statement)):
+                    self._branches(statement, *_with_the_rest(statement, rest), of_loop=True)
                     return
                 self._statement(statement)
             except Refusal as refused:
@@ -247,10 +250,10 @@ class _Reader(Statements):
         before = set(self.scope.variables)
         after: list[set[str]] = []
         blocks = []
-        for statements, skipping in ((body, False), (orelse, of_loop)):
+        for statements in (body, orelse):
             self.scope.variables = set(before)
             with self.lifter.nested(statement.lineno) as block:
-                self._statements(statements, of_loop=skipping)
+                self._statements(statements, of_loop=of_loop)
             blocks.append(tuple(block))
             after.append(self.scope.variables)
         self.scope.variables = after[0] & after[1]
@@ -374,8 +377,18 @@ class _Reader(Statements):
         return value
 
 
-def _skips_the_rest(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.If) and not statement.orelse and isinstance(statement.body[-1], ast.Continue)
+def _skips(statement: ast.If) -> bool:
+    """Whether one of its branches ends the round."""
+    return any(block and isinstance(block[-1], ast.Continue) for block in (statement.body, statement.orelse))
+
+
+def _with_the_rest(statement: ast.If, rest: Sequence[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """Its branches, with what follows it in those that do not end the round."""
+    sides = (statement.body, statement.orelse)
+    body, orelse = (
+        list(side[:-1]) if side and isinstance(side[-1], ast.Continue) else [*side, *rest] for side in sides
+    )
+    return body, orelse
 
 
 def _is_main_guard(node: ast.expr) -> bool:

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
-__all__ = ["renamed"]
+from callgate.plan.expressions.trees import nodes_of
+
+__all__ = ["renamed", "with_lambdas"]
 
 Node = TypeVar("Node", bound=ast.AST)
+_KEY: Final = "a_key"
 
 
 def renamed(node: Node, names: Mapping[str, str]) -> Node:
@@ -17,6 +20,22 @@ def renamed(node: Node, names: Mapping[str, str]) -> Node:
     made = _Renaming(names).visit(_copy(node))
     assert isinstance(made, type(node))
     return made
+
+
+def with_lambdas(node: Node) -> tuple[Node, list[ast.Name]]:
+    """A copy with ``key=table.get`` as ``key=lambda a_key: table.get(a_key)``, and the tables."""
+    made, holders = _copy(node), []
+    for each in nodes_of([made]):
+        for keyword in each.keywords if isinstance(each, ast.Call) else ():
+            method = keyword.value
+            if keyword.arg == "key" and isinstance(method, ast.Attribute) and isinstance(method.value, ast.Name):
+                if method.attr != "get" or method.value.id == _KEY:
+                    continue
+                holders.append(method.value)
+                given = ast.arguments([], [ast.arg(_KEY)], None, [], [], None, [])
+                body = ast.Call(method, [ast.Name(_KEY, ast.Load())], [])
+                keyword.value = ast.copy_location(ast.Lambda(given, body), method)
+    return made, holders
 
 
 def _copy(node: Node) -> Node:

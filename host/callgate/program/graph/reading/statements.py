@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 from typing import Final
 
+from callgate.plan.expressions.trees import nodes_of
 from callgate.program.graph.flow import (
     Assign,
     Augment,
@@ -194,15 +195,14 @@ class Statements:
                 raise refusal(node.lineno, written(node), "a list of calls takes calls, before it is awaited")
             lifter.block.append(Hold(holder.id, slot, node.lineno))
             return
-        options: list[ast.expr] = []
+        if function.attr == "sort" and (node.args or node.keywords):
+            self._sort(node, holder)
+            return
         for keyword in node.keywords:
-            if function.attr != "sort" or keyword.arg != "reverse":
-                hint = "write values = sorted(values, key=…)" if function.attr == "sort" else ""
-                raise refusal(node.lineno, written(node), f"`{keyword.arg}=` is not part of a graph here", hint)
-            options = [keyword.value]
+            raise refusal(node.lineno, written(node), f"`{keyword.arg}=` is not part of a graph here")
         if any(isinstance(argument, ast.Starred) for argument in node.args):
             raise refusal(node.lineno, written(node), "`*` hides what the arguments are", "write them out")
-        given = [*node.args, *options]
+        given = node.args
         if any(map(lifter.calls, given)):
             holder = lifter.keep(holder)
             lifter.block.append(Has(lifter.pure(holder, original=function), function.attr, node.lineno))
@@ -212,6 +212,24 @@ class Statements:
         if isinstance(target.node, ast.Name) and target.node.id not in self.scope.variables:
             raise refusal(node.lineno, written(node), "an input is changed", "make a copy: list(rows)")
         lifter.block.append(Change(target, function.attr, arguments, node.lineno))
+
+    def _sort(self, node: ast.Call, holder: ast.expr) -> None:
+        """``rows.sort(key=…)``: the list becomes what `sorted` makes of it."""
+        lifter = self.lifter
+        names = {
+            each.id for keyword in node.keywords for each in nodes_of([keyword.value]) if isinstance(each, ast.Name)
+        }
+        known = isinstance(holder, ast.Name) and holder.id in self.scope.variables and holder.id not in names
+        if not known or node.args or not {keyword.arg for keyword in node.keywords} <= {"key", "reverse"}:
+            hint = "write values = sorted(values, key=…)"
+            raise refusal(node.lineno, written(node), "so it is not part of a graph", hint)
+        lifter.block.append(Has(lifter.pure(holder), "sort", node.lineno))
+        ordered = ast.Call(ast.copy_location(ast.Name("sorted", ast.Load()), node), [holder], node.keywords)
+        name = self.scope.fresh()
+        value = lifter.pure(ast.copy_location(ordered, node), original=node)
+        lifter.block.append(Assign(name, value, node.lineno))
+        made = lifter.pure(name_of(name, node), original=node)
+        lifter.block.append(Change(lifter.pure(holder), "become", (made,), node.lineno))
 
     def _assigned(self, node: ast.expr) -> Pure:
         """What is assigned."""

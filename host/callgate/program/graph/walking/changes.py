@@ -40,7 +40,7 @@ _CONTAINERS: Final = SIZED - {str, range}
 def has_method(value: Any, method: str) -> bool:
     """Whether the value is of a kind that certainly has it."""
     kind = type(value)
-    return kind in KNOWN and kind not in ITERATORS and has_attribute(kind, method)
+    return kind in KNOWN and kind not in ITERATORS and (has_attribute(kind, method) or (kind, method) in _METHODS)
 
 
 def set_item(budget: Budget, holder: Any, index: Any, value: Any) -> None:
@@ -121,10 +121,14 @@ def _insert(budget: Budget, values: list[Any], given: list[Any]) -> None:
 
 
 def _sort(budget: Budget, values: list[Any], given: list[Any]) -> None:
-    if given and type(given[0]) is not bool:
-        raise _unsure("sort(reverse=…) with something else than True or False")
     charge_sorting(budget, values)
-    values.sort(reverse=bool(given and given[0]))
+    values.sort()
+
+
+def _become(budget: Budget, values: list[Any], given: list[Any]) -> None:
+    """The same items in another order."""
+    budget.make(8 * len(given[0]))
+    values[:] = given[0]
 
 
 def _reverse(budget: Budget, values: list[Any], given: list[Any]) -> None:
@@ -168,7 +172,8 @@ _METHODS: Final[dict[tuple[type, str], _Method]] = {
     (list, "append"): _Method(_append, 1, 1),
     (list, "extend"): _Method(_extend, 1, 1),
     (list, "insert"): _Method(_insert, 2, 2),
-    (list, "sort"): _Method(_sort, 0, 1),
+    (list, "sort"): _Method(_sort, 0, 0),
+    (list, "become"): _Method(_become, 1, 1),
     (list, "reverse"): _Method(_reverse, 0, 0),
     (list, "clear"): _Method(_clear, 0, 0),
     (list, "remove"): _Method(_remove, 1, 1),
