@@ -5,7 +5,8 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from callgate import CallEnded, CallStarted, Event, Limits, Printed
+from callgate import CallEnded, CallStarted, Event, Limits, Printed, tool
+from runtime.conftest import opened
 from runtime.graphed import known, told
 from runtime.test_fast_path import boxed, world
 
@@ -157,3 +158,41 @@ async def test_a_run_in_doubt_may_be_cancelled() -> None:
             assert scope.cancelled_caught
         made.told.set()
         assert (await runtime.execute_code("await look(1)", path="sandbox")).value == 1
+
+
+async def test_a_read_that_was_not_awaited_is_not_waited_for() -> None:
+    code = "slow = hang(1)\nn = await look(2)\nx = (1 /\n 0)\nawait slow"
+    async with boxed() as (runtime, made):
+        result = await runtime.execute_code(code)
+    assert result.error is not None
+    assert (result.error.kind, result.error.line, result.path) == ("ZeroDivisionError", 3, "sandbox")
+    assert made.log.count("look 2") == 1
+    assert made.log.count("given up 1") == made.log.count("hang 1")
+
+
+async def test_inputs_that_change_meanwhile_are_those_of_the_beginning() -> None:
+    rows = ["a"]
+
+    @tool
+    async def grow(text: str) -> int:
+        rows.append(text)
+        return len(rows)
+
+    code = f"n = await grow(rows[0])\nt = {DOUBT}\nm = await grow(rows[-1])\n[n, m, rows]"
+    async with opened(grow, pool_size=0) as runtime:
+        result = await runtime.execute_code(code, inputs={"rows": rows})
+    assert (result.value, result.path) == ([2, 3, ["a"]], "sandbox")
+    assert rows == ["a", "a", "a"]
+    assert len(result.calls) == 2
+
+
+async def test_a_call_that_the_guest_gives_up_stands_once_in_the_calls() -> None:
+    code = (
+        "import asyncio\nn = await look(1)\nlate = asyncio.create_task(note('x'))\nm = await look(2)\n"
+        "await echo({1: 'a', '1': 'b'})\nawait late"
+    )
+    async with boxed() as (runtime, made):
+        result = await runtime.execute_code(code)
+    assert result.error is not None
+    assert sorted(call.tool for call in result.calls) in (["look", "look", "note"], ["echo", "look", "look", "note"])
+    assert made.notes in ([], ["x"])

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from callgate import Limits, Runtime
+from callgate import CodeResult, Limits, Runtime
 from runtime.conftest import opened
 from runtime.graphed import World, known
-from runtime.test_fast_path import world
+from runtime.test_fast_path import boxed, world
 
 pytestmark = pytest.mark.anyio
 
@@ -148,3 +148,48 @@ async def test_a_program_of_expressions_alone_is_bounded() -> None:
             result = await runtime.execute_code(code)
             assert result.error is not None
             assert result.error.kind == "NotAGraph", code
+
+
+CHAINS = {
+    "a chain, and a read that need not wait": (
+        "a = await look(1)\nb = await look(a)\nc = await look(b)\nd = await look(90)\nprint('done')"
+    ),
+    "a branch before others": (
+        "a = await look(1)\nif a:\n    b = await look(2)\nc = await look(9)\nd = await look(10)\nawait note('q')"
+    ),
+    "loops within loops": (
+        "for k in range(3):\n    for i in range(3):\n        await look(k)\n        await look(i)\nawait note('x')"
+    ),
+    "a loop over what a call gave": (
+        "n = await look(3)\nfor i in range(n):\n    await look(i)\nawait look(7)\nprint('here')\nawait look(8)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+async def test_the_limit_of_calls_is_never_passed_and_reached_as_in_the_sandbox(name: str) -> None:
+    async with boxed() as (runtime, made):
+        for most in (1, 2, 3, 4, 5, 6, 20):
+            limits = Limits(max_tool_calls=most)
+            made.notes.clear()
+            fast = await runtime.execute_code(CHAINS[name], limits=limits, path="plan")
+            notes = made.notes.copy()
+            made.notes.clear()
+            slow = await runtime.execute_code(CHAINS[name], limits=limits, path="sandbox")
+            assert in_any_order(fast) == in_any_order(slow)
+            assert notes == made.notes
+            assert len(fast.calls) + len(fast.speculative) <= most
+
+
+def in_any_order(result: CodeResult) -> dict[str, Any]:
+    """What must not depend on the path; calls that only read may begin in another order."""
+    return {**known(result), "calls": sorted((call.tool, str(call.arguments), call.status) for call in result.calls)}
+
+
+async def test_an_error_near_the_limit_of_messages_is_the_sandboxs_affair() -> None:
+    async with boxed() as (runtime, _):
+        limits = Limits(max_message_bytes=4096)
+        fast = await runtime.execute_code("float('x' * 2000)", limits=limits)
+        slow = await runtime.execute_code("float('x' * 2000)", limits=limits, path="sandbox")
+    assert fast.path == "sandbox"
+    assert known(fast) == known(slow)

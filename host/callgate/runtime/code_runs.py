@@ -19,7 +19,7 @@ import anyio
 from callgate.errors import ConfigurationError, LimitReached
 from callgate.limits import Limits
 from callgate.program import Finding, Policy, ToolShape, check_program
-from callgate.program.graph.reading.scope import GraphTool
+from callgate.program.graph.compile import GraphTool
 from callgate.protocol.run import Ended, RunWire, encode
 from callgate.sandbox.backend import Guest, Usage
 from callgate.tools import Tool

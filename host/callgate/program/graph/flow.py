@@ -175,13 +175,12 @@ class For:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class If:
-    """``if``. With `chooses` it is a conditional expression, `and` or `or` with a call in it."""
+    """``if``; also a conditional expression, `and` or `or` with a call in it."""
 
     test: Pure
     body: Block
     orelse: Block
     line: int
-    chooses: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

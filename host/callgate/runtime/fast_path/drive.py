@@ -2,13 +2,14 @@
 
 1. The walk is the program. It is resumed by whoever brings the result that it waits for.
 2. What the plan offers is begun early, and taken by the walk when it comes to that place with the very same arguments.
-   Nothing is offered behind a call that failed, in the order of the program: the program is about to end.
+   Nothing begins early whose place in the text lies behind that of a call that failed: the program is about to end.
 3. Calls begin in the order in which they are asked for: workers take them in that order, and the first act of a call
    is the gate's record; nothing is awaited before it. The run's own task carries a call that was asked for alone:
    programs that make one call after the other need no other task.
 4. A call that the program has started is made: what comes of others waits until it has begun, if there is a worker.
 5. When the walk ends, calls that are still under way are cancelled before `run` returns. In doubt, and where the
-   sandbox goes on, calls that the program made are waited for instead: what they give will be needed.
+   sandbox goes on, calls that the program made are waited for instead: what they give will be needed. Those that only
+   read and were not awaited yet are not: they can be made again.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class GraphDrive:
         self._will_hear = False
         self._hearings = 0
         self._stopped_at: Place | None = None
-        """The first place where a call failed: nothing behind it is begun early."""
+        """The first place in the text where a call failed: nothing behind it is begun early."""
         self._held = 0
         self._early_bytes = 0
         self._errors = 0

@@ -29,7 +29,7 @@ def _choice(lifter: Lifter, node: ast.IfExp) -> ast.expr:
             block_value = lifter.value(side)
             lifter.block.append(Assign(name, block_value, side.lineno))
         blocks.append(tuple(block))
-    lifter.block.append(If(test, blocks[0], blocks[1], node.lineno, chooses=True))
+    lifter.block.append(If(test, blocks[0], blocks[1], node.lineno))
     return ast.Name(name, ast.Load())
 
 
@@ -46,7 +46,7 @@ def _and_or(lifter: Lifter, node: ast.BoolOp) -> ast.expr:
         test = lifter.pure(held)
         inner: Block = tuple(block)
         body, orelse = (inner, ()) if isinstance(node.op, ast.And) else ((), inner)
-        lifter.block.append(If(test, body, orelse, node.lineno, chooses=True))
+        lifter.block.append(If(test, body, orelse, node.lineno))
 
     rest(node.values)
     return held

@@ -3,8 +3,8 @@
 1. A name of a tool, of a listed function or of a module keeps its meaning through the whole program: one that gets
    another is a reason.
 2. A variable may be read where it certainly has a value.
-3. A call that was started has to be awaited where it was started, or further out; never within a branch or a loop of
-   its own.
+3. A call that was started has to be awaited in the block where it was started, and a list of calls in the block where
+   the list was made; never within a branch or a loop of its own.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from callgate.program.graph.reasons import SHOWN, NotAGraph, Refusal, written
 __all__ = ["GraphTool", "Scope", "Slot", "refusal", "stored_names", "written"]
 
 _MOST_BLOCKS: Final = 50
+"""Levels of blocks, and of conditions and comprehensions with calls; whoever follows them recurses."""
 GIVEN: Final = frozenset({"print", "asyncio", "json", "tools", "tool_call", "ToolError"}) | frozenset(
     name.partition(".")[0] for name in FUNCTIONS
 )
