@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-rooms=(tests/sandbox tests/runtime tests/guest tests/probes tests/cli tests/examples tests/docs)
+rooms=(tests/sandbox tests/runtime tests/guest tests/cli tests/examples tests/docs)
 nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all)
 
 if [ "$(uname)" != Linux ] || [ "$(id -u)" != 0 ]; then
@@ -50,5 +50,9 @@ for room in "${rooms[@]}"; do
   [ -d "$room" ] && present+=("$room")
 done
 cd "$place/main"
-env -i HOME="$place/home" PATH="$place/venv/bin:/usr/bin:/bin" LANG=C.UTF-8 ${CI:+CI="$CI"} \
-  "${nobody[@]}" "$place/venv/bin/python" -m pytest "${present[@]}" --ignore-glob="*/test_fast_path*"  # those are about the host
+as_nobody() {
+  env -i HOME="$place/home" PATH="$place/venv/bin:/usr/bin:/bin" LANG=C.UTF-8 ${CI:+CI="$CI"} \
+    "${nobody[@]}" "$place/venv/bin/python" -m pytest "$@"
+}
+as_nobody tests/probes
+as_nobody --numprocesses 3 --dist loadfile "${present[@]}" --ignore-glob="*/test_fast_path*"  # those are about the host

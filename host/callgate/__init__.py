@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         StepResult,
         StepStarted,
     )
+    from .sandbox.docker.backend import DockerBackend
     from .tools import Registry, Retry, Tool, tool
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "Compilation",
     "ConfigurationError",
     "Deny",
+    "DockerBackend",
     "Event",
     "Finding",
     "InvalidArguments",
@@ -101,7 +103,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     """Load a public name's room when it is first asked for (PEP 562); `callgate --help` needs none."""
     if name in __all__:
-        for room in ("errors", "limits", "tools", "plan", "program", "runtime"):
+        for room in ("errors", "limits", "tools", "plan", "program", "runtime", "sandbox.docker.backend"):
             module = importlib.import_module(f".{room}", __name__)
             if hasattr(module, name):
                 return globals().setdefault(name, getattr(module, name))

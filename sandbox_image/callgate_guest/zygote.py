@@ -20,42 +20,21 @@ from __future__ import annotations
 
 import array
 import errno
-import gc
-import importlib
 import json
 import os
-import resource
 import select
 import signal
 import socket
 import sys
 from typing import Any
 
-from .jail import landlock, seccomp, syscalls
+from .jail import landlock, syscalls
 from .jail.capabilities import NOBODY, become, die_with_parent
-from .jail.confine import FIRST_STATUS, Step, confine
 from .jail.namespaces import MOUNT, leave_host, unshare
-from .jail.rlimits import address_space
 from .jail.root import EXECUTABLE, Files, enter
-from .session import Session, rehearse, take_the_wire
-from .wire import OUT_OF_MEMORY
+from .prefork import ENVIRONMENT, Unwanted, prepare, serve_confined
 
 PACKET = 1 << 16
-PREIMPORTED = (
-    "ast", "asyncio", "base64", "bisect", "calendar", "collections", "concurrent.futures", "contextlib", "copy",
-    "csv", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions", "functools", "hashlib", "heapq",
-    "io", "itertools", "json", "math", "operator", "pathlib", "random", "re", "statistics", "string", "tempfile",
-    "textwrap", "threading", "time", "traceback", "typing", "uuid", "zoneinfo",
-)  # fmt: skip
-_PATIENCE_MILLISECONDS = 2
-"""How long a child waits for its program before it rehearses: under load, one is there or coming at once."""
-_REHEARSALS = 20  # CPython 3.11 to 3.14 specialise a function within its first 20 calls
-_ENVIRONMENT = {
-    "HOME": "/tmp", "LANG": "C.UTF-8", "LOGNAME": "sandbox", "USER": "sandbox", "PATH": "", "TMPDIR": "/tmp",
-    "TZ": "UTC",
-    # libraries that would start threads when imported, which a zygote must not have
-    "MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
-}  # fmt: skip
 
 
 def launch(fd: int) -> None:
@@ -104,7 +83,7 @@ def _launch_tier_1(control: socket.socket, settings: dict[str, Any]) -> None:
             code,
             json.dumps({**settings, "packages": "/packages" if settings["packages"] else None}),
         ]
-        os.execve(EXECUTABLE, arguments, {"LD_LIBRARY_PATH": "/lib", "MALLOC_ARENA_MAX": "2", **_ENVIRONMENT})
+        os.execve(EXECUTABLE, arguments, {"LD_LIBRARY_PATH": "/lib", "MALLOC_ARENA_MAX": "2", **ENVIRONMENT})
     control.close()
     os.close(proc)
     os.waitpid(child, 0)
@@ -126,33 +105,21 @@ def inside(fd: int, proc: int) -> None:
 
 def main(control: socket.socket, tier: int, settings: dict[str, Any], proc: int) -> None:
     """Prepare once, then fork until the host closes the socket."""
-    if not syscalls.supported():
-        raise RuntimeError(f"system call numbers are not known for {os.uname().machine}")
-    version = landlock.abi()
-    if version == 0:
+    version = landlock.abi() if syscalls.supported() else 0
+    if syscalls.supported() and version == 0:
         raise RuntimeError("this kernel has no Landlock (5.13 or newer, with landlock among its security modules)")
-    os.environ.clear()
-    os.environ.update(_ENVIRONMENT)
-    if settings["packages"]:
-        sys.path.append(settings["packages"])
-    for name in [*PREIMPORTED, *settings["preimport"]]:
-        try:
-            importlib.import_module(name)
-        except ImportError as error:
-            _send(control, {"failed": f"preimport: {error}", "wish": True})
-            os._exit(1)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    base_bytes = address_space(proc)
-    os.close(proc)
-    for _ in range(_REHEARSALS):
-        rehearse()
-    seccomp.program(os.getpid(), own_mounts=tier == 1)
-    sys.stdin = open(0)  # noqa: SIM115 (/dev/null here and, once it has moved its wire, in a child)
-    gc.collect()
-    gc.freeze()
+    try:
+        base_bytes = prepare(
+            settings["preimport"], settings["packages"], proc, own_files=tier == 1, own_disks=tier == 1
+        )
+    except Unwanted as error:
+        _send(control, {"failed": str(error), "wish": True})
+        os._exit(1)
     rules = _rules_in_place(version, settings["packages"]) if tier == 2 else None
-    common = {"tier": tier, "parent": os.getpid(), "base_bytes": base_bytes, "landlock_abi": version, "rules": rules}
+    common = {
+        "tier": tier, "parent": os.getpid(), "base_bytes": base_bytes, "landlock_abi": version, "rules": rules,
+        "own_files": tier == 1, "own_cgroup": False,
+    }  # fmt: skip
     _send(control, {"ready": tier, "landlock": version})
     _serve(control, common)
     os._exit(0)
@@ -237,7 +204,7 @@ def _spawn(
             os.close(fd)
         return
     if pid == 0:
-        _child(fds, request["allowance"], common)
+        serve_confined(fds, request["allowance"], **common)
     for fd in fds:
         os.close(fd)
     try:
@@ -250,34 +217,6 @@ def _spawn(
     children[pidfd] = (number, pid)
     poll.register(pidfd, select.POLLIN)
     _send(control, {"spawned": number}, pidfd)
-
-
-def _child(fds: list[int], allowance: Any, common: dict[str, Any]) -> None:
-    status = 1
-    try:
-        confine(descriptors=fds, allowance=allowance, **common)
-        numpy = sys.modules.get("numpy")
-        if numpy is not None:
-            numpy.random.seed()
-        wire = take_the_wire()
-        if not _comes(wire[0]):
-            rehearse()
-        Session(*wire).serve()
-        status = 0
-    except Step as step:
-        status = FIRST_STATUS + step.number
-    except MemoryError:
-        status = OUT_OF_MEMORY
-    except BaseException:
-        status = 99
-    finally:
-        os._exit(status)
-
-
-def _comes(wire: int) -> bool:
-    poll = select.poll()
-    poll.register(wire, select.POLLIN)
-    return bool(poll.poll(_PATIENCE_MILLISECONDS))
 
 
 def _reap(control: socket.socket, pidfd: int, children: dict[int, tuple[int, int]], poll: select.poll) -> None:

@@ -19,13 +19,17 @@ from callgate.bench.report import Report
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
 
 
+HERE = [name for name in MEASURES if name != "docker"]
+"""`docker` has tests of its own."""
+
+
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return run(TINY, (), lambda name: None)
+    return run(TINY, HERE, lambda name: None)
 
 
 def test_every_measurement_gives_a_row_with_a_verdict(report: Report) -> None:
-    assert {row.key for row in report.rows} == set(MEASURES)
+    assert {row.key for row in report.rows} == set(HERE)
     assert all(row.measured and row.verdict for row in report.rows)
 
 

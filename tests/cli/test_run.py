@@ -9,9 +9,11 @@ import signal
 import subprocess
 from pathlib import Path
 
+import anyio
 import pytest
 
 from cli.command import SECONDS, Command
+from sandbox.docker.images import have_engine_and_image
 
 
 def test_prints_go_to_stdout_and_nothing_else_does(cli: Command) -> None:
@@ -170,6 +172,60 @@ def test_unsafe_runs_with_a_warning(cli: Command) -> None:
     done = cli("run", "--sandbox", "unsafe", "-c", "import os\nos.path.exists('/etc/passwd')")
     assert (done.status, done.out) == (0, "true\n")
     assert done.err.startswith("WARNING sandbox 'unsafe': nothing confines this program")
+
+
+def test_docker_runs_it_in_a_container_and_says_so(cli: Command) -> None:
+    anyio.run(have_engine_and_image)
+    done = cli("run", "-v", "--sandbox", "docker", "--path", "sandbox", "-c", "6 * 7")
+    assert (done.status, done.out) == (0, "42\n")
+    assert "sandbox: docker" in done.err
+
+
+def test_without_an_engine_docker_exits_with_3_and_says_what_to_do(cli: Command) -> None:
+    done = cli("run", "--sandbox", "docker", "--docker-host", "unix:///nowhere/docker.sock", "-c", "1")
+    assert (done.status, done.out) == (3, "")
+    assert done.error.startswith("no Docker engine listens at unix:///nowhere/docker.sock (there is no such socket)")
+    assert "install and start Docker" in done.error
+    assert done.tip == "`callgate doctor` says what works on this machine and what to do"
+
+
+def test_an_engine_that_is_no_address_is_a_wrong_option(cli: Command) -> None:
+    done = cli("run", "--sandbox", "docker", "--docker-host", "ssh://somewhere", "-c", "1")
+    assert (done.status, done.out) == (2, "")
+    assert "forward the socket" in done.error
+
+
+@pytest.mark.parametrize(
+    ("flags", "error", "tip"),
+    [
+        (["--image", "mine"], "--image is for docker, not for auto", "write --sandbox docker --image mine"),
+        (
+            ["--sandbox", "jail", "--docker-runtime", "runsc"],
+            "--docker-runtime is for docker, not for jail",
+            "write --sandbox docker --docker-runtime runsc",
+        ),
+        (
+            ["--sandbox", "unsafe", "--docker-host", "unix:///x"],
+            "--docker-host is for docker, not for unsafe",
+            "write --sandbox docker --docker-host unix:///x",
+        ),
+        (
+            ["--sandbox", "docker", "--packages", "."],
+            "--packages is for the jail, not for docker",
+            "put them into the image: callgate image build --requirements FILE",
+        ),
+        (
+            ["--sandbox", "docker", "--tier", "1"],
+            "--tier is for the jail, not for docker",
+            "leave it out: a container has tier 2 of the jail inside",
+        ),
+    ],
+)
+def test_an_option_of_another_sandbox_is_refused_with_what_to_write(
+    cli: Command, flags: list[str], error: str, tip: str
+) -> None:
+    done = cli("run", *flags, "-c", "1")
+    assert (done.status, done.out, done.error, done.tip) == (2, "", error, tip)
 
 
 def test_without_a_terminal_a_call_that_needs_approval_is_denied_and_says_how(cli: Command) -> None:

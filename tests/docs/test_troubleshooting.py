@@ -16,9 +16,22 @@ from typing import Any
 import anyio
 import pytest
 
-from callgate import CallgateError, CodeResult, Limits, Registry, Runtime, tool
+from callgate import (
+    CallgateError,
+    CodeResult,
+    DockerBackend,
+    Limits,
+    Registry,
+    Runtime,
+    SandboxError,
+    SandboxUnavailable,
+    tool,
+)
+from callgate.sandbox.docker import image
+from callgate.sandbox.docker.engine import Engine
 from callgate.sandbox.unsafe import UnsandboxedWarning
 from cli.command import Command
+from sandbox.docker.images import have_engine_and_image
 
 ROOT = Path(__file__).parents[2]
 HEADINGS = re.findall(r"^### `(.*)`$", (ROOT / "docs" / "troubleshooting.md").read_text(), re.MULTILINE)
@@ -104,11 +117,68 @@ async def no_namespaces(folder: Path) -> str:
     return done.err
 
 
-@reproduces("there is no sandbox 'docker'")
+@reproduces("there is no sandbox 'gvisor'")
 async def unknown_sandbox(_: Path) -> str:
     with pytest.raises(CallgateError) as raised:
-        Runtime(sandbox="docker")
+        Runtime(sandbox="gvisor")
     return str(raised.value)
+
+
+@reproduces("no Docker engine listens", "the Docker engine at tcp://127.0.0.1:1 is not running")
+async def no_engine(_: Path) -> str:
+    said = []
+    for host in ("unix:///nowhere/docker.sock", "tcp://127.0.0.1:1"):
+        with pytest.raises(SandboxUnavailable) as raised:
+            async with Runtime(sandbox=DockerBackend(docker_host=host)):
+                pass
+        said.append(str(raised.value))
+    return "\n".join(said)
+
+
+@reproduces("has no image 'callgate-nowhere'", "has no runtime 'gvisor'")
+async def wrong_names(_: Path) -> str:
+    await have_engine_and_image()
+    said = []
+    for backend in (DockerBackend(image="callgate-nowhere"), DockerBackend(runtime="gvisor")):
+        with pytest.raises(CallgateError) as raised:
+            async with Runtime(sandbox=backend):
+                pass
+        said.append(str(raised.value))
+    return "\n".join(said)
+
+
+@reproduces("the base image callgate-nowhere")
+async def no_base(_: Path) -> str:
+    await have_engine_and_image()
+    engine = await Engine.connect()
+    try:
+        with pytest.raises(SandboxError) as raised:
+            await image.build(engine, base="callgate-nowhere", tag="callgate-nowhere")
+    finally:
+        await engine.close()
+    return str(raised.value)
+
+
+@reproduces("packages is for the jail")
+async def packages_in_a_container(folder: Path) -> str:
+    with pytest.raises(CallgateError) as raised:
+        Runtime(sandbox="docker", packages=str(folder))
+    return str(raised.value)
+
+
+@reproduces("the container went away in the middle of the run")
+async def removed_container(_: Path) -> str:
+    await have_engine_and_image()
+    backend = DockerBackend()
+
+    @tool
+    async def remove() -> None:
+        """Removes the container that calls this, as an operator would."""
+        (container,) = backend.containers
+        await anyio.run_process(["docker", "rm", "-f", container])
+
+    async with Runtime([remove], sandbox=backend, pool_size=0) as runtime:
+        return told(await runtime.execute_code("await remove()", path="sandbox"))
 
 
 @reproduces("UnsandboxedWarning")

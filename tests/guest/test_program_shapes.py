@@ -95,12 +95,19 @@ def lines_of_code(source: str) -> int:
     return len(held - doc)
 
 
-def test_the_guest_stays_below_1500_lines() -> None:
-    """All lines of what runs beside a program; what confines it (`jail/`) is counted by its code."""
-    guest = [path for path in sources() if path.parent.name != "jail"]
-    assert sum(len(path.read_text().splitlines()) for path in guest) < 1500
-    assert sum(lines_of_code(path.read_text()) for path in guest) < 1100
-    assert sum(lines_of_code(path.read_text()) for path in sources()) < 1650
+FORKING = {"container.py", "frames.py", "prefork.py", "zygote.py"}
+"""What makes guests; `rootfs.py` makes images and runs in none."""
+
+
+def test_the_guest_stays_small() -> None:
+    """All lines of what runs beside a program, of what forks it, and what confines it (`jail/`) by its code."""
+    shipped = [path for path in sources() if path.name != "rootfs.py"]
+    outside = [path for path in shipped if path.parent.name != "jail"]
+    beside = [path for path in outside if path.name not in FORKING]
+    assert sum(len(path.read_text().splitlines()) for path in beside) < 1200
+    assert sum(len(path.read_text().splitlines()) for path in outside) < 2000
+    assert sum(lines_of_code(path.read_text()) for path in outside) < 1500
+    assert sum(lines_of_code(path.read_text()) for path in shipped) < 2100
 
 
 def test_the_guest_imports_the_standard_library_only() -> None:

@@ -1,4 +1,4 @@
-"""The probes' fixtures: one runtime per tier for all of them, and a place on the host that anybody may read and write."""
+"""The probes' fixtures: one runtime per kind of sandbox for all of them, and a place on the host that anybody may read and write."""
 
 # ruff: noqa: E501 (hostile programs, a line each)
 
@@ -12,41 +12,64 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from anyio.from_thread import start_blocking_portal
 
 from callgate import Limits, Runtime, SandboxUnavailable
-from probes.harness import Jail, Toolbox, resident_bytes
+from probes.harness import Jail, Toolbox
+from probes.kinds import KINDS, Kind
+from probes.processes import resident_bytes
+from sandbox.docker.images import have_engine_and_image
 
 NOBODY = 65534
 CANARY = "canary-h0st-environment"
 """What the host has in its environment when its jails are started."""
 
 
-def open_jail(stack: ExitStack, tier: int, **options: Any) -> Jail:
-    """A runtime of that tier, open until `stack` is. Skips where the tier does not work; with CI=true, fails."""
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "left_out(*kinds, reason): the sandboxes that a probe is not run in, which says nothing of them"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each probe runs in every sandbox of `KINDS` but those that its marks leave out."""
+    if "session_jail" in metafunc.fixturenames:
+        marks = list(metafunc.definition.iter_markers("left_out"))
+        assert all(mark.kwargs["reason"] for mark in marks)
+        left_out = {id for mark in marks for id in mark.args}
+        assert left_out <= KINDS.keys()
+        ids = [id for id in KINDS if id not in left_out]
+        metafunc.parametrize("session_jail", ids, indirect=True, scope="module")
+
+
+def open_jail(stack: ExitStack, kind: Kind, **options: Any) -> Jail:
+    """A runtime of that kind, open until `stack` is. Skips where that does not work; with CI=true, fails."""
+    if kind.contained:
+        anyio.run(have_engine_and_image)
     portal = stack.enter_context(start_blocking_portal("asyncio"))
     toolbox = Toolbox()
-    runtime = Runtime(toolbox.tools(), sandbox="jail", tier=tier, **options)
+    runtime = Runtime(toolbox.tools(), **kind.options(), **options)
     try:
         stack.enter_context(portal.wrap_async_context_manager(runtime))
     except SandboxUnavailable as reason:
         if os.environ.get("CI") == "true":
-            pytest.fail(f"tier {tier} has to work in CI: {reason}")
+            pytest.fail(f"{kind.id} has to work in CI: {reason}")
         pytest.skip(str(reason))
-    return Jail(tier, runtime, portal, toolbox)
+    return Jail(kind, runtime, portal, toolbox)
 
 
-@pytest.fixture(scope="session", params=[1, 2], ids=["tier1", "tier2"])
+@pytest.fixture(scope="module")
 def session_jail(request: pytest.FixtureRequest) -> Iterator[Jail]:
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PROBE_CANARY", CANARY)
-        yield open_jail(stack, request.param, limits=Limits(wall_seconds=20))
+        yield open_jail(stack, KINDS[request.param], limits=Limits(wall_seconds=20))
 
 
 @pytest.fixture
 def jail(session_jail: Jail) -> Jail:
-    """The jail of each tier in turn, with a toolbox that has seen nothing."""
+    """The sandbox of each kind in turn, with a toolbox that has seen nothing."""
     session_jail.toolbox.seen.clear()
     session_jail.toolbox.started = session_jail.toolbox.cancelled = 0
     return session_jail
@@ -59,7 +82,7 @@ def nothing_is_left(jail: Jail) -> Iterator[None]:
     with jail.leaves_nothing():
         yield
         jail.is_well()
-    assert resident_bytes() - resident < 128 << 20
+    assert resident_bytes() - resident < jail.kind.resident_bytes
 
 
 @pytest.fixture

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
-import os
-import select
+import operator
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,9 @@ from typing import Any
 from anyio.from_thread import BlockingPortal
 
 from callgate import CodeResult, Limits, Runtime, ToolError, tool
+from probes.kinds import Kind
+from probes.processes import eventually, status_of
+from probes.seats import Containers, Forks, Seats
 
 PRELUDE = """
 import errno, json, os, sys
@@ -62,53 +64,7 @@ def lines():
 """For hostile programs: finds the wire's own descriptors, and writes and reads them behind the guest's back."""
 
 REFUSED = {"EPERM", "EACCES", "ENOENT", "EROFS", "ENOSYS", "EXDEV", "ENOTDIR", "ESRCH", "ENXIO"}
-DEADLINE_SECONDS = 10.0
-
-
-def eventually(condition: Callable[[], bool], what: str, seconds: float = DEADLINE_SECONDS) -> float:
-    """Look again and again until `condition` holds; how long that took. Fails the test at the deadline."""
-    started = time.monotonic()
-    while not condition():
-        assert time.monotonic() - started < seconds, f"not within {seconds:g} s: {what}"
-        select.select([], [], [], 0.002)  # leave the processor to what is waited for
-    return time.monotonic() - started
-
-
-def processes(*, zombies: bool = True) -> dict[int, int]:
-    """Every process that /proc shows: pid to parent. A zombie does nothing any more, but its parent has not asked how it ended."""
-    found = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError):
-                text = Path(f"/proc/{name}/stat").read_text()
-                state, parent = text[text.rindex(")") + 2 :].split()[:2]
-                if zombies or state not in "ZX":
-                    found[int(name)] = int(parent)
-    return found
-
-
-def descendants(of: int) -> set[int]:
-    """Pids of all processes below `of`."""
-    children: dict[int, list[int]] = {}
-    for pid, parent in processes().items():
-        children.setdefault(parent, []).append(pid)
-    found: set[int] = set()
-    todo = [of]
-    while todo:
-        for pid in children.get(todo.pop(), ()):
-            found.add(pid)
-            todo.append(pid)
-    return found
-
-
-def status_of(pid: int) -> dict[str, str]:
-    """The fields of /proc/<pid>/status."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
-
-
-def resident_bytes() -> int:
-    return int(status_of(os.getpid())["VmRSS"].split()[0]) * 1024
+SETTLED_SECONDS = 30.0
 
 
 @dataclass
@@ -167,12 +123,17 @@ class Toolbox:
 
 @dataclass
 class Jail:
-    """One runtime with a jail of one tier, driven from outside its event loop."""
+    """One runtime with a sandbox of one kind, driven from outside its event loop."""
 
-    tier: int
+    kind: Kind
     runtime: Runtime
     portal: BlockingPortal
     toolbox: Toolbox
+
+    @functools.cached_property
+    def seats(self) -> Seats:
+        """Where its guests are."""
+        return (Containers if self.kind.contained else Forks)(self.runtime, self.portal)
 
     def start(self, code: str, **options: Any) -> Future[CodeResult]:
         """Start a program as it stands."""
@@ -203,30 +164,46 @@ class Jail:
 
     @property
     def idle_pid(self) -> int:
-        """Process id of a guest that waits in the pool."""
-        pool: Any = self.runtime._pool
-        eventually(lambda: pool.idle > 0, "an idle guest")
-        pid: int = pool._idle[0].pid
-        return pid
+        """Process id of a guest that waits in the pool, as this machine counts."""
+        return self.seats.pid_of(self.seats.idle_guest())
 
     @property
-    def zygote_pid(self) -> int:
-        backend: Any = self.runtime.backend
-        pid: int = backend.zygote_pid
-        return pid
+    def keeper_pid(self) -> int:
+        """Process id of what guests are forked from, as this machine counts."""
+        return self.seats.keeper()
 
-    def settled(self) -> tuple[int, int]:
-        """Open descriptors of this process and processes below it, once the pool is full and all that ended is gone."""
-        pool: Any = self.runtime._pool
-        eventually(lambda: pool.idle == pool._size and not pool._ending, "a full pool")
-        return len(os.listdir("/proc/self/fd")), len(descendants(os.getpid()))
+    @contextlib.contextmanager
+    def keeper_lives(self) -> Iterator[None]:
+        """Assert that what happens to one run does not end what others come from."""
+        self.settled()
+        before = self.seats.keeper()
+        yield
+        assert before > 1
+        assert status_of(before)["State"][0] != "Z"
+        assert self.kind.contained or self.seats.keeper() == before
+
+    def busy_pids(self) -> set[int]:
+        """Process ids of the guests that a program runs on now."""
+        self.settled()
+        return self.seats.guests() - {self.seats.pid_of(guest) for guest in self.seats.pool._idle}
+
+    def settled(self) -> tuple[int, ...]:
+        """What there is of descriptors, processes and containers, once the pool is full and all that ended is gone."""
+        eventually(self.seats.full, "a full pool", SETTLED_SECONDS)
+        return self.seats.left()
 
     @contextlib.contextmanager
     def leaves_nothing(self) -> Iterator[None]:
-        """Assert that what happens inside leaves no process and no descriptor behind."""
+        """Assert that what happens inside leaves no process, no container and no descriptor behind."""
         before = self.settled()
         yield
-        eventually(lambda: self.settled() == before, f"no more than {before} descriptors and processes")
+
+        def nothing_more() -> bool:
+            now = self.settled()
+            # a container that was on its way in or out before is no longer
+            return all(map(operator.le, now, before)) if self.kind.contained else now == before
+
+        eventually(nothing_more, f"no more than {before} descriptors, processes and containers")
 
 
 def control(

@@ -1,6 +1,6 @@
 """What tier 2 of the jail cannot close, since without namespaces a guest sees the host's own names and numbers.
 
-The one list of the probes: they assert each of these in tier 2 and its opposite in tier 1. The keys are the words with which the
+The one list of the probes: they assert each of these where `kinds` says that it holds, and its opposite elsewhere. The keys are the words with which the
 doctor states them (`callgate.sandbox.doctor.LEAKS`), which a test compares.
 """
 

@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from callgate import Limits
-from probes.harness import Jail, control, descendants, eventually
+from probes.harness import Jail, control
+from probes.processes import eventually
 
 PATCH = """
 import asyncio, builtins, decimal, json, locale, os, re, sys, typing, warnings
@@ -76,7 +75,7 @@ got = ["LEFT" in os.environ, mask == 0o111, signal.getsignal(signal.SIGUSR1) != 
 
 
 def test_p81_what_one_run_leaves_the_next_does_not_find(jail: Jail) -> None:
-    clean = [False, False, False, [], [], "/tmp" if jail.tier == 1 else "/"]
+    clean = [False, False, False, [], [], "/tmp" if jail.kind.own_files else "/"]
     assert jail.probe(FIND) == clean
     for _ in range(3):
         result = jail.run(LEAVE)
@@ -107,10 +106,12 @@ def test_p81_what_one_run_leaves_the_next_does_not_find(jail: Jail) -> None:
 ])  # fmt: skip
 def test_p82_nothing_of_a_run_goes_on(jail: Jail, how: str) -> None:
     with jail.leaves_nothing():
-        before = jail.settled()[1]
+        jail.settled()
+        before = len(jail.seats.everything())
         result = jail.run(how, limits=Limits(wall_seconds=0.6))
         assert result.ok or (result.error is not None and result.error.limit == "wall_seconds"), result.error
-        assert eventually(lambda: len(descendants(os.getpid())) <= before, "its process is gone") < 1
+        took = eventually(lambda: len(jail.seats.everything()) <= before, "its process is gone")
+        assert took < jail.kind.gone_seconds
 
 
 def test_p82_the_control_leaves_a_process_behind() -> None:

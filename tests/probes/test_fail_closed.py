@@ -17,7 +17,9 @@ import pytest
 
 import callgate_guest.wire
 from callgate.sandbox.jail import JailBackend
-from probes.harness import Jail, descendants, status_of
+from probes.harness import Jail
+from probes.kinds import Kind
+from probes.processes import eventually, status_of
 
 GUEST_ROOT = str(Path(callgate_guest.wire.__file__).parent.parent)
 HOST_ROOT = str(Path(sys.modules["callgate"].__file__ or "").parent.parent)
@@ -38,15 +40,16 @@ def without(number, error):
     assert libc.prctl(22, 2, ctypes.c_char_p(program), 0, 0) == 0
 """
 START = """
-import json, sys
-sys.path[:0] = roots
+import json
 import anyio
 from callgate import Runtime, SandboxUnavailable
 async def main():
     try:
-        async with Runtime([], sandbox=sandbox, **options) as runtime:
+        async with Runtime([], sandbox=sandbox, tier=tier) as runtime:
             result = await runtime.execute_code("6 * 7", path="sandbox")
-            told = {"tier": runtime.backend.tier, "value": result.value, "reasons": {str(k): v for k, v in runtime.backend.reasons.items()},
+            chosen = getattr(runtime.backend, "chosen", runtime.backend)
+            reasons = {**getattr(chosen, "reasons", {}), **getattr(runtime.backend, "reasons", {})}
+            told = {"tier": getattr(chosen, "tier", None), "value": result.value, "reasons": {str(k): v for k, v in reasons.items()},
                     "description": runtime.backend.description}
     except SandboxUnavailable as error:
         told = {"refused": str(error)}
@@ -55,18 +58,30 @@ anyio.run(main)
 """
 
 
+NO_ENGINE = "unix:///nowhere/docker.sock"
+
+
 def start(
-    before: str = "", *, sandbox: str = "auto", command: list[str] | None = None, **options: Any
+    before: str = "",
+    *,
+    sandbox: str = "auto",
+    tier: int | None = None,
+    kind: Kind | None = None,
+    command: list[str] | None = None,
 ) -> dict[str, Any]:
-    """What comes of starting a runtime in a process of its own, in which `before` has been done."""
-    roots = [HOST_ROOT, GUEST_ROOT]
-    source = f"roots = {roots!r}\nsandbox = {sandbox!r}\noptions = {options!r}\n{before}\n{START}"
+    """What comes of starting a runtime in a process of its own, in which `before` has been done.
+
+    Unless `kind` is a container, it finds no engine: what `auto` does without the jail is another matter.
+    """
+    chosen = kind.source if kind is not None else f"sandbox, tier = {sandbox!r}, {tier!r}"
+    source = f"{before}\nimport sys\nsys.path[:0] = {[HOST_ROOT, GUEST_ROOT]!r}\n{chosen}\n{START}"
     done = subprocess.run(
         [*(command or []), sys.executable, "-I", "-B", "-c", source],
         capture_output=True,
         text=True,
         timeout=60,
         cwd="/",
+        env={**os.environ, **({} if kind is not None and kind.contained else {"DOCKER_HOST": NO_ENGINE})},
     )
     assert done.returncode == 0, done
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -95,7 +110,7 @@ def test_p78_without_namespaces_it_takes_tier_2_and_says_so(missing: str) -> Non
     told = start(before)
     assert (told["tier"], told["value"]) == (2, 42)
     assert "tier 2 (no namespaces here)" in told["description"]
-    assert "1" in told["reasons"]
+    assert "jail, tier 1" in told["reasons"]
     assert "tier 1" in start(before, tier=1)["refused"]
 
 
@@ -120,7 +135,8 @@ def test_p78_with_user_namespaces_switched_off_it_takes_tier_2() -> None:
 def test_p78_without_a_pillar_it_refuses(missing: str, error: int, sandbox: str) -> None:
     told = start(f"{WITHOUT}\nwithout({NUMBERS[missing]}, {error})", sandbox=sandbox)
     assert "refused" in told, told
-    assert "the jail does not work on this machine" in told["refused"]
+    nothing = {"auto": "no sandbox works on this machine", "jail": "the jail does not work on this machine"}
+    assert nothing[sandbox] in told["refused"]
     assert missing in told["refused"].lower() or missing == "capset"
     assert "callgate doctor" in told["refused"]
 
@@ -138,7 +154,7 @@ if os.fork() == 0:
     empty = os.open("/dev/null", os.O_RDONLY)
     told = {}
     try:
-        confine(tier=2, parent=parent, descriptors=[empty, writer, writer], allowance=allowance, base_bytes=1 << 30, landlock_abi=abi, rules=rules)
+        confine(tier=2, parent=parent, descriptors=[empty, writer, writer], allowance=allowance, base_bytes=1 << 30, landlock_abi=abi, rules=rules, own_files=False, own_cgroup=False)
         for name, attempt in {
             "truncate": lambda: os.truncate(canary, 0), "read": lambda: os.open(canary, os.O_RDONLY), "write": lambda: os.open(canary, os.O_WRONLY),
             "cut while reading": lambda: os.open(canary, os.O_RDONLY | os.O_TRUNC), "cut with neither": lambda: os.open(canary, 3 | os.O_TRUNC),
@@ -179,38 +195,41 @@ def test_p78_an_older_landlock_leaves_no_file_of_the_host_open_to_cutting(abi: i
 
 
 def test_p79_a_child_is_confined_before_its_first_byte(jail: Jail) -> None:
+    jail.settled()
     pid = jail.idle_pid
+    eventually(lambda: status_of(pid)["Seccomp"] == "2", "a guest that waits for its first byte is confined")
     status = status_of(pid)
     assert (status["Seccomp"], status["NoNewPrivs"], status["Threads"]) == ("2", "1", "1")
     for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
         assert int(status[name], 16) == 0, name
-    if jail.tier == 1 or os.geteuid() == 0:  # without CAP_SETPCAP the bounding set stays, and bounds nothing
+    if jail.kind.own_namespaces or os.geteuid() == 0:  # without CAP_SETPCAP the bounding set stays, and bounds nothing
         assert int(status["CapBnd"], 16) == 0
     assert "0" not in status["Uid"].split()
-    assert status["Groups"] == ""
+    assert status["Groups"].split() == [str(group) for group in jail.kind.groups]
     plain = status_of(os.getpid())
     assert plain["Seccomp"] != "2" or plain["NoNewPrivs"] != status["NoNewPrivs"] or plain["Threads"] != "1"
 
 
-def test_p79_a_child_of_tier_1_has_namespaces_of_its_own(jail: Jail) -> None:
+def test_p79_a_child_has_the_namespaces_that_its_sandbox_promises(jail: Jail) -> None:
     names = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"]
     pid = jail.idle_pid
     try:
         inside = {name: os.readlink(f"/proc/{pid}/ns/{name}") for name in names}
     except PermissionError:
-        assert (jail.tier, os.geteuid() == 0) == (
-            2,
-            False,
-        )  # only a child without namespaces is out of its own user's sight
+        # only a child without namespaces is out of its own user's sight
+        assert not jail.kind.own_namespaces
+        assert os.geteuid() != 0
         return
     own = {name: os.readlink(f"/proc/self/ns/{name}") for name in names}
     differing = {name for name in names if inside[name] != own[name]}
-    assert differing == (set(names) if jail.tier == 1 else set())
-    siblings = [each for each in descendants(jail.zygote_pid) if each != pid and status_of(each)["Seccomp"] == "2"]
-    if jail.tier == 1:
-        for sibling in siblings:
-            assert os.readlink(f"/proc/{sibling}/ns/mnt") != inside["mnt"]
-            assert os.readlink(f"/proc/{sibling}/ns/user") != inside["user"]
+    # an engine may give its containers a cgroup namespace; it does where the machine has the second version of cgroups
+    assert differing - ({"cgroup"} if jail.kind.contained else set()) == jail.kind.own_namespaces
+    jail.settled()
+    siblings = jail.seats.guests() - {pid}
+    assert siblings
+    for sibling in siblings:
+        for name in jail.kind.between_guests:
+            assert os.readlink(f"/proc/{sibling}/ns/{name}") != inside[name], name
 
 
 def test_p79_the_backend_refuses_a_child_that_the_kernel_calls_open() -> None:

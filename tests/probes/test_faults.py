@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,13 +18,16 @@ from typing import Any
 import pytest
 
 from callgate import Limits, Runtime, tool
+from callgate.sandbox.docker.sweep import sweep
 from probes.conftest import open_jail
-from probes.harness import Jail, Toolbox, control, descendants, eventually, processes, resident_bytes
+from probes.harness import Jail, Toolbox, control
+from probes.processes import descendants, eventually, processes, resident_bytes
+from probes.seats import Containers
 from probes.test_fail_closed import GUEST_ROOT, HOST_ROOT, start
 
+ENGINE_THREADS = 16
+"""That a host may have for talking to an engine, all in all."""
 HOST = """
-import sys
-sys.path[:0] = roots
 import anyio
 from callgate import Runtime, tool
 @tool
@@ -31,7 +35,7 @@ async def ready() -> None:
     print("ready", flush=True)
     await anyio.sleep_forever()
 async def main():
-    async with Runtime([ready], sandbox="jail", tier=tier) as runtime:
+    async with Runtime([ready], sandbox=sandbox, tier=tier) as runtime:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(runtime.execute_code, "import threading\\ndef spin():\\n    while True: pass\\nthreading.Thread(target=spin).start()\\nawait ready()")
 anyio.run(main)
@@ -40,15 +44,24 @@ anyio.run(main)
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
 def test_p83_when_the_host_dies_everything_dies(jail: Jail, how: signal.Signals) -> None:
-    source = f"roots = {[HOST_ROOT, GUEST_ROOT]!r}\ntier = {jail.tier}\n{HOST}"
+    source = f"import sys\nsys.path[:0] = {[HOST_ROOT, GUEST_ROOT]!r}\n{jail.kind.source}\n{HOST}"
     with subprocess.Popen([sys.executable, "-I", "-B", "-c", source], stdout=subprocess.PIPE, cwd="/") as host:
         assert host.stdout is not None
         assert host.stdout.readline() == b"ready\n"
-        below = descendants(host.pid)
+        below = jail.seats.of_host(host.pid)
         assert len(below) >= 3
         host.send_signal(how)
         host.wait(10)
-        assert eventually(lambda: not below & processes(zombies=False).keys(), "all its processes are gone", 5) < 1
+        took = eventually(lambda: not below & processes(zombies=False).keys(), "all its processes are gone", 5)
+        assert took < jail.kind.gone_seconds
+        if isinstance(jail.seats, Containers):
+            seats = jail.seats
+            never_started = {"created"}
+            eventually(
+                lambda: set(seats.ours(host.pid).values()) <= never_started, "the engine has removed what ran", 30
+            )
+            jail.portal.call(sweep, seats.backend._engine)  # as the next runtime does at its start
+            assert not seats.ours(host.pid)
 
 
 def test_p83_the_control_outlives_its_parent() -> None:
@@ -70,23 +83,22 @@ middle.stdin.close()
     assert control(snippet) == "outlived"
 
 
-def test_p84_a_killed_zygote_is_replaced(jail: Jail) -> None:
+def test_p84_what_guests_are_forked_from_is_replaced_when_it_is_killed(jail: Jail) -> None:
     with ExitStack() as stack:
-        own = open_jail(stack, jail.tier, pool_size=2, limits=Limits(wall_seconds=10))
+        own = open_jail(stack, jail.kind, pool_size=2, limits=Limits(wall_seconds=10))
         for _ in range(3):
             own.is_well()
             own.toolbox.started = 0
             running = [own.start("await slow()") for _ in range(3)]
             eventually(lambda: own.toolbox.started == 3, "three runs are under way")
-            old = own.zygote_pid
-            os.kill(old, signal.SIGKILL)
+            own.seats.kill_keepers()
             for each in running:
                 result = each.result(10)
                 assert result.error is not None
-                assert result.error.kind in ("SandboxCrashed", "GuestDied"), result.error
+                assert result.error.kind in jail.kind.caught_at, result.error
+                assert not jail.kind.contained or "callgate doctor" in result.error.message
                 assert [call.status for call in result.calls] == ["cancelled"]
             own.is_well()
-            assert own.zygote_pid != old
             eventually(lambda: own.toolbox.cancelled % 3 == 0, "their calls are cancelled")
 
 
@@ -99,8 +111,8 @@ def test_p84_a_killed_guest_fails_its_own_run_and_a_killed_pooled_one_none(jail:
             jail.is_well()
         running = jail.start("import os\nawait echo(os.getpid())\nawait slow()")
         eventually(lambda: jail.toolbox.started == 1, "the run is under way")
-        inside = jail.toolbox.seen[-1]
-        victims = [pid for pid in descendants(os.getpid()) if _pid_inside(pid) == inside and pid != os.getpid()]
+        victims = [pid for pid in jail.busy_pids() if _pid_inside(pid) == jail.toolbox.seen[-1]]
+        assert len(victims) == 1
         os.kill(victims[0], signal.SIGKILL)
         result = running.result(10)
         assert result.error is not None
@@ -132,7 +144,7 @@ def test_p85_cancelled_runs_leave_nothing(jail: Jail, how: str) -> None:
 
     async def cycles() -> float:
         longest = 0.0
-        for number in range(20):
+        for number in range(20 if not jail.kind.contained else 5):
             with anyio.CancelScope() as scope, anyio.move_on_after((number % 5) * 0.003):
                 await jail.runtime.execute_code(
                     CYCLES[how], check=False, path="sandbox", limits=Limits(wall_seconds=20, max_log_bytes=1 << 30)
@@ -168,13 +180,19 @@ def test_p86_many_runs_leave_everything_flat(jail: Jail) -> None:
             for _ in range(4):
                 tasks.start_soon(some)
 
-    jail.portal.call(many, 100)
-    mounts = Path("/proc/self/mountinfo").read_text()
+    def mounts() -> list[str]:
+        """But for those of engines, which others may start and end now."""
+        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+        return [line for line in lines if not any(each in line for each in (" - overlay ", "docker", "-engine-"))]
+
+    jail.portal.call(many, jail.kind.runs // 4)
+    mounted, threads = mounts(), threading.active_count()
     resident = resident_bytes()
     with jail.leaves_nothing():
-        jail.portal.call(many, 400)
+        jail.portal.call(many, jail.kind.runs)
     assert resident_bytes() - resident < 16 << 20
-    assert Path("/proc/self/mountinfo").read_text() == mounts
+    assert mounts() == mounted
+    assert threading.active_count() <= threads + (ENGINE_THREADS if jail.kind.contained else 0)
     states = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in descendants(os.getpid())]
     assert "Z" not in states
 
@@ -189,9 +207,9 @@ def test_p87_one_tenant_finds_nothing_of_the_other(jail: Jail) -> None:
 
     with ExitStack() as stack:
         portal = jail.portal
-        other = Runtime([private], sandbox="jail", tier=jail.tier, pool_size=1)
+        other = Runtime([private], **jail.kind.options(), pool_size=1)
         stack.enter_context(portal.wrap_async_context_manager(other))
-        tenant_a = Jail(jail.tier, other, portal, Toolbox())
+        tenant_a = Jail(jail.kind, other, portal, Toolbox())
         assert tenant_a.run("x = await tenant_a_private_tool()\nx").value == "tenant-a-result" * 3
         session = stack.enter_context(portal.wrap_async_context_manager(other.session()))
         assert portal.call(session.execute_code, "kept = [await tenant_a_private_tool()] * 9").ok
@@ -203,7 +221,7 @@ def test_p87_one_tenant_finds_nothing_of_the_other(jail: Jail) -> None:
         missing = jail.run("await tool_call('tenant_a_' + 'private_tool')")
         assert missing.error is not None
         assert "no tool" in missing.error.message or "tenant" in missing.error.message
-        pids = [tenant_a.zygote_pid, *descendants(tenant_a.zygote_pid)]
+        pids = [tenant_a.keeper_pid, *tenant_a.seats.guests()]
         assert set(jail.probe("got = [attempt(lambda: os.kill(pid, 0)) for pid in pids]", pids=pids)) == {"EPERM"}
         own = (
             SCAN
@@ -215,10 +233,10 @@ def test_p87_one_tenant_finds_nothing_of_the_other(jail: Jail) -> None:
 
 def test_p88_no_tool_call_is_made_again_after_a_crash(jail: Jail) -> None:
     with ExitStack() as stack:
-        own = open_jail(stack, jail.tier, pool_size=1, limits=Limits(wall_seconds=10))
+        own = open_jail(stack, jail.kind, pool_size=1, limits=Limits(wall_seconds=10))
         running = own.start("await slow()")
         eventually(lambda: own.toolbox.started == 1, "the call is under way")
-        os.kill(own.zygote_pid, signal.SIGKILL)
+        own.seats.kill_keepers()
         result = running.result(10)
         assert not result.ok
         assert [(call.status, call.attempts) for call in result.calls] == [("cancelled", 1)]
@@ -226,6 +244,7 @@ def test_p88_no_tool_call_is_made_again_after_a_crash(jail: Jail) -> None:
         assert own.toolbox.started == 1
 
 
+@pytest.mark.left_out("docker", reason="the host's own tools: thirty runs in a tenant's container are enough")
 def test_p89_odd_tools_hurt_their_own_call_alone(jail: Jail) -> None:
     cycle: list[Any] = []
     cycle.append(cycle)
@@ -252,9 +271,9 @@ def test_p89_odd_tools_hurt_their_own_call_alone(jail: Jail) -> None:
         return answers[kind]
 
     with ExitStack() as stack:
-        runtime = Runtime([odd, blocking], sandbox="jail", tier=jail.tier, pool_size=1)
+        runtime = Runtime([odd, blocking], **jail.kind.options(), pool_size=1)
         stack.enter_context(jail.portal.wrap_async_context_manager(runtime))
-        own = Jail(jail.tier, runtime, jail.portal, Toolbox())
+        own = Jail(jail.kind, runtime, jail.portal, Toolbox())
         for name in ("odd", "blocking"):
             for kind in (*answers, *raised):
                 result = own.run(
@@ -278,18 +297,20 @@ SURROUNDINGS = {
 }  # fmt: skip
 
 
+@pytest.mark.left_out("tenant", reason="starting has nothing to do with how many runs a container serves")
 @pytest.mark.parametrize("how", SURROUNDINGS)
 def test_p90_in_odd_surroundings_it_works_or_refuses_with_a_reason(jail: Jail, how: str) -> None:
-    told = start(SURROUNDINGS[how], tier=jail.tier)
-    assert told.get("value") == 42 or "tier" in told["refused"], told
+    told = start(SURROUNDINGS[how], kind=jail.kind)
+    assert told.get("value") == 42 or jail.kind.what in told["refused"], told
 
 
+@pytest.mark.left_out("tenant", reason="starting has nothing to do with how many runs a container serves")
 def test_p90_as_process_1_it_works_or_refuses_with_a_reason(jail: Jail) -> None:
     unshare = shutil.which("unshare")
     if unshare is None or subprocess.run([unshare, "-Urpf", "true"], capture_output=True).returncode:
         pytest.skip("no pid namespace to be process 1 in")
-    told = start(tier=jail.tier, command=[unshare, "-Urpf"])
-    assert told.get("value") == 42 or "tier" in told["refused"], told
+    told = start(kind=jail.kind, command=[unshare, "-Urpf"])
+    assert told.get("value") == 42 or jail.kind.what in told["refused"], told
 
 
 def test_p90_a_jail_inside_a_jail_is_refused(jail: Jail) -> None:

@@ -15,7 +15,6 @@ import pytest
 
 from probes.conftest import open_jail
 from probes.harness import REFUSED, Jail, control
-from probes.leaks import TIER_2_LEAKS
 
 
 def refused(got: dict[str, str]) -> bool:
@@ -50,10 +49,10 @@ got = [names(path) for path in paths] + [sum(1 for _ in os.walk("/etc"))]
     inside = jail.probe(snippet, paths=paths)
     assert inside[1:] == [None] * 5 + [0]
     own = {"dev", "guest", "lib", "lib64", "packages", "python", "tmp", "usr"}
-    assert inside[0] is None if jail.tier == 2 else set(inside[0]) <= own
+    assert set(inside[0]) <= own if jail.kind.lists_root else inside[0] is None
 
 
-def test_p02_tier_2_shows_the_names_of_packages_and_nothing_in_them(jail: Jail) -> None:
+def test_p02_names_of_packages_are_all_that_is_shown_of_them_if_that(jail: Jail) -> None:
     snippet = """
 folder = os.path.join(os.path.dirname(os.__file__), "site-packages")
 def names(path):
@@ -66,10 +65,7 @@ got = [os.path.isdir(folder), names(folder), [attempt(lambda: open(os.path.join(
 """
     _, count, opened = jail.probe(snippet)
     assert "done" not in opened
-    if jail.tier == 1:
-        assert count <= 0
-    else:
-        assert "site-packages" in TIER_2_LEAKS
+    assert count <= 0 or jail.kind.leak("site-packages")
 
 
 def test_p03_nothing_can_be_made_on_the_host(jail: Jail, place: Path) -> None:
@@ -97,7 +93,7 @@ got = {path: attempt(lambda: open(path, mode).close()) for path, mode in paths}
     assert set(control(snippet, paths=own).values()) == {"done"}
     host = os.getpid()
     others = [
-        [f"/proc/{pid}/{name}", "rb"] for pid in (1, host, jail.zygote_pid) for name in ("environ", "mem", "maps")
+        [f"/proc/{pid}/{name}", "rb"] for pid in (1, host, jail.keeper_pid) for name in ("environ", "mem", "maps")
     ]
     others += [[f"/proc/{host}/root/etc/passwd", "rb"], [f"/proc/{host}/cwd/.", "rb"]]
     assert refused(jail.probe(snippet, paths=own + others))
@@ -127,10 +123,11 @@ got = {
 """
     (place / "probed.py").write_text("answer = 42\n")
     (place / "probed.py").chmod(0o666)
-    with ExitStack() as stack:
-        packaged = open_jail(stack, jail.tier, packages=str(place), pool_size=0)
-        inside = packaged.probe(snippet, folder="/nowhere", use_packages=True)
-        assert refused(inside), inside
+    if jail.kind.host_packages:
+        with ExitStack() as stack:
+            packaged = open_jail(stack, jail.kind, packages=str(place), pool_size=0)
+            inside = packaged.probe(snippet, folder="/nowhere", use_packages=True)
+            assert refused(inside), inside
     assert (place / "probed.py").read_text() == "answer = 42\n"
     assert sorted(os.listdir(place)) == ["canary", "probed.py"]
     standard = os.path.dirname(hashlib.__file__)
@@ -140,17 +137,14 @@ got = {
     assert set(control(snippet, folder=str(place), use_packages=True).values()) == {"done"}
 
 
-def test_p06_host_paths_cannot_be_told_apart_but_in_tier_2(jail: Jail, place: Path) -> None:
+def test_p06_host_paths_cannot_be_told_apart_unless_that_is_said(jail: Jail, place: Path) -> None:
     snippet = "got = [attempt(lambda: os.stat(path)), os.path.exists(path), attempt(lambda: os.readlink(link))]"
     (place / "link").symlink_to("canary")
     paths: dict[str, Any] = {"path": str(place / "canary"), "link": str(place / "link")}
     assert control(snippet, **paths) == ["done", True, "done"]
-    if jail.tier == 1:
-        assert jail.probe(snippet, **paths) == ["ENOENT", False, "ENOENT"]
-    else:
-        assert jail.probe(snippet, **paths) == ["done", True, "EPERM"]
-        assert "stat" in TIER_2_LEAKS
-        assert "can be probed with stat" in jail.runtime.backend.description
+    seen = ["done", True] if jail.kind.leak("stat") else ["ENOENT", False]
+    assert jail.probe(snippet, **paths) == [*seen, "ENOENT" if jail.kind.own_files else "EPERM"]
+    assert ("can be probed with stat" in jail.runtime.backend.description) == jail.kind.leak("stat")
 
 
 def test_p07_modes_times_and_attributes_of_host_files_stay(jail: Jail, place: Path) -> None:
@@ -257,7 +251,7 @@ def test_p12_the_working_folder_is_the_jails_own(jail: Jail, place: Path) -> Non
 got = [os.getcwd(), attempt(lambda: open("canary").close()), sum(attempt(lambda: os.fchdir(fd)) == "done" for fd in range(64))]
 """
     assert control(snippet, cwd=place)[:2] == [str(place), "done"]
-    assert jail.probe(snippet) == ["/tmp" if jail.tier == 1 else "/", "ENOENT", 0]
+    assert jail.probe(snippet) == ["/tmp" if jail.kind.own_files else "/", "ENOENT", 0]
 
 
 @pytest.mark.parametrize("path", ["/tmp", "/dev/shm", "/var/tmp", "/run/lock"])
@@ -265,4 +259,4 @@ def test_p03_what_a_program_writes_stays_in_its_own_scratch(jail: Jail, path: st
     name = f"{path}/probe-{os.getpid()}"
     written = jail.probe("got = attempt(lambda: open(name, 'w').write('x'))", name=name)
     assert not os.path.exists(name)
-    assert written == "done" if (jail.tier, path) == (1, "/tmp") else written in REFUSED
+    assert written == "done" if path == "/tmp" and jail.kind.own_files else written in REFUSED

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from probes.harness import PRELUDE, REFUSED, Jail, control, eventually
+from probes.harness import PRELUDE, REFUSED, Jail, control
+from probes.processes import eventually
 
 
 @contextmanager

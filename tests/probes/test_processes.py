@@ -14,8 +14,8 @@ import tempfile
 
 import pytest
 
-from probes.harness import PRELUDE, REFUSED, Jail, control, control_process, descendants, eventually, status_of
-from probes.leaks import TIER_2_LEAKS
+from probes.harness import PRELUDE, REFUSED, Jail, control, control_process
+from probes.processes import eventually, status_of
 
 X86 = platform.machine() == "x86_64"
 
@@ -59,11 +59,12 @@ got = {
 }
 """
     assert set(control(snippet).values()) == {"done"}
-    before = descendants(os.getpid())
+    jail.settled()
+    before = jail.seats.everything()
     got = jail.probe(snippet)
     assert got.pop("system") in {"EPERM", "AssertionError"}
     assert set(got.values()) <= REFUSED | {"OSError"}, got
-    eventually(lambda: len(descendants(os.getpid())) <= len(before) + 1, "no process more than before")
+    eventually(lambda: len(jail.seats.everything()) <= len(before) + 1, "no process more than before")
 
 
 @pytest.mark.parametrize("how", ["execv", "memfd"])
@@ -133,7 +134,7 @@ got = {
 }
 """
     assert set(control(SYSCALLS + snippet, harmless=True, parent=0).values()) == {"done"}
-    for parent in (1, os.getpid(), jail.zygote_pid, jail.idle_pid):
+    for parent in (1, os.getpid(), jail.keeper_pid, jail.idle_pid):
         got = jail.probe(SYSCALLS + snippet, harmless=False, parent=parent)
         assert set(got.values()) <= REFUSED | {"EBADF"}, got
 
@@ -144,7 +145,7 @@ import signal
 got = {str(pid): attempt(lambda: os.kill(pid, 0)) for pid in (os.getppid(), *pids)}
 """
     assert set(control(snippet, pids=[os.getpid()]).values()) == {"done"}
-    zygote = jail.zygote_pid
+    keeper = jail.keeper_pid
     sibling = jail.start("await slow()\n1")
     eventually(lambda: jail.toolbox.started == 1, "the sibling waits for its tool")
     hostile = """
@@ -160,9 +161,9 @@ got = sorted({attempt(lambda: os.kill(pid, 9)) for pid in others}
     | {attempt(lambda: syscall(group, pid, pid, 9, information)) for pid in others}
     | {attempt(lambda: os.killpg(pid, 9)) for pid in others if pid > 0})
 """
-    got = jail.probe(SYSCALLS + hostile, pids=[os.getpid(), zygote, *descendants(os.getpid())])
+    with jail.keeper_lives():
+        got = jail.probe(SYSCALLS + hostile, pids=[os.getpid(), keeper, *jail.seats.everything()])
     assert got == ["EPERM"]
-    assert jail.zygote_pid == zygote
     assert not sibling.done()
     sibling.cancel()
     eventually(lambda: jail.toolbox.cancelled == 1, "the sibling's tool is cancelled with it")
@@ -253,7 +254,7 @@ got = {
     running = jail.start(f"{PRELUDE}{SYSCALLS}\nharmless = False\n{snippet}\nprint(json.dumps(got))\nawait slow()")
     try:
         eventually(lambda: jail.toolbox.started == 1, "the program has tried")
-        for pid in descendants(jail.zygote_pid):
+        for pid in jail.seats.guests():
             seen.append({field: status_of(pid)[field] for field in fields})
     finally:
         running.cancel()
@@ -299,11 +300,7 @@ def test_p16_signals_to_itself_harm_only_itself(jail: Jail) -> None:
     jail.is_well()
 
 
-def test_p15_process_ids_are_the_hosts_only_in_tier_2(jail: Jail) -> None:
+def test_p15_process_ids_are_the_hosts_only_where_that_is_said(jail: Jail) -> None:
     pid, parent = jail.probe("got = [os.getpid(), os.getppid()]")
-    if jail.tier == 1:
-        assert parent == 1
-    else:
-        assert parent == jail.zygote_pid
-        assert pid > 1
-        assert "process ids" in TIER_2_LEAKS
+    assert parent == (jail.keeper_pid if jail.kind.leak("process ids") else 1)
+    assert pid > 1

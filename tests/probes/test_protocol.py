@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from callgate import CodeResult, Limits
-from probes.harness import WIRE, Jail, eventually, resident_bytes
+from probes.harness import WIRE, Jail
+from probes.processes import eventually, resident_bytes
 
 WALL = Limits(wall_seconds=1.0)
 CALL = '{"jsonrpc":"2.0","method":"add","params":{"a":1,"b":2},"id":9001}\n'
@@ -22,7 +23,12 @@ reply = json.loads(next(lines()))
 """
 
 
-pytestmark = pytest.mark.usefixtures("nothing_is_left")
+pytestmark = [
+    pytest.mark.usefixtures("nothing_is_left"),
+    pytest.mark.left_out(
+        "docker", reason="the wire is the same as in a tenant's container, which takes a tenth of the time"
+    ),
+]
 
 
 def failed(result: CodeResult, kind: str, *texts: str) -> bool:
@@ -139,7 +145,7 @@ while True: send(block)
     result = flood.result()
     assert result.error is not None
     assert result.error.kind == "ProtocolError" or result.error.limit in ("wall_seconds", "max_tool_calls")
-    assert max(others, default=0.0) < 1.0
+    assert max(others, default=0.0) < (2.5 if jail.kind.contained else 1.0)  # theirs may wait for a container
     assert result.usage.wall_seconds < 2.5
     assert resident_bytes() - before < 64 << 20
 

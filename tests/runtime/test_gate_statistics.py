@@ -179,7 +179,7 @@ async def test_a_call_that_is_cancelled_is_not_noted() -> None:
 async def test_a_call_for_which_there_is_no_thread_is_not_noted() -> None:
     go_on = threading.Event()
 
-    @tool(timeout_seconds=0.01)
+    @tool(timeout_seconds=0.5)
     def hang() -> None:
         go_on.wait(20)
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_runtime_is_entered_in_one_task_and_left_in_another() -> None:
-    runtime = Runtime(pool_size=1)
+    runtime = Runtime(sandbox="jail", pool_size=1)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(runtime.__aenter__)
     assert (await runtime.execute_code("1 + 1")).value == 2
@@ -45,7 +45,7 @@ async def test_a_runtime_says_that_it_belongs_to_another_event_loop() -> None:
 
 
 async def test_entering_that_is_cancelled_leaves_nothing_open() -> None:
-    runtime = Runtime(pool_size=0)
+    runtime = Runtime(sandbox="jail", pool_size=0)
     with anyio.CancelScope() as scope:
         scope.cancel()
         await runtime.__aenter__()

@@ -13,7 +13,8 @@ import callgate
 
 EXPORTED = [
     "Allow", "ApprovalRequest", "CallEnded", "CallRecord", "CallStarted", "CallgateError", "CodeResult",
-    "Compilation", "ConfigurationError", "Deny", "Event", "Finding", "InvalidArguments", "LimitReached", "Limits",
+    "Compilation", "ConfigurationError", "Deny", "DockerBackend", "Event", "Finding", "InvalidArguments",
+    "LimitReached", "Limits",
     "NotAGraph", "PlanFault", "PlanResult", "Printed", "ProtocolError", "Registry", "Retry", "RunError", "RunUsage",
     "Runtime", "SandboxBusy", "SandboxCrashed", "SandboxError", "SandboxUnavailable", "Session", "StepEnded",
     "StepResult", "StepStarted", "Tool", "ToolCancelled", "ToolError", "ToolNotAllowed", "ToolNotFound",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import anyio
 
 from callgate.sandbox.backend import Allowance, Guest
+from callgate.sandbox.docker.guest import ContainerGuest
 
 ALLOWANCE = Allowance(cpu_seconds=20, memory_bytes=256 << 20, max_processes=16, max_file_bytes=1 << 20)
 SECONDS = 30.0
@@ -98,7 +100,24 @@ async def until(condition: Callable[[], bool]) -> None:
             await anyio.sleep(0.002)
 
 
-async def gone(pid: int) -> bool:
-    """Whether a process goes away, within a bounded time."""
-    await until(lambda: not Path(f"/proc/{pid}").exists())
+def place_of(guest: Guest) -> int | str:
+    """What has to be gone after it: its process, or its container."""
+    if isinstance(guest, ContainerGuest):
+        return guest.container.id
+    pid: int = guest.pid  # type: ignore[attr-defined]
+    return pid
+
+
+def containers() -> list[str]:
+    """Ids of the containers that the engine knows, those that have ended included."""
+    ran = subprocess.run(["docker", "ps", "-aq", "--no-trunc"], capture_output=True, text=True, check=True, timeout=60)
+    return ran.stdout.split()
+
+
+async def gone(place: int | str) -> bool:
+    """Whether a process or a container goes away, within a bounded time."""
+    if isinstance(place, str):
+        await until(lambda: place not in containers())
+    else:
+        await until(lambda: not Path(f"/proc/{place}").exists())
     return True

@@ -11,20 +11,27 @@ import pytest
 
 from callgate.errors import SandboxUnavailable
 from callgate.sandbox.backend import Backend
+from callgate.sandbox.docker.backend import DockerBackend
 from callgate.sandbox.jail import JailBackend
 from callgate.sandbox.unsafe import UnsafeBackend, UnsandboxedWarning
+from sandbox.docker.images import have_engine_and_image
 
-BACKENDS = ["jail tier 1", "jail tier 2", "unsafe"]
+BACKENDS = ["jail tier 1", "jail tier 2", "docker", "docker per tenant", "unsafe"]
 
 
-def make(name: str) -> Backend:
-    return UnsafeBackend() if name == "unsafe" else JailBackend(tier=int(name[-1]))
+async def make(name: str) -> Backend:
+    if name == "unsafe":
+        return UnsafeBackend()
+    if name.startswith("docker"):
+        await have_engine_and_image()
+        return DockerBackend(per="tenant" if "tenant" in name else "run")
+    return JailBackend(tier=int(name[-1]))
 
 
 @contextlib.asynccontextmanager
 async def running(name: str) -> AsyncIterator[Backend]:
     """A backend, entered."""
-    backend = make(name)
+    backend = await make(name)
     async with contextlib.AsyncExitStack() as stack:
         try:
             with warnings.catch_warnings():

@@ -6,7 +6,7 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -26,12 +26,14 @@ __all__ = [
     "TINY",
     "Bench",
     "BenchFailed",
+    "DockerSizes",
     "Sizes",
     "calm",
     "execute",
     "median",
     "opened",
     "round_trips",
+    "still",
 ]
 
 CALLS = Path("../shared/data/calls")
@@ -66,6 +68,30 @@ def round_trips() -> list[float]:
     return trips
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DockerSizes:
+    """How often each thing is measured in containers.
+
+    Attributes:
+        runs: of each kind.
+        cold_sessions: of a peer, from nothing to a result.
+        programs: with `calls` tool calls each, one after the other, and again gathered.
+        rounds: of throughput.
+        round_seconds: about what one side's part of a round takes.
+        left_runs: after which it is seen what they leave behind, by the backend's ``per``.
+        make_image: whether to make the image that a peer needs, which takes a minute or two.
+    """
+
+    runs: int
+    cold_sessions: int
+    programs: int
+    calls: int
+    rounds: int
+    round_seconds: float
+    left_runs: Mapping[str, int]
+    make_image: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """How often each thing is measured."""
@@ -89,22 +115,35 @@ class Sizes:
     dag_median_seconds: float
     early_runs: int
     tokens_per_second: float
+    docker: DockerSizes
 
 
 FULL = Sizes(
     400, 60, 2000, 25, 100_000, 5, 200, 7, 4_000_000, 1000,
     plan_runs={10: 200, 1000: 20, 10_000: 7, 100_000: 5}, peer_seconds=30.0,
     dags=5, dag_steps=1000, dag_median_seconds=0.02, early_runs=7, tokens_per_second=80.0,
+    docker=DockerSizes(
+        runs=60, cold_sessions=10, programs=7, calls=1000, rounds=5, round_seconds=4.0,
+        left_runs={"tenant": 500, "run": 500},
+    ),
 )  # fmt: skip
 QUICK = Sizes(
     60, 12, 300, 5, 10_000, 3, 60, 3, 300_000, 200,
     plan_runs={10: 30, 1000: 5, 10_000: 2}, peer_seconds=3.0,
     dags=1, dag_steps=1000, dag_median_seconds=0.02, early_runs=2, tokens_per_second=200.0,
+    docker=DockerSizes(
+        runs=12, cold_sessions=3, programs=2, calls=1000, rounds=2, round_seconds=2.0,
+        left_runs={"tenant": 100, "run": 20},
+    ),
 )  # fmt: skip
 TINY = Sizes(
     2, 1, 5, 1, 20, 1, 4, 1, 1000, 5,
     plan_runs={10: 2, 30: 1}, peer_seconds=10.0,
     dags=1, dag_steps=30, dag_median_seconds=0.001, early_runs=1, tokens_per_second=5000.0,
+    docker=DockerSizes(
+        runs=1, cold_sessions=1, programs=1, calls=10, rounds=1, round_seconds=0.1, left_runs={"tenant": 4, "run": 2},
+        make_image=False,
+    ),
 )  # fmt: skip
 
 
@@ -117,12 +156,15 @@ class Bench:
     bubblewrap: Bubblewrap
     calls: Path = CALLS
     """A folder with requests and the calls that answer them; see `gold`."""
+    sandboxes: list[str] = field(default_factory=list)
+    """Descriptions of those that were measured besides the jail."""
 
 
 @asynccontextmanager
 async def opened(**options: object) -> AsyncIterator[Runtime]:
-    """A runtime with the two tools and generous limits, its pool full."""
-    async with Runtime([tick, pause], limits=LIMITS, **options) as runtime:  # type: ignore[arg-type]
+    """A runtime of the jail, unless told otherwise, with the two tools and generous limits, its pool full."""
+    sandbox = options.pop("sandbox", "jail")
+    async with Runtime([tick, pause], sandbox=sandbox, limits=LIMITS, **options) as runtime:  # type: ignore[arg-type]
         await calm(runtime)
         yield runtime
 
@@ -132,6 +174,14 @@ async def calm(runtime: Runtime) -> None:
     with anyio.fail_after(30):
         while runtime._pool.idle < runtime._pool._size:  # noqa: ASYNC110 (the pool tells nobody)
             await anyio.sleep(0.001)
+    await anyio.sleep(_SETTLE_SECONDS)
+
+
+async def still(runtime: Runtime) -> None:
+    """As `calm`, and nothing is left to be done about guests that have ended."""
+    with anyio.fail_after(60):
+        while runtime._pool._ending or runtime._pool.idle < runtime._pool._size:  # noqa: ASYNC110 (the pool tells nobody)
+            await anyio.sleep(0.002)
     await anyio.sleep(_SETTLE_SECONDS)
 
 

@@ -55,3 +55,4 @@ async def _measure(
         for name in names:
             told(name)
             report.rows += await MEASURES[name](bench)
+        report.sandbox = "; ".join((report.sandbox, *bench.sandboxes))

@@ -22,10 +22,11 @@ def describe() -> str:
         f"Python {platform.python_version()}",
         *(
             f"{name} {version}"
-            for name in ("callgate", "anyio", "pydantic-monty", "langgraph")
+            for name in ("callgate", "anyio", "pydantic-monty", "langgraph", "llm-sandbox")
             if (version := _version(name))
         ),
         _bubblewrap(),
+        _docker(),
     ]
     return ", ".join(part for part in parts if part)
 
@@ -55,3 +56,16 @@ def _bubblewrap() -> str:
     if found is None:
         return ""
     return subprocess.run([found, "--version"], capture_output=True, text=True, check=False, timeout=10).stdout.strip()
+
+
+def _docker() -> str:
+    """The engine that the docker command reaches."""
+    found = shutil.which("docker")
+    if found is None:
+        return ""
+    wanted = [found, "version", "--format", "{{.Server.Version}}"]
+    try:
+        done = subprocess.run(wanted, capture_output=True, text=True, check=False, timeout=10)
+    except subprocess.TimeoutExpired:
+        return ""
+    return f"Docker {done.stdout.strip()}" if done.returncode == 0 else ""

@@ -20,7 +20,7 @@ import anyio
 import anyio.abc
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-__all__ = ["Bubblewrap", "LangGraphPeer", "MontyPeer", "PeerFailed", "PeerProcess", "TasksPeer"]
+__all__ = ["Bubblewrap", "LangGraphPeer", "LlmSandboxPeer", "MontyPeer", "PeerFailed", "PeerProcess", "TasksPeer"]
 
 _ANSWER_SECONDS = 60.0
 _LONGEST_ANSWER = 1 << 24
@@ -102,6 +102,22 @@ class LangGraphPeer(PeerProcess):
 
     def __init__(self, *, answer_seconds: float = _ANSWER_SECONDS) -> None:
         super().__init__("LangGraph", "callgate.bench.langgraph", "langgraph", answer_seconds=answer_seconds)
+
+
+class LlmSandboxPeer(PeerProcess):
+    """llm-sandbox, with its docker backend."""
+
+    def __init__(self) -> None:
+        super().__init__("llm-sandbox", "callgate.bench.llm_sandbox", "llm-sandbox")
+
+    async def ready(self) -> None:
+        """Raises `PeerFailed` where it is not installed."""
+        if self._failure:
+            raise PeerFailed(self._failure)
+
+    def give_up(self, reason: str) -> None:
+        """What it needs is not there: whatever it is asked fails."""
+        self._failure = reason
 
 
 class TasksPeer(PeerProcess):

@@ -21,6 +21,7 @@ COMMANDS = {
     "compile": "Print the plan that a program is, or why it is none.",
     "tools": "List the tools of a file or module, or print typed stubs of them.",
     "doctor": "Say what confines programs on this machine, and what to do where nothing does.",
+    "image": "Build the image that Docker's containers run, or say what is in it.",
     "demo": "See a program call tools from inside the sandbox, on real data.",
 }
 """Commands and what they do; `callgate --help` needs none of their modules."""

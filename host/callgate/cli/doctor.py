@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from typing import TYPE_CHECKING
 
 import anyio
 import click
 
-from .words import NO_SANDBOX, OK, emit, explain, page
+from .words import NO_SANDBOX, OK, emit, explain, one_line, page
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from callgate.sandbox.doctor import Fact, Report
+    from callgate.sandbox.docker.doctor import DockerReport
+    from callgate.sandbox.doctor import Report
+    from callgate.sandbox.fact import Fact, Trial
 
 __all__ = ["command"]
 
@@ -22,12 +25,16 @@ __all__ = ["command"]
 @click.command("doctor", short_help="Say what confines programs on this machine, and what to do where nothing does.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON object.")
 def command(as_json: bool) -> int:
-    """Look at this machine and try each tier of the jail by starting it.
+    """Look at this machine, try each tier of the jail by starting it, and docker by opening a container.
+
+    Which engine: DOCKER_HOST, the current docker context, or the system's. No engine is no error.
 
     Exit codes: 0 programs run confined here, 3 no sandbox works here.
     """
     from callgate.sandbox.doctor import examine
 
+    # what a backend warns of while it is tried is in the report
+    logging.getLogger("callgate").addHandler(logging.NullHandler())
     report = anyio.run(examine)
     if as_json:
         emit(json.dumps(report.to_dict(), ensure_ascii=False))
@@ -46,24 +53,41 @@ def _show(report: Report) -> None:
     _heading(console, "The jail, tried")
     for trial in report.trials:
         if trial.works:
-            times = f"started in {trial.start_seconds * 1000:.0f} ms, a guest in {trial.open_seconds * 1000:.1f} ms"
-            _line(console, True, f"tier {trial.tier}", f"passes its self-test; {times}")
+            _line(console, True, f"tier {trial.tier}", f"passes its self-test; {_times(trial)}")
         else:
             _line(console, False, f"tier {trial.tier}", trial.reason)
+    _heading(console, "Docker")
+    _docker(console, report.docker)
     _heading(console, "What `auto` takes")
-    console.print(f"  {report.description if report.ok else 'nothing: programs are refused'}")
+    console.print(f"  {one_line(report.description) if report.auto else 'nothing: programs are refused'}")
     if report.leaks:
-        _heading(console, f"What a program can still see or lacks in tier {report.tier}")
-        for leak in report.leaks:
-            console.print(f"  - {leak}")
-    _heading(console, "What it does not defend against")
-    for open_ in report.not_confined:
-        console.print(f"  - {open_}")
+        _list(console, f"What a program can still see or lacks in {report.auto}", report.leaks)
+    _list(console, "What it does not defend against", report.not_confined)
     _heading(console, "Besides")
     for fact in report.alternatives:
         _fact(console, fact)
     console.print()
-    console.print(f"Verdict: {report.verdict}", style="bold green" if report.ok else "bold red")
+    console.print(f"Verdict: {one_line(report.verdict)}", style="bold green" if report.ok else "bold red")
+
+
+def _docker(console: Console, docker: DockerReport) -> None:
+    if not docker.host:
+        _line(console, None, "engine", docker.reason)
+        return
+    for fact in docker.facts:
+        _fact(console, fact)
+    if docker.trial is not None and docker.trial.works:
+        _line(console, True, "tried", f"passes its self-test; {_times(docker.trial)}")
+    elif docker.trial is not None:
+        _line(console, False, "tried", docker.trial.reason)
+    for obstacle in docker.obstacles if docker.works else ():
+        _line(console, None, "auto", f"leaves it alone: {obstacle}")
+    _list(console, "What a guest's container gets", docker.hardened)
+    _list(console, "What this engine cannot give", docker.lacks)
+
+
+def _times(trial: Trial) -> str:
+    return f"started in {trial.start_seconds * 1000:.0f} ms, a guest in {trial.open_seconds * 1000:.1f} ms"
 
 
 def _heading(console: Console, text: str) -> None:
@@ -71,13 +95,19 @@ def _heading(console: Console, text: str) -> None:
     console.print(text, style="bold")
 
 
+def _list(console: Console, heading: str, lines: list[str]) -> None:
+    _heading(console, heading)
+    for line in lines or ["nothing known"]:
+        console.print(f"  - {one_line(line)}")
+
+
 def _fact(console: Console, fact: Fact) -> None:
     _line(console, fact.ok, fact.name, fact.found)
     if fact.ok is False and fact.remedy:
-        console.print(f"       what to do: {fact.remedy}", style="yellow")
+        console.print(f"       what to do: {one_line(fact.remedy)}", style="yellow")
 
 
 def _line(console: Console, ok: bool | None, name: str, text: str) -> None:
     mark, style = {True: ("ok", "green"), False: ("no", "red"), None: ("--", "dim")}[ok]
     console.print(f"  {mark} ", style=style, end="")
-    console.print(f" {name:<17} {text}")
+    console.print(f" {name:<17} {one_line(text)}")

@@ -15,10 +15,21 @@ import click
 
 from callgate.errors import ConfigurationError
 from callgate.limits import Limits
+from callgate.sandbox.choose import SANDBOXES, make_backend
 
 from .words import Stop
 
-__all__ = ["flag", "inputs_from", "limit_options", "limits_from", "size_text", "some_limit_options", "tools_option"]
+__all__ = [
+    "flag",
+    "inputs_from",
+    "limit_options",
+    "limits_from",
+    "sandbox_from",
+    "sandbox_options",
+    "size_text",
+    "some_limit_options",
+    "tools_option",
+]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -108,6 +119,55 @@ tools_option = click.option(
     metavar="FILE_OR_MODULE[:NAME]",
     help="Tools to offer; may be repeated.",
 )
+
+
+_SANDBOX_OPTIONS = (
+    click.option(
+        "--sandbox",
+        type=click.Choice(SANDBOXES),
+        default="auto",
+        help="What confines it. Default auto: the first that works of the jail's tier 1, docker, tier 2.",
+    ),
+    click.option("--tier", type=click.IntRange(1, 2), help="Insist on this tier of the jail."),
+    click.option("--packages", metavar="DIR", help="The jail: a site-packages folder to import from."),
+    click.option("--image", metavar="NAME", help="With --sandbox docker: the image. Default callgate-sandbox."),
+    click.option("--docker-runtime", metavar="NAME", help="With --sandbox docker: what starts containers, e.g. runsc."),
+    click.option(
+        "--docker-host", metavar="URL", help="With --sandbox docker: the engine. Default as for the docker command."
+    ),
+)
+
+
+def sandbox_options(command: _Command) -> _Command:
+    """Add the flags that say what confines a program."""
+    for option in reversed(_SANDBOX_OPTIONS):
+        command = option(command)
+    return command
+
+
+def sandbox_from(options: dict[str, Any]) -> dict[str, Any]:
+    """Take what confines the program out of a command's options, as `Runtime` takes it. Raises `Stop`."""
+    sandbox = options.pop("sandbox")
+    jail = {name: options.pop(name) for name in ("tier", "packages")}
+    docker = {name: options.pop(name) for name in ("image", "docker_runtime", "docker_host")}
+    if sandbox == "docker":
+        for name, value in jail.items():
+            if value is not None:
+                tip = (
+                    "put them into the image: callgate image build --requirements FILE"
+                    if name == "packages"
+                    else "leave it out: a container has tier 2 of the jail inside"
+                )
+                raise Stop(f"--{name} is for the jail, not for docker", tip)
+        try:
+            return {"sandbox": make_backend("docker", **docker)}
+        except ConfigurationError as error:
+            raise Stop(str(error), "callgate run --help shows what each option takes") from None
+    for name, value in docker.items():
+        if value is not None:
+            flag_name = flag(name)
+            raise Stop(f"{flag_name} is for docker, not for {sandbox}", f"write --sandbox docker {flag_name} {value}")
+    return {"sandbox": sandbox, **jail}
 
 
 def inputs_from(given: tuple[str, ...], *, values: bool = True) -> dict[str, Any]:

@@ -13,14 +13,13 @@ import anyio
 import click
 
 from callgate import CallgateError, CodeResult, ConfigurationError, Event, Limits, Runtime, SandboxError
-from callgate.sandbox.choose import SANDBOXES
 from callgate.sandbox.unsafe import UnsandboxedWarning
 
 from .approval import Approver
 from .check import finding_line
 from .live import Screen, data_only, log_to_stderr
 from .load import load_tools
-from .options import inputs_from, limit_options, limits_from, tools_option
+from .options import inputs_from, limit_options, limits_from, sandbox_from, sandbox_options, tools_option
 from .source import Source
 from .tips import headline, tip
 from .words import FAILED, LIMIT, NO_SANDBOX, OK, OutputLost, Stop, emit, explain, say
@@ -38,14 +37,7 @@ PATHS = ("auto", "plan", "sandbox")
 @click.option(
     "-i", "--input", "inputs", multiple=True, metavar="NAME=JSON", help="A variable of the program; may be repeated."
 )
-@click.option(
-    "--sandbox",
-    type=click.Choice(SANDBOXES),
-    default="auto",
-    help="What confines it. Default auto: the strongest there is.",
-)
-@click.option("--tier", type=click.IntRange(1, 2), help="Insist on this tier of the jail.")
-@click.option("--packages", metavar="DIR", help="A site-packages folder that the program may import from.")
+@sandbox_options
 @click.option(
     "--policy",
     type=click.Choice(["none", "restricted"]),
@@ -76,14 +68,13 @@ def command(**options: Any) -> int:
     """
     limits = limits_from(options)
     inputs = inputs_from(options.pop("inputs"))
+    sandbox = sandbox_from(options)
     source = Source.read(options.pop("file"), options.pop("code"))
     log_to_stderr(options["verbose"])
     with data_only() as data:
         runtime_options = {
             "tools": load_tools(options.pop("tool_files")),
-            "sandbox": None if options["path"] == "plan" else options["sandbox"],
-            "tier": options.pop("tier"),
-            "packages": options.pop("packages"),
+            **(sandbox if options["path"] != "plan" else {"sandbox": None}),
             "policy": options.pop("policy"),
             "limits": limits,
         }

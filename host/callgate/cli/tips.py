@@ -53,6 +53,10 @@ def tip(result: CodeResult, limits: Limits) -> str:
         return f"with --path auto it runs in the sandbox{more}"
     if error.limit is not None:
         return f"raise it with {flag(error.limit)} {_doubled(error.limit, limits)}, or let the program use less"
+    if error.kind == "ModuleNotFoundError" and result.sandbox.startswith("docker"):
+        return (
+            "a container has its image's packages: `callgate image build --requirements ... --tag NAME`, --image NAME"
+        )
     if error.kind == "ToolError":
         status = next((call.status for call in reversed(result.calls) if call.error is not None), "failed")
         return _BY_STATUS.get(

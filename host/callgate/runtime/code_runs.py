@@ -203,7 +203,7 @@ class CodeRun:
             usage=RunUsage(
                 wall_seconds=wall,
                 cpu_seconds=usage.cpu_seconds if usage else None,
-                peak_memory_bytes=usage.peak_memory_bytes if usage else None,
+                peak_memory_bytes=usage.peak_memory_bytes or None if usage else None,
                 tool_calls=len(self.gate.records),
                 sent_bytes=drive.sent_bytes,
                 received_bytes=drive.received_bytes,
@@ -284,7 +284,7 @@ def program_error(told: dict[str, Any], limits: Limits, usage: Usage | None) -> 
     kind = text("kind") or "Exception"
     place = {"line": line, "traceback": text("traceback")}
     if kind == "MemoryError":
-        peak = usage.peak_memory_bytes if usage else None
+        peak = usage.peak_memory_bytes or None if usage else None
         return limit_error(LimitReached("memory_bytes", limits.memory_bytes, peak), place)
     if kind == "TooManyThreads":
         return limit_error(LimitReached("max_processes", limits.max_processes, limits.max_processes), place)

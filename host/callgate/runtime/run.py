@@ -198,7 +198,8 @@ def explain_death(ended: GuestExit, limits: Limits) -> RunError:
     """Why a guest died without a reply, as far as its exit status and the kernel's figures tell."""
     status, usage = ended.status, ended.usage
     if status is None:
-        return RunError("SandboxCrashed", "the sandbox went away in the middle of the run; run the program again")
+        told = ended.reason or "the sandbox went away in the middle of the run; run the program again"
+        return RunError("SandboxCrashed", told)
     cpu = usage.cpu_seconds if usage is not None else 0.0
     if (status == -signal.SIGXCPU and cpu >= limits.cpu_seconds * 0.5) or (
         status == -signal.SIGKILL and cpu >= limits.cpu_seconds
@@ -206,7 +207,7 @@ def explain_death(ended: GuestExit, limits: Limits) -> RunError:
         # the kernel counts in ticks for the limit and exactly for us: on a busy machine the two differ by a lot
         return limit_error(LimitReached("cpu_seconds", limits.cpu_seconds, round(max(cpu, limits.cpu_seconds), 3)))
     if status == OUT_OF_MEMORY:
-        peak = usage.peak_memory_bytes if usage is not None else None
+        peak = usage.peak_memory_bytes or None if usage is not None else None
         return limit_error(LimitReached("memory_bytes", limits.memory_bytes, peak))
     if status < 0:
         name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"

@@ -46,9 +46,9 @@ class Runtime:
 
     Args:
         tools: `Tool`s, or functions to make tools of.
-        sandbox: ``"auto"`` (the strongest that works here), ``"jail"``, ``"unsafe"`` (nothing confines; for
-        debugging), or a backend. ``None``: plans and tools are run, and of programs those that are graphs of tool
-        calls: nothing that needs a sandbox.
+        sandbox: ``"auto"`` (the first that works: jail tier 1, docker, jail tier 2), ``"jail"``, ``"docker"``,
+        ``"unsafe"`` (nothing confines; for debugging), or a backend, e.g. `DockerBackend`. ``None``: plans and tools
+        are run, and of programs those that are graphs of tool calls: nothing that needs a sandbox.
         limits: what each run may spend, unless it is given its own.
         approve: asked before every call of a tool with `requires_approval`; without it, such calls are refused.
         policy: ``"restricted"`` adds a language policy to `check`: fewer imports, no way into the interpreter. Not
@@ -56,7 +56,7 @@ class Runtime:
         allowed_imports: modules that the restricted policy lets a program import; ``None`` for a small safe list.
         packages: a site-packages folder whose packages programs may import, read-only.
         preimport: modules of it (or of the standard library) imported once, ahead of every run.
-        pool_size: guests kept ready; about 3 MB each. 0 opens each guest when it is needed.
+        pool_size: guests kept ready; about 3 MB each in the jail. 0 opens each guest when it is needed.
         max_guests: programs and sessions at the same time; more of them queue.
         queue_seconds: how long one may queue before it fails with `SandboxBusy`.
         tier: insist on tier 1 or 2 of the jail.

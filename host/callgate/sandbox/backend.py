@@ -31,7 +31,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a guest has spent so far, as the kernel counts it."""
+    """What a guest has spent so far, as the kernel counts it. 0 bytes where it does not (gVisor)."""
 
     cpu_seconds: float
     peak_memory_bytes: int
@@ -45,10 +45,12 @@ class GuestExit:
         status: exit status; negative is the number of the signal that killed it; ``None`` where nobody can tell any
         more.
         usage: what it spent in all, where known.
+        reason: where `status` is ``None``: what went away and what to do, if the backend knows.
     """
 
     status: int | None
     usage: Usage | None
+    reason: str = ""
 
 
 class Guest(Protocol):
@@ -65,6 +67,9 @@ class Guest(Protocol):
     def alive(self) -> bool:
         """Whether it can still run a program, as far as can be told without waiting."""
 
+    async def healthy(self) -> bool:
+        """Whether it can still run a program; may ask it, for a second at most. For a guest that nothing runs on."""
+
     async def receive(self) -> tuple[Stream, bytes]:
         """The next bytes from the guest: of its wire, or of what it wrote to stdout and stderr behind Python's back.
 
@@ -78,8 +83,8 @@ class Guest(Protocol):
         """What the guest has spent so far; ``None`` where the backend cannot tell before the end."""
 
     def kill(self) -> None:
-        """End the guest now; nothing of its program runs after this returns. Never blocks, never fails, may be
-        repeated."""
+        """End the guest now; nothing of its program is heard after this returns. Never blocks, never fails, may be
+        repeated. A process of this machine is dead by then, a container within moments: `aclose` waits for that."""
 
     async def aclose(self) -> GuestExit:
         """Kill the guest, wait until nothing of it is left, and say how it ended. May be repeated."""

@@ -1,4 +1,4 @@
-"""Which sandbox: a name to a backend. `auto` takes the strongest that works and never one that isolates nothing."""
+"""Which sandbox: a name to a backend. `auto` takes the first that works of jail tier 1, docker, jail tier 2."""
 
 from __future__ import annotations
 
@@ -6,42 +6,88 @@ import os
 
 from callgate.errors import ConfigurationError
 
+from .auto import AutoBackend
 from .backend import Backend
 from .jail import JailBackend
 from .unsafe import UnsafeBackend
 
 __all__ = ["SANDBOXES", "make_backend"]
 
-SANDBOXES = ("auto", "jail", "unsafe")
-"""Names for `Runtime(sandbox=...)` and ``--sandbox``. ``auto`` is the jail: the strongest there is in this release."""
+SANDBOXES = ("auto", "jail", "docker", "unsafe")
+"""Names for `Runtime(sandbox=...)` and ``--sandbox``. ``auto`` is the jail or docker: see `callgate.sandbox.auto`."""
 
 
 def make_backend(
-    sandbox: str | Backend, *, packages: str | None = None, preimport: tuple[str, ...] = (), tier: int | None = None
+    sandbox: str | Backend,
+    *,
+    packages: str | None = None,
+    preimport: tuple[str, ...] = (),
+    tier: int | None = None,
+    image: str | None = None,
+    docker_host: str | None = None,
+    docker_runtime: str | None = None,
 ) -> Backend:
     """The backend of that name, not yet started.
 
     Args:
         sandbox: a name of `SANDBOXES`, or a backend of one's own.
-        packages: a site-packages folder that guests may import from.
+        packages: a site-packages folder that guests may import from. The jail's alone: ``auto`` keeps to it then.
         preimport: modules imported ahead for every guest.
-        tier: insist on this tier of the jail.
+        tier: insist on this tier of the jail. ``auto`` keeps to the jail then.
+        image: docker's alone: the image that containers are made of.
+        docker_host: docker's alone: where the engine listens.
+        docker_runtime: docker's alone: the engine's name of what starts containers, e.g. ``runsc``.
 
     Raises:
         ConfigurationError: there is no sandbox of that name, or it cannot do what is asked.
     """
+    if isinstance(sandbox, type):
+        raise ConfigurationError(f"sandbox is a backend or a name: write sandbox={sandbox.__name__}(...)")
     if not isinstance(sandbox, str):
         return sandbox
+    if sandbox not in SANDBOXES:
+        raise ConfigurationError(f"there is no sandbox {sandbox!r}; there are: {', '.join(SANDBOXES)}")
+    if sandbox == "docker":
+        return _docker(packages, preimport, tier, image=image, docker_host=docker_host, runtime=docker_runtime)
+    for name, value in (("image", image), ("docker_host", docker_host), ("docker_runtime", docker_runtime)):
+        if value is not None:
+            raise ConfigurationError(
+                f"{name} is for sandbox='docker', not {sandbox!r}: leave it out, or ask for docker"
+            )
     if tier not in (None, 1, 2):
         raise ConfigurationError(f"the jail has tier 1 and tier 2, not {tier!r}")
     if packages is not None and not os.path.isdir(packages):
         raise ConfigurationError(f"packages: there is no folder {packages!r}")
-    if sandbox in ("auto", "jail"):
-        return JailBackend(tier=tier, packages=packages, preimport=preimport)
     if sandbox == "unsafe":
         if packages or preimport:
             raise ConfigurationError(
                 "sandbox='unsafe' has this interpreter's own packages; leave packages and preimport out"
             )
         return UnsafeBackend()
-    raise ConfigurationError(f"there is no sandbox {sandbox!r}; there are: {', '.join(SANDBOXES)}")
+    if sandbox == "auto" and tier is None and packages is None:
+        return AutoBackend(preimport=preimport)
+    return JailBackend(tier=tier, packages=packages, preimport=preimport)
+
+
+def _docker(
+    packages: str | None,
+    preimport: tuple[str, ...],
+    tier: int | None,
+    *,
+    image: str | None,
+    docker_host: str | None,
+    runtime: str | None,
+) -> Backend:
+    if packages is not None:
+        raise ConfigurationError(
+            "packages is for the jail: a container has the packages of its image; put them there with "
+            "`callgate image build --requirements FILE`"
+        )
+    if tier is not None:
+        raise ConfigurationError("tier is for the jail: leave it out, a container has tier 2 of the jail inside")
+    from .docker.backend import DockerBackend
+    from .docker.image import DEFAULT_TAG
+
+    return DockerBackend(
+        image=DEFAULT_TAG if image is None else image, docker_host=docker_host, runtime=runtime, preimport=preimport
+    )

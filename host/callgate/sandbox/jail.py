@@ -7,7 +7,6 @@ has no capability, no_new_privs and a seccomp filter.
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 
@@ -17,37 +16,18 @@ import anyio.abc
 from callgate.errors import SandboxCrashed, SandboxError, SandboxUnavailable
 
 from .backend import Allowance
+from .self_test import SELF_TEST_ALLOWANCE, prove
 from .zygote import JailedGuest, Zygote, ZygoteSettings
 
-__all__ = ["JailBackend", "confinement_steps"]
+__all__ = ["JailBackend"]
 
 _RUNS_PER_ZYGOTE = 5000
-_SELF_TEST_SECONDS = 10.0
-_SELF_TEST_ALLOWANCE = Allowance(10.0, 64 << 20, 8, 1 << 20)
-_SELF_TEST = """
-import os, socket, zipfile
-held = []
-for attempt in (lambda: open("/etc/passwd"), socket.socket, os.fork, lambda: os.kill(1, 0), lambda:
-os.execv("/bin/sh", ["sh"])):
-    try:
-        attempt()
-        held.append(False)
-    except OSError:
-        held.append(True)
-held
-"""
 _DESCRIPTIONS = {
     1: "jail, tier 1: own user, mount, pid, net, ipc, uts and cgroup namespaces, empty read-only root, "
     "Landlock, seccomp, rlimits",
     2: "jail, tier 2 (no namespaces here): Landlock, seccomp, rlimits, no capabilities; "
     "file names of the host can be probed with stat",
 }
-
-confinement_steps = (
-    "descriptors", "mount namespace", "scratch tmpfs", "user namespace", "unprivileged user", "rlimits",
-    "capabilities", "landlock", "seccomp",
-)  # fmt: skip
-"""What a child's exit status above 99 stands for: see `callgate_guest.jail.confine`."""
 
 
 class JailBackend:
@@ -148,11 +128,7 @@ class JailBackend:
         zygote = Zygote(self._settings)
         await zygote.start(self._tasks)
         try:
-            with anyio.fail_after(_SELF_TEST_SECONDS):
-                await _prove(await zygote.spawn(_SELF_TEST_ALLOWANCE))
-        except TimeoutError:
-            await zygote.close()
-            raise SandboxUnavailable(f"its self-test did not end within {_SELF_TEST_SECONDS:g} s") from None
+            await _prove(await zygote.spawn(SELF_TEST_ALLOWANCE))
         except BaseException:
             await zygote.close()
             raise
@@ -161,30 +137,7 @@ class JailBackend:
 
 async def _prove(guest: JailedGuest) -> None:
     """Run the self-test in `guest`. Raises `SandboxUnavailable` unless everything held."""
-    try:
-        params = {"code": _SELF_TEST, "tools": [], "inputs": {}}
-        request = {"jsonrpc": "2.0", "method": "execute", "params": params, "id": 0}
-        await guest.send(json.dumps(request).encode() + b"\n")
-        answer = b""
-        while not answer.endswith(b"\n"):
-            stream, data = await guest.receive()
-            if stream == "wire":
-                if not data:
-                    break
-                answer += data
-        _check_from_outside(guest.pid)
-    except SandboxCrashed:
-        answer = b""
-    finally:
-        ended = await guest.aclose()
-    if not answer:
-        status = ended.status or 0
-        step = confinement_steps[status - 100] if 100 <= status < 100 + len(confinement_steps) else f"status {status}"
-        raise SandboxUnavailable(f"a child could not be confined: {step} failed")
-    message = json.loads(answer)
-    if message.get("result", {}).get("value") != [True] * 5:
-        told = message.get("result", {}).get("value") or message.get("error", {}).get("data", {}).get("message")
-        raise SandboxUnavailable(f"its self-test found it open: {told}")
+    await prove(guest, while_it_lives=lambda: _check_from_outside(guest.pid))
 
 
 def _check_from_outside(pid: int) -> None:

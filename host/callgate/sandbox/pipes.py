@@ -21,6 +21,7 @@ import anyio.lowlevel
 from callgate.errors import SandboxCrashed
 
 from .backend import Stream
+from .writer import Writer
 
 __all__ = ["Pipes", "open_pipes"]
 
@@ -51,43 +52,23 @@ def _in_trio() -> bool:
     return trio is not None and bool(trio.lowlevel.in_trio_run())
 
 
-class _Writer:
-    """Writes whole messages to a non-blocking descriptor, in order."""
+class _Writer(Writer):
+    """Writes to a non-blocking descriptor."""
 
     def __init__(self, fd: int) -> None:
+        super().__init__()
         self._fd = fd
-        self._lock = anyio.Lock()
-        self._waiting = 0
-        self._rest = memoryview(b"")  # of a message whose sender was cancelled in the middle of it
         self.closed = False
 
-    async def send(self, data: bytes) -> None:
-        left = memoryview(data)
-        if self._waiting == 0 and not self._rest:
-            left = left[self._write(left) :]
-            if not left:
-                return
-        self._waiting += 1
+    async def writable(self) -> None:
+        if self.closed:  # or the number may be another file's by now
+            return
         try:
-            async with self._lock:
-                while self._rest:
-                    await self._writable()
-                    self._rest = self._rest[self._write(self._rest) :]
-                while left:
-                    await self._writable()
-                    left = left[self._write(left) :]
+            await anyio.wait_writable(self._fd)
         except (anyio.ClosedResourceError, ValueError):  # closed under us
             raise SandboxCrashed("the guest is gone") from None
-        finally:
-            self._waiting -= 1
-            if 0 < len(left) < len(data):
-                self._rest = left
 
-    async def _writable(self) -> None:
-        if not self.closed:  # or the number may be another file's by now
-            await anyio.wait_writable(self._fd)
-
-    def _write(self, data: memoryview) -> int:
+    def write(self, data: memoryview) -> int:
         if self.closed:
             raise SandboxCrashed("the guest is gone")
         try:

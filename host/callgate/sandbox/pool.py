@@ -11,7 +11,7 @@ from collections import deque
 import anyio
 import anyio.abc
 
-from callgate.errors import SandboxBusy, SandboxError
+from callgate.errors import CallgateError, SandboxBusy, SandboxError
 
 from .backend import Allowance, Backend, Guest, GuestExit
 
@@ -19,6 +19,9 @@ __all__ = ["WarmPool"]
 
 _GRACE_SECONDS = 0.002
 """How long a refill waits while there are guests left: a fork would take the processor from the run that took one."""
+
+_ENDS_AT_A_TIME = 4
+"""A container takes a tenth of a second to be gone."""
 
 logger = logging.getLogger("callgate")
 
@@ -45,6 +48,7 @@ class WarmPool:
         self._slots = anyio.Semaphore(max_guests)
         self._idle: deque[Guest] = deque()
         self._ending: deque[Guest] = deque()
+        self._in_hand: list[Guest] = []  # of `_ending`, those that somebody sees to
         self._wanted = anyio.Event()
         self._ended = anyio.Event()
         self._tasks: anyio.abc.TaskGroup
@@ -57,7 +61,8 @@ class WarmPool:
     async def __aenter__(self) -> WarmPool:
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
-        self._tasks.start_soon(self._see_to_ends)
+        for _ in range(_ENDS_AT_A_TIME):
+            self._tasks.start_soon(self._see_to_ends)
         if self._size:
             self._tasks.start_soon(self._refill)
         return self
@@ -68,10 +73,12 @@ class WarmPool:
             await self._tasks.__aexit__(None, None, None)
         finally:  # it raises when this is cancelled
             with anyio.CancelScope(shield=True):
-                for guest in (*self._idle, *self._ending):
-                    await _ended(guest)
+                async with anyio.create_task_group() as ends:  # an engine that hangs takes its time for each
+                    for guest in (*self._idle, *self._ending, *self._in_hand):
+                        ends.start_soon(_ended, guest)
                 self._idle.clear()
                 self._ending.clear()
+                self._in_hand.clear()
 
     async def checkout(self, allowance: Allowance) -> Guest:
         """A fresh guest for one run or one session; give it back with `checkin`.
@@ -94,7 +101,12 @@ class WarmPool:
             while self._idle and allowance == self._allowance:
                 guest = self._idle.popleft()
                 self._wanted.set()
-                if guest.alive:
+                try:
+                    healthy = await guest.healthy()
+                except BaseException:
+                    self._end(guest)
+                    raise
+                if healthy:
                     return guest
                 self._end(guest)
             return await self._backend.open(allowance)
@@ -122,9 +134,12 @@ class WarmPool:
     async def _see_to_ends(self) -> None:
         while True:
             while self._ending:
-                await _ended(self._ending[0])
-                self._ending.popleft()
-            self._ended = anyio.Event()
+                guest = self._ending.popleft()
+                self._in_hand.append(guest)
+                await _ended(guest)
+                self._in_hand.remove(guest)
+            if self._ended.is_set():
+                self._ended = anyio.Event()
             await self._ended.wait()
 
     async def _refill(self) -> None:
@@ -135,7 +150,7 @@ class WarmPool:
                 while len(self._idle) < self._size:
                     self._idle.append(await self._backend.open(self._allowance))
                 pause = 0.05
-            except (SandboxError, OSError):  # a run that needs a guest gets the error; here, try again later
+            except (CallgateError, OSError):  # a run that needs a guest gets the error; here, try again later
                 await anyio.sleep(pause)
                 pause = min(pause * 2, 5.0)
                 continue

@@ -54,6 +54,9 @@ class UnsafeGuest:
     def alive(self) -> bool:
         return self._poll() is None
 
+    async def healthy(self) -> bool:
+        return self.alive
+
     def unread_output(self) -> bytes:
         return self._pipes.unread_output()
 

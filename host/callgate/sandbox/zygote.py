@@ -108,6 +108,9 @@ class JailedGuest:
     async def receive(self) -> tuple[Stream, bytes]:
         return await self._pipes.receive()
 
+    async def healthy(self) -> bool:
+        return self.alive
+
     def unread_output(self) -> bytes:
         return self._pipes.unread_output()
 

@@ -8,12 +8,13 @@ capability. 5. Landlock. 6. seccomp, last, since it forbids all of the above.
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from . import landlock, seccomp
 from .capabilities import NOBODY, become, die_with_parent, drop_all, drop_bounding_set
 from .namespaces import MOUNT, USER, unshare
-from .rlimits import Allowance, apply
+from .rlimits import PROCESSES_OF_A_USER, Allowance, apply
 from .root import mount_scratch
 
 
@@ -40,17 +41,22 @@ def confine(
     base_bytes: int,
     landlock_abi: int,
     rules: landlock.Ruleset | None,
+    own_files: bool,
+    own_cgroup: bool,
 ) -> None:
     """Confine this process. `descriptors` become fd 0, 1 and 2. Raises `Step`, after which the process must exit.
 
     Args:
-        tier: 1 with namespaces, 2 without.
+        tier: 1 with namespaces of its own, 2 without.
         parent: pid of the zygote, as the child sees it.
         allowance: what the kernel is to hold it to.
         base_bytes: address space of the zygote.
-        landlock_abi: the kernel's.
+        landlock_abi: the kernel's; 0 where it has no Landlock, which only a guest with files of its own may do without.
         rules: what may be opened, where that is the same for all children; ``None`` makes a ruleset of this child's
         own.
+        own_files: whether it can reach nothing but mounts that are for it alone (tier 1, a container of its own): then
+        it has a /tmp, and may change modes and times.
+        own_cgroup: whether a cgroup counts its processes.
     """
     step = 0
     try:
@@ -74,23 +80,30 @@ def confine(
             step = 4
             drop_bounding_set()
             become(NOBODY)
-        os.chdir("/tmp" if tier == 1 else "/")
+        os.chdir("/tmp" if own_files else "/")
         os.umask(0o077)
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # its wake-ups do not preempt the host
+        with contextlib.suppress(OSError):  # gVisor has no such policy
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # its wake-ups do not preempt the host
         step = 5
-        apply(allowance, base_bytes=base_bytes, threads=tier == 1)
+        processes = allowance["max_processes"] if tier == 1 else PROCESSES_OF_A_USER
+        apply(allowance, base_bytes=base_bytes, processes=None if own_cgroup else processes)
         step = 6
         drop_all()
         if tier == 2:
             die_with_parent(parent)
         step = 7
-        if rules is None:
-            rules = landlock.Ruleset(landlock_abi)
-            rules.allow(["/"])
-            rules.allow(["/dev/null", "/tmp"], write=True)
-        rules.restrict()
-        os.close(rules.fd)
+        if landlock_abi or not own_files:
+            _restrict(rules, landlock_abi)
         step = 8
-        seccomp.install(seccomp.program(os.getpid(), own_mounts=tier == 1))
+        seccomp.install(seccomp.program(os.getpid(), own_files=own_files, own_disks=tier == 1))
     except (OSError, ValueError) as error:
         raise Step(step) from error
+
+
+def _restrict(rules: landlock.Ruleset | None, version: int) -> None:
+    if rules is None:
+        rules = landlock.Ruleset(version)
+        rules.allow(["/"])
+        rules.allow(["/dev/null", "/tmp"], write=True)
+    rules.restrict()
+    os.close(rules.fd)

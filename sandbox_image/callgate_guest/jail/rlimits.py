@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import resource
 from typing import TypedDict
 
-_THREADS_OF_A_USER = 4096
+PROCESSES_OF_A_USER = 4096
 """In tier 2, where all that this user runs is counted together: no guest takes all the pids there are."""
 
 
@@ -29,13 +30,13 @@ def address_space(proc: int) -> int:
         os.close(fd)
 
 
-def apply(allowance: Allowance, *, base_bytes: int, threads: bool) -> None:
+def apply(allowance: Allowance, *, base_bytes: int, processes: int | None) -> None:
     """Set every limit, soft and hard, for good.
 
     Args:
         allowance: what the host grants.
         base_bytes: address space of the interpreter before the program; the program's own comes on top.
-        threads: whether RLIMIT_NPROC counts this guest alone (it has a user namespace of its own).
+        processes: RLIMIT_NPROC, which counts all that this user runs in its user namespace; ``None`` leaves it.
     """
     cpu = math.ceil(allowance["cpu_seconds"])
     wanted = {
@@ -44,13 +45,15 @@ def apply(allowance: Allowance, *, base_bytes: int, threads: bool) -> None:
         resource.RLIMIT_NOFILE: 256,
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_MEMLOCK: 0,
-        resource.RLIMIT_MSGQUEUE: 0,
-        resource.RLIMIT_SIGPENDING: 256,
         resource.RLIMIT_STACK: 8 << 20,
     }
-    wanted[resource.RLIMIT_NPROC] = allowance["max_processes"] if threads else _THREADS_OF_A_USER
+    if processes is not None:
+        wanted[resource.RLIMIT_NPROC] = processes
     for which, value in wanted.items():
         _lower(which, value, value)
+    for which, value in ((resource.RLIMIT_MSGQUEUE, 0), (resource.RLIMIT_SIGPENDING, 256)):
+        with contextlib.suppress(ValueError):  # "may not": gVisor has neither limit, nor what they limit
+            _lower(which, value, value)
     # at the first the kernel sends SIGXCPU, which says what happened; a program that ignores it dies at the second
     _lower(resource.RLIMIT_CPU, cpu, cpu + 1)
 

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
-from .syscalls import ALLOWED, ALLOWED_ON_OWN_MOUNTS, libc, number, syscall
+from .syscalls import ALLOWED, ALLOWED_ON_OWN_DISKS, ALLOWED_ON_OWN_FILES, libc, number, syscall
 
 _LOAD, _AND, _JUMP, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x05, 0x15, 0x35, 0x06
 _ALLOW: Final = 0x7FFF0000
@@ -167,18 +167,19 @@ def _checked(pid: int) -> dict[str, list[Instruction]]:
     }
 
 
-def program(pid: int, *, own_mounts: bool) -> bytes:
+def program(pid: int, *, own_files: bool, own_disks: bool) -> bytes:
     """The filter for process `pid`, as an array of ``struct sock_filter``.
 
     Args:
         pid: the process id, as the process itself sees it.
-        own_mounts: whether all it can reach are mounts of its own, so that modes and times may be changed.
+        own_files: whether all files that it can reach are its own, so that modes and times may be changed.
+        own_disks: whether what these lie on is its own as well, so that it may ask how full that is.
     """
-    return _template(own_mounts).replace(_pack([_is(_ANY_PID)]), _pack([_is(pid)]))
+    return _template(own_files, own_disks).replace(_pack([_is(_ANY_PID)]), _pack([_is(pid)]))
 
 
 @functools.cache
-def _template(own_mounts: bool) -> bytes:
+def _template(own_files: bool, own_disks: bool) -> bytes:
     """The filter with `_ANY_PID` in it. Made in the zygote, so that a child only fills its process id in."""
     code: list[Instruction] = [
         (_LOAD, 0, 0, 4),
@@ -188,10 +189,10 @@ def _template(own_mounts: bool) -> bytes:
         (_AT_LEAST, 0, 1, _X32),
         (_RETURN, 0, 0, _KILL),
     ]
-    allowed = [*ALLOWED, *ALLOWED_ON_OWN_MOUNTS] if own_mounts else ALLOWED
+    allowed = [*ALLOWED, *(ALLOWED_ON_OWN_FILES if own_files else ()), *(ALLOWED_ON_OWN_DISKS if own_disks else ())]
     answers = {number(name): [(_RETURN, 0, 0, _ALLOW)] for name in allowed}
     answers |= {number(name): checks for name, checks in _checked(_ANY_PID).items()}
-    if not own_mounts:  # before its third version, Landlock lets a file be cut that is not opened for writing
+    if not own_files:  # before its third version, Landlock lets a file be cut that is not opened for writing
         answers |= {number("open"): _no_cutting(1), number("openat"): _no_cutting(2)}
     return _pack([*code, *_search(_ranges({call: each for call, each in answers.items() if call is not None}))])
 

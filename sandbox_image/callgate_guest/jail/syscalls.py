@@ -48,11 +48,13 @@ unlinkat 263 35 | write 1 64 | writev 20 66
 """)
 """What a program may call, whatever the arguments."""
 
-ALLOWED_ON_OWN_MOUNTS: Final = _table("""
-chmod 90 - | fchmod 91 52 | fchmodat 268 53 | fstatfs 138 44 | readlink 89 - | readlinkat 267 78 | statfs 137 43
-| truncate 76 45 | utimensat 280 88
+ALLOWED_ON_OWN_FILES: Final = _table("""
+chmod 90 - | fchmod 91 52 | fchmodat 268 53 | readlink 89 - | readlinkat 267 78 | truncate 76 45 | utimensat 280 88
 """)
-"""The same, where all that can be reached are mounts of its own: modes, times, sizes, and where links lead."""
+"""The same, where all files that can be reached are its own: modes, times, sizes, and where links lead."""
+
+ALLOWED_ON_OWN_DISKS: Final = _table("fstatfs 138 44 | statfs 137 43")
+"""The same, where what these lie on is its own as well: how full that is."""
 
 _CHECKED: Final = _table("""
 clock_gettime 228 113 | clone 56 220 | clone3 435 435 | close_range 436 436 | fcntl 72 25 | futex 202 98 |
@@ -60,7 +62,7 @@ ioctl 16 29 | kill 62 129 | prctl 157 167 | prlimit64 302 261 | sched_getaffinit
 socketpair 53 199 | tgkill 234 131
 """)
 
-_NUMBERS: Final = {**_JAIL, **ALLOWED, **ALLOWED_ON_OWN_MOUNTS, **_CHECKED}
+_NUMBERS: Final = {**_JAIL, **ALLOWED, **ALLOWED_ON_OWN_FILES, **ALLOWED_ON_OWN_DISKS, **_CHECKED}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc.syscall

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from callgate.bench.context import Bench
 from callgate.bench.rows import Row
 
-from . import calls, fast_path, footprint, loop, plans, runs, throughput
+from . import calls, docker, fast_path, footprint, loop, plans, runs, throughput
 from . import makespan as makespans
 
 __all__ = ["MEASURES", "ON_TRIO", "Measure"]
@@ -32,6 +32,7 @@ MEASURES: dict[str, Measure] = {
     "fast": fast_path.fast,
     "reads": fast_path.reads,
     "share": fast_path.share,
+    "docker": docker.docker,
 }
 """By the names that `--only` takes."""
 

@@ -14,34 +14,32 @@ from callgate.bench.rows import Row, Verdict
 from callgate.runtime import Runtime
 from callgate.sandbox.jail import JailBackend
 
-__all__ = ["flat", "memory"]
+__all__ = ["MEGABYTE", "Memory", "descendants", "flat", "memory", "memory_of"]
 
-_MEGABYTE = 1_000_000
-_MOST_IDLE_BYTES = 3 * _MEGABYTE
-_FLAT_BYTES = _MEGABYTE  # growth of resident memory over all the runs that is still flat: an allocator breathes
+MEGABYTE = 1_000_000
+_MOST_IDLE_BYTES = 3 * MEGABYTE
+_FLAT_BYTES = MEGABYTE  # growth of resident memory over all the runs that is still flat: an allocator breathes
 
 
 @dataclass(frozen=True, slots=True)
-class _Memory:
+class Memory:
     """Bytes: of this process alone (its page tables included), and its proportional share of everything it maps."""
 
     own: int
     share: int
 
     def __str__(self) -> str:
-        return (
-            f"{self.own / _MEGABYTE:.2f} MB of its own (with shares of common pages: {self.share / _MEGABYTE:.2f} MB)"
-        )
+        return f"{self.own / MEGABYTE:.2f} MB of its own (with shares of common pages: {self.share / MEGABYTE:.2f} MB)"
 
 
-def _memory(pid: int) -> _Memory:
-    """Raises `OSError` where the kernel does not let this user look."""
+def memory_of(pid: int) -> Memory:
+    """What a process has. Raises `OSError` where the kernel does not let this user look."""
     with open(f"/proc/{pid}/smaps_rollup") as rollup:
         sizes = _kilobytes(rollup.read())
     with open(f"/proc/{pid}/status") as status:
         tables = _kilobytes(status.read()).get("VmPTE", 0)
     own = sizes["Private_Clean"] + sizes["Private_Dirty"] + tables
-    return _Memory(own, sizes["Pss"] + tables)
+    return Memory(own, sizes["Pss"] + tables)
 
 
 def _kilobytes(text: str) -> dict[str, int]:
@@ -49,9 +47,9 @@ def _kilobytes(text: str) -> dict[str, int]:
     return {parts[0].rstrip(":"): int(parts[1]) * 1024 for parts in lines if len(parts) == 3 and parts[2] == "kB"}
 
 
-def _middle(pids: list[int]) -> _Memory:
-    each = [_memory(pid) for pid in pids]
-    return _Memory(int(median([one.own for one in each])), int(median([one.share for one in each])))
+def _middle(pids: list[int]) -> Memory:
+    each = [memory_of(pid) for pid in pids]
+    return Memory(int(median([one.own for one in each])), int(median([one.share for one in each])))
 
 
 async def memory(bench: Bench) -> list[Row]:
@@ -66,7 +64,7 @@ async def memory(bench: Bench) -> list[Row]:
             idle = _middle([guest.pid for guest in runtime._pool._idle])  # type: ignore[attr-defined]
             async with runtime.session() as session:
                 await session.execute_code("1 + 1")
-                used = _memory(session._guest.pid)  # type: ignore[attr-defined]
+                used = memory_of(session._guest.pid)  # type: ignore[attr-defined]
     except OSError as error:
         return [Row(key="memory", measure="memory per live idle guest", measured=f"not to be had: {error}",
                     target="≤ 3 MB", verdict="open", peer=told)]  # fmt: skip
@@ -102,7 +100,8 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
+    """Processes that `pid` started, and those that they did."""
     found = []
     stack = _children(pid)
     while stack:
@@ -125,7 +124,7 @@ async def _state(runtime: Runtime) -> _State:
     outer = runtime.backend.zygote_pid
     # in tier 1 the process that was started waits for the zygote; in tier 2 it is the zygote
     zygote = _children(outer)[0] if runtime.backend.tier == 1 else outer
-    return _State(len(os.listdir("/proc/self/fd")), len(_descendants(outer)), _resident(os.getpid()), _resident(zygote))
+    return _State(len(os.listdir("/proc/self/fd")), len(descendants(outer)), _resident(os.getpid()), _resident(zygote))
 
 
 async def flat(bench: Bench) -> list[Row]:
@@ -143,8 +142,8 @@ async def flat(bench: Bench) -> list[Row]:
     verdict: Verdict = "met" if same and max(grown) <= _FLAT_BYTES else "missed"
     told = (
         f"descriptors {before.descriptors} → {after.descriptors}, processes {before.processes} → {after.processes}, "
-        f"host {before.host_bytes / _MEGABYTE:.1f} → {after.host_bytes / _MEGABYTE:.1f} MB, "
-        f"zygote {before.zygote_bytes / _MEGABYTE:.1f} → {after.zygote_bytes / _MEGABYTE:.1f} MB"
+        f"host {before.host_bytes / MEGABYTE:.1f} → {after.host_bytes / MEGABYTE:.1f} MB, "
+        f"zygote {before.zygote_bytes / MEGABYTE:.1f} → {after.zygote_bytes / MEGABYTE:.1f} MB"
     )
     return [
         Row(

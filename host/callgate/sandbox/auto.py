@@ -1,0 +1,105 @@
+"""``auto``: which sandbox, where nobody says. Knows the order and asks each in turn; knows no kernel and no engine.
+
+The rule, the first that works:
+
+1. The **jail, tier 1**. The kernel boundary of a container, started in milliseconds, with no daemon and no image.
+2. **docker**, where an engine answers within `DOCKER_SECONDS`, limits memory and processes, has seccomp on, and has the
+   image, built for this callgate. Nothing is built or pulled, and no engine is started: that is the operator's to do.
+3. The **jail, tier 2**: no namespaces.
+4. None: `SandboxUnavailable`, with each one's reason and what to do. Never ``unsafe``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+from callgate.errors import SandboxCrashed, SandboxError, SandboxUnavailable
+
+from .backend import Allowance, Backend, Guest
+from .jail import JailBackend
+
+__all__ = ["DOCKER_SECONDS", "AutoBackend", "Candidate"]
+
+DOCKER_SECONDS = 2.0
+"""How long ``auto`` waits, in all, for a Docker engine to say what it has."""
+
+Candidate = Callable[[], Awaitable[Backend]]
+"""Makes a backend, not entered. Raises `SandboxError` where it is not worth entering; the message says what to do."""
+
+
+class AutoBackend:
+    """The first of several backends that works; chosen when it is entered.
+
+    Args:
+        preimport: modules imported ahead, for every guest.
+        candidates: names and what makes each, strongest first; ``None`` takes those of the rule above.
+
+    What the operator wrote wrongly (`ConfigurationError`) is no reason to take another one: entering raises it.
+
+    Attributes:
+        chosen: the backend that was taken; ``None`` before it is entered and after it is left.
+        reasons: why those before it were not, by name.
+    """
+
+    def __init__(self, *, preimport: tuple[str, ...] = (), candidates: Mapping[str, Candidate] | None = None) -> None:
+        self._candidates = _by_the_rule(preimport) if candidates is None else candidates
+        self.chosen: Backend | None = None
+        self.reasons: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """That of the backend chosen; ``auto`` where none is yet."""
+        return "auto" if self.chosen is None else self.chosen.name
+
+    @property
+    def description(self) -> str:
+        return "auto, not started" if self.chosen is None else self.chosen.description
+
+    async def __aenter__(self) -> AutoBackend:
+        for name, make in self._candidates.items():
+            backend = None
+            try:
+                backend = await make()
+                await backend.__aenter__()
+            except SandboxError as error:
+                self.reasons[name] = _reason(backend, error)
+            else:
+                self.chosen = backend
+                return self
+        told = ". ".join(f"{name}: {reason}" for name, reason in self.reasons.items())
+        raise SandboxUnavailable(
+            f"no sandbox works on this machine. {told}. `callgate doctor` tries each and says which setting forbids it"
+        )
+
+    async def __aexit__(self, *error: object) -> None:
+        backend, self.chosen = self.chosen, None
+        if backend is not None:
+            await backend.__aexit__(*error)
+
+    async def open(self, allowance: Allowance) -> Guest:
+        """A guest of the backend chosen; raises what that one raises."""
+        if self.chosen is None:
+            raise SandboxCrashed("the sandbox is not running: it was not entered, or it was left")
+        return await self.chosen.open(allowance)
+
+
+def _by_the_rule(preimport: tuple[str, ...]) -> dict[str, Candidate]:
+    async def jail(tier: int) -> Backend:
+        return JailBackend(tier=tier, preimport=preimport)
+
+    async def docker() -> Backend:
+        # here, and not above: where tier 1 works, nothing of this is needed
+        from .docker.backend import DockerBackend
+        from .docker.doctor import must_be_ready
+
+        await must_be_ready(DOCKER_SECONDS)
+        return DockerBackend(preimport=preimport)
+
+    return {"jail, tier 1": partial(jail, 1), "docker": docker, "jail, tier 2": partial(jail, 2)}
+
+
+def _reason(backend: Backend | None, error: SandboxError) -> str:
+    if isinstance(backend, JailBackend) and backend.reasons:
+        return "; ".join(backend.reasons.values())
+    return str(error)

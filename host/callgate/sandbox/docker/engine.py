@@ -1,0 +1,290 @@
+"""The one door to a Docker engine: the docker SDK, called from threads, its errors turned into ours with a remedy.
+
+Knows the SDK and what engines answer; knows nothing of guests, pools or images. Nothing else imports ``docker``.
+
+1. The SDK blocks, so each call runs in a worker thread and has a timeout (`TIMEOUT_SECONDS` between two bytes of an
+   answer). A call that was begun is not abandoned when a scope is cancelled: its outcome is awaited. asyncio's own
+   cancellation does stop the wait, so whoever makes something keeps it where the thread itself writes it down.
+2. What the engine refuses is `EngineRefused`, with the HTTP status; an engine that is not there is `EngineUnreachable`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, TypeVar
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from callgate.errors import ConfigurationError, SandboxError, SandboxUnavailable
+
+from .patience import within
+
+__all__ = ["TIMEOUT_SECONDS", "Engine", "EngineRefused", "EngineUnreachable", "attach"]
+
+TIMEOUT_SECONDS = 30
+_CONNECT_SECONDS = 5.0
+_THREADS = 16
+_CONNECTIONS = 4
+"""Kept for the next call. The SDK finds them by the whole address of a call, so they are hardly ever used again."""
+_OLDEST_API = "1.41"
+"""Engine 20.10: the first that knows cgroup v2."""
+_NEWEST_API = "1.44"
+"""What the SDK was written for; the oldest that engine 29 speaks."""
+_SYSTEM_SOCKET = "unix:///var/run/docker.sock"
+_T = TypeVar("_T")
+
+
+class EngineUnreachable(SandboxUnavailable):
+    """No engine answers; the message says what was tried and what to do."""
+
+
+class EngineRefused(SandboxError):
+    """The engine answered with an error.
+
+    Attributes:
+        status: the HTTP status, e.g. 404 where there is no such container or image.
+    """
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Engine:
+    """One Docker engine. Make it with `connect`, and `close` it.
+
+    Attributes:
+        host: where it listens, e.g. ``unix:///var/run/docker.sock``.
+    """
+
+    def __init__(self, api: Any, host: str) -> None:
+        self._api = api
+        self.host = host
+        self._threads = anyio.CapacityLimiter(_THREADS)
+
+    @classmethod
+    async def connect(cls, docker_host: str | None = None) -> Engine:
+        """Reach the engine at `docker_host`, or the one that the docker command would use: ``DOCKER_HOST``, the current
+        docker context, the system's socket, a rootless engine's.
+
+        Raises:
+            EngineUnreachable: none answers, or the docker SDK is not installed.
+            ConfigurationError: `docker_host` is no address that can be used.
+        """
+        api, host = await anyio.to_thread.run_sync(_client, docker_host)
+        engine = cls(api, host)
+        await anyio.to_thread.run_sync(_told, host, _negotiate, api, host)
+        return engine
+
+    async def call(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method of the SDK's ``APIClient`` in a thread. Awaited to its end, cancelled or not.
+
+        Raises:
+            EngineUnreachable: the engine has gone away.
+            EngineRefused: it answered with an error.
+        """
+        return await self.call_with(lambda api: getattr(api, method)(*arguments, **options))
+
+    async def call_within(self, seconds: float, method: str, *arguments: Any, **options: Any) -> Any:
+        """`call` for what does no harm when it is given up and happens later all the same.
+
+        Raises:
+            EngineUnreachable: no answer within `seconds`, or the engine has gone away.
+            EngineRefused: it answered with an error.
+        """
+
+        def work(api: Any) -> Any:
+            try:
+                return within(seconds, lambda: getattr(api, method)(*arguments, **options))
+            except TimeoutError:
+                raise EngineUnreachable(
+                    f"the Docker engine at {self.host} did not answer within {seconds:g} s: "
+                    "it hangs or is overloaded; restart it (systemctl restart docker)"
+                ) from None
+
+        return await self.call_with(work)
+
+    async def stream(self, method: str, *arguments: Any, **options: Any) -> AsyncIterator[Any]:
+        """The items of an SDK method that gives an iterator, each fetched in a thread. Raises as `call`."""
+        items = iter(await self.call(method, *arguments, **options))
+        end = object()
+        while True:
+            item = await anyio.to_thread.run_sync(
+                lambda: _told(self.host, next, items, end), limiter=self._threads, abandon_on_cancel=True
+            )
+            if item is end:
+                return
+            yield item
+
+    async def call_with(self, function: Callable[..., _T], *arguments: Any) -> _T:
+        """Call `function` with the SDK's client and `arguments`, as `call` does."""
+        with anyio.CancelScope(shield=True):
+            result = await anyio.to_thread.run_sync(
+                lambda: _told(self.host, function, self._api, *arguments), limiter=self._threads
+            )
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        return result
+
+    async def close(self) -> None:
+        """Close the connections that are kept."""
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self._api.close)
+
+
+def _client(docker_host: str | None) -> tuple[Any, str]:
+    try:
+        import docker
+        import docker.errors
+        import docker.utils
+    except ImportError:
+        raise EngineUnreachable(
+            "the docker SDK is not installed: pip install 'callgate[docker]', or use sandbox='jail'"
+        ) from None
+    options: dict[str, Any] = {}
+    try:
+        if docker_host is None and not os.environ.get("DOCKER_HOST"):
+            options.update(docker.ContextAPI.kwargs_from_context())
+            options["base_url"] = _local_socket(options.get("base_url", _SYSTEM_SOCKET))
+        else:
+            options.update(docker.utils.kwargs_from_env())
+            if docker_host is not None:
+                options["base_url"] = docker_host
+    except docker.errors.DockerException as error:
+        raise ConfigurationError(f"the docker context or environment cannot be used: {error}") from error
+    host = str(options["base_url"])
+    if host.startswith("ssh://"):
+        raise ConfigurationError(
+            f"docker_host {host!r}: callgate does not speak ssh itself; forward the socket "
+            "(ssh -NL /tmp/docker.sock:/var/run/docker.sock HOST) and name docker_host='unix:///tmp/docker.sock'"
+        )
+    try:
+        # with no version named, the SDK asks the engine for it here, and with no limit of time
+        api = docker.APIClient(**options, version=_OLDEST_API, timeout=TIMEOUT_SECONDS, num_pools=_CONNECTIONS)
+    except docker.errors.DockerException as error:
+        raise ConfigurationError(
+            f"docker_host {host!r} cannot be used: {error}; write unix:///path/docker.sock or tcp://host:port"
+        ) from error
+    # or REQUESTS_CA_BUNDLE outranks the engine's own authority, and a proxy for the web is asked for the engine
+    api.trust_env = False
+    return api, host
+
+
+def _local_socket(found: str) -> str:
+    """`found`, or a rootless engine's socket where that is the one there is."""
+    rootless = os.path.join(os.environ.get("XDG_RUNTIME_DIR", "/nowhere"), "docker.sock")
+    if found == _SYSTEM_SOCKET and not os.path.exists(found.removeprefix("unix://")) and os.path.exists(rootless):
+        return f"unix://{rootless}"
+    return found
+
+
+def _negotiate(api: Any, host: str) -> None:
+    """Speak the newest version of the API that both sides know."""
+    _knock(host)
+    try:
+        theirs = str(within(_CONNECT_SECONDS, lambda: api.version(api_version=False))["ApiVersion"])
+        too_old = _parts(theirs) < _parts(_OLDEST_API)
+    except TimeoutError:
+        raise EngineUnreachable(
+            f"the Docker engine at {host} did not answer within {_CONNECT_SECONDS:g} s: "
+            "restart it (systemctl restart docker), or name another (docker_host=, --docker-host)"
+        ) from None
+    except (ValueError, TypeError, LookupError) as error:
+        raise EngineUnreachable(f"what answers at {host} is no Docker engine: {error!r}") from error
+    if too_old:
+        raise EngineUnreachable(f"the Docker engine at {host} is too old (API {theirs}): use 20.10 or newer")
+    api._version = min(theirs, _NEWEST_API, key=_parts)
+
+
+def _knock(host: str) -> None:
+    """Raise `OSError` where nobody listens: the SDK raises, too, but leaves its socket to the garbage collector."""
+    if host.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX) as knocking:
+            knocking.settimeout(_CONNECT_SECONDS)
+            knocking.connect("/" + host.removeprefix("unix://").lstrip("/"))
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def attach(api: Any, container: str) -> socket.socket:
+    """The container's stdin, stdout and stderr as one socket, not blocking; it is the caller's to close.
+
+    Attach before `start`: an engine keeps nothing of what was said earlier. For `Engine.call_with`.
+    """
+    given = api.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+    if isinstance(given, ssl.SSLSocket):
+        given.setblocking(False)
+        return given
+    response = given._response
+    # a descriptor of our own: the SDK's goes with its response, whenever that is collected
+    own = socket.socket(fileno=os.dup(given.fileno()))
+    response.close()
+    own.setblocking(False)
+    return own
+
+
+def _told(host: str, function: Callable[..., _T], *arguments: Any, **options: Any) -> _T:
+    """Call `function`; what the SDK raises becomes ours."""
+    import docker.errors
+    import requests.exceptions
+    import urllib3.exceptions
+
+    try:
+        return function(*arguments, **options)
+    except docker.errors.APIError as error:
+        status = error.response.status_code if error.response is not None else 0
+        raise EngineRefused(str(error.explanation or error), status) from error
+    except requests.exceptions.Timeout as error:
+        raise EngineUnreachable(
+            f"the Docker engine at {host} did not answer within {TIMEOUT_SECONDS} s: "
+            "it hangs or is overloaded; restart it (systemctl restart docker)"
+        ) from error
+    except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, docker.errors.DockerException) as error:
+        raise EngineUnreachable(_why(host, error)) from error
+    except OSError as error:
+        raise EngineUnreachable(_why(host, error)) from error
+
+
+def _why(host: str, error: BaseException) -> str:
+    """Why no engine answers at `host`, by the error of the operating system that is behind it, and what to do."""
+    if any(isinstance(each, ssl.SSLError) for each in _behind(error)):
+        return (
+            f"the Docker engine at {host} and this client do not accept each other's certificates ({error}): "
+            "DOCKER_CERT_PATH is the folder of ca.pem, cert.pem and key.pem that belong to this engine"
+        )
+    number = next((each.errno for each in _behind(error) if isinstance(each, OSError) and each.errno), 0)
+    if number == errno.ENOENT:
+        return (
+            f"no Docker engine listens at {host} (there is no such socket): install and start Docker "
+            "(apt install docker.io; systemctl start docker), or name another engine (docker_host=, --docker-host)"
+        )
+    if number in (errno.EACCES, errno.EPERM):
+        return (
+            f"this user may not use the Docker engine at {host}: add the user to the group docker "
+            "(sudo usermod -aG docker $USER, then log in again), or use a rootless engine"
+        )
+    if number == errno.ECONNREFUSED:
+        other = "" if host.startswith("unix:") else ", and see that it listens at this address"
+        return f"the Docker engine at {host} is not running: start it (systemctl start docker){other}"
+    if number in (errno.EPIPE, errno.ECONNRESET) or "RemoteDisconnected" in repr(error):
+        return f"the Docker engine at {host} went away: start it again (systemctl start docker)"
+    return f"the Docker engine at {host} cannot be reached: {error}"
+
+
+def _behind(error: BaseException) -> Iterator[BaseException]:
+    """`error` and the errors that it came from, the nearest first."""
+    todo: list[Any] = [error]
+    for _ in range(30):
+        if not todo:
+            return
+        each = todo.pop(0)
+        if isinstance(each, BaseException):
+            yield each
+            todo += [*each.args, each.__cause__, each.__context__, getattr(each, "reason", None)]

@@ -1,0 +1,108 @@
+"""What a guest's container may do: nothing but compute. Pure: from limits to the engine's own words for them.
+
+Sources: the engine's API (https://docs.docker.com/reference/api/engine/version/v1.41/, HostConfig) and the CIS Docker
+Benchmark, chapter 5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from callgate.sandbox.backend import Allowance
+
+__all__ = ["HARDENED", "NOBODY", "container_options", "missing_limits", "needs"]
+
+NOBODY = "65534:65534"
+_SUPERVISOR_BYTES = 64 << 20
+"""Memory for the two interpreters before the program: the supervisor's pages, the guest's share of them."""
+_PREIMPORTED_BYTES = 256 << 20
+"""The same, where the operator has modules of his own imported ahead."""
+_SUPERVISOR_PROCESSES = 1
+_OWN_KERNEL_PROCESSES = 256
+_OWN_KERNEL_BYTES = 256 << 20
+"""What gVisor's kernel, or a virtual machine's monitor, takes itself: the container's cgroup counts that, too."""
+_OPEN_FILES = 256
+
+HARDENED = (
+    "no network: no interface but a loopback that leads nowhere",
+    "read-only root file system with Python and nothing else: no shell, no package manager",
+    "a /tmp of max_file_bytes that nothing can be executed from; no /dev/shm (ipc_mode=none)",
+    "user 65534, all capabilities dropped, no-new-privileges, the engine's seccomp profile",
+    "memory_bytes with no swap, max_processes, cpus as cgroup limits",
+    "no log driver: what a program prints is on no disk",
+    "inside, as everywhere: the jail's own seccomp allow-list, Landlock and rlimits",
+)
+"""What confines a guest here, for people."""
+
+_LIMITS = {
+    "MemoryLimit": "memory (the program's own is still bounded, by RLIMIT_AS)",
+    "PidsLimit": "processes (threads are then bounded by memory alone)",
+    "CpuCfsQuota": "processor share (cpu_seconds still holds)",
+    "SwapLimit": "swap (what is over the limit may be swapped out instead of refused)",
+}
+
+
+def missing_limits(info: dict[str, Any]) -> list[str]:
+    """What an engine says in its ``info`` that it cannot limit."""
+    return [what for name, what in _LIMITS.items() if info.get(name) is False]
+
+
+def needs(allowance: Allowance, *, preimport: bool = False) -> int:
+    """Bytes of memory that a container for `allowance` may take."""
+    ahead = _PREIMPORTED_BYTES if preimport else 0
+    return allowance.memory_bytes + allowance.max_file_bytes + _SUPERVISOR_BYTES + ahead
+
+
+def has_own_kernel(runtime: str | None) -> bool:
+    """Whether a runtime puts another kernel between a container and the machine's (gVisor, kata)."""
+    return runtime is not None and any(name in runtime.lower() for name in ("runsc", "gvisor", "kata"))
+
+
+def container_options(
+    allowance: Allowance,
+    *,
+    cpus: float,
+    own_files: bool,
+    runtime: str | None,
+    preimport: bool = False,
+    swap: bool = True,
+) -> dict[str, Any]:
+    """The HostConfig of a guest's container, as the SDK's ``create_host_config`` takes it.
+
+    Args:
+        allowance: what the kernel is to hold the guest to.
+        cpus: processors it may use at a time.
+        own_files: whether it has a /tmp.
+        runtime: runc, crun, runsc, kata-runtime, as the engine knows them; ``None`` is its default.
+        preimport: whether modules are imported ahead besides the usual ones.
+        swap: whether the engine can limit it.
+    """
+    own_kernel = has_own_kernel(runtime)
+    memory = needs(allowance, preimport=preimport) + (_OWN_KERNEL_BYTES if own_kernel else 0)
+    options: dict[str, Any] = {
+        "network_mode": "none",
+        "read_only": True,
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+        "ipc_mode": "none",
+        "pids_limit": allowance.max_processes + _SUPERVISOR_PROCESSES + (_OWN_KERNEL_PROCESSES if own_kernel else 0),
+        "mem_limit": memory,
+        "nano_cpus": int(cpus * 1e9),
+        "log_config": {"Type": "none", "Config": {}},
+        "auto_remove": True,
+        "init": False,
+        "ulimits": [
+            {"Name": "nofile", "Soft": _OPEN_FILES, "Hard": _OPEN_FILES},
+            {"Name": "core", "Soft": 0, "Hard": 0},
+            {"Name": "memlock", "Soft": 0, "Hard": 0},
+            {"Name": "fsize", "Soft": allowance.max_file_bytes, "Hard": allowance.max_file_bytes},
+        ],
+    }
+    if swap:
+        options["memswap_limit"] = memory
+    if own_files:
+        size = f"size={allowance.max_file_bytes},nr_inodes=4096,mode=1777"
+        options["tmpfs"] = {"/tmp": f"rw,noexec,nosuid,nodev,{size}"}
+    if runtime is not None:
+        options["runtime"] = runtime
+    return options

@@ -1,0 +1,95 @@
+"""Proving a sandbox before its first program: a guest tries what it must not be able to, and is refused each time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import anyio
+
+from callgate.errors import SandboxCrashed, SandboxUnavailable
+
+from .backend import Allowance, Guest
+
+__all__ = ["ATTEMPTS", "SELF_TEST_ALLOWANCE", "confinement_steps", "prove"]
+
+SELF_TEST_ALLOWANCE = Allowance(10.0, 64 << 20, 8, 1 << 20)
+ATTEMPTS = {
+    "open a file of the system": "lambda: open('/etc/passwd')",
+    "make a socket": "socket.socket",
+    "start a process": "os.fork",
+    "signal another process": "lambda: os.kill(1, 0)",
+    "execute a program": "lambda: os.execv('/bin/sh', ['sh'])",
+}
+"""What a guest tries, in Python."""
+_SECONDS = 10.0
+_MOST_BYTES = 1 << 16
+_PROGRAM = """
+import os, socket, zipfile
+held = []
+for attempt in ({attempts}):
+    try:
+        attempt()
+        held.append(False)
+    except OSError:
+        held.append(True)
+held
+"""
+
+confinement_steps = (
+    "descriptors", "mount namespace", "scratch tmpfs", "user namespace", "unprivileged user", "rlimits",
+    "capabilities", "landlock", "seccomp",
+)  # fmt: skip
+"""What a child's exit status above 99 stands for: see `callgate_guest.jail.confine`."""
+
+
+async def prove(
+    guest: Guest, *, leave_out: frozenset[str] = frozenset(), while_it_lives: Callable[[], None] = lambda: None
+) -> None:
+    """Run the self-test in `guest`, and end it.
+
+    Args:
+        guest: a guest that nothing has run on.
+        leave_out: attempts that need not be refused, since something else confines them.
+        while_it_lives: looks at the guest from outside before it is ended.
+
+    Raises:
+        SandboxUnavailable: something did not hold; the message says what.
+    """
+    attempts = {name: code for name, code in ATTEMPTS.items() if name not in leave_out}
+    answer = b""
+    try:
+        params = {"code": _PROGRAM.format(attempts=", ".join(attempts.values()) + ","), "tools": [], "inputs": {}}
+        request = {"jsonrpc": "2.0", "method": "execute", "params": params, "id": 0}
+        await guest.send(json.dumps(request).encode() + b"\n")
+        with anyio.fail_after(_SECONDS):
+            while not answer.endswith(b"\n") and len(answer) < _MOST_BYTES:
+                stream, data = await guest.receive()
+                if stream == "wire":
+                    if not data:
+                        break
+                    answer += data
+        while_it_lives()
+    except TimeoutError:
+        raise SandboxUnavailable(f"its self-test did not end within {_SECONDS:g} s") from None
+    except SandboxCrashed:
+        answer = b""
+    finally:
+        ended = await guest.aclose()
+    if not answer:
+        raise SandboxUnavailable(ended.reason or f"a child could not be confined: {_step(ended.status or 0)} failed")
+    try:
+        message = json.loads(answer)
+        held = message.get("result", {}).get("value")
+    except (ValueError, AttributeError):
+        raise SandboxUnavailable(f"its self-test was answered with {answer[:200]!r}") from None
+    if held != [True] * len(attempts):
+        told = held or message.get("error", {}).get("data", {}).get("message")
+        if isinstance(held, list) and len(held) == len(attempts):
+            told = "a program can " + ", ".join(name for name, ok in zip(attempts, held, strict=True) if not ok)
+        raise SandboxUnavailable(f"its self-test found it open: {told}")
+
+
+def _step(status: int) -> str:
+    known = 100 <= status < 100 + len(confinement_steps)
+    return confinement_steps[status - 100] if known else f"status {status}"

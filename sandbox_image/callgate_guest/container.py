@@ -1,0 +1,384 @@
+"""PID 1 of a container: forks one confined guest at a time and carries its wire, in frames, to the host and back.
+
+The host is at the other end of this process's stdin and stdout (see `frames`); a guest is at the other end of three
+pipes and never sees those.
+
+1. The end of stdin is the end of the container: when the host dies, everything dies.
+2. Whatever a guest does, it says it in frames that this process makes: it cannot pretend to have ended, to be the next
+   guest, or to be this process.
+3. Both directions are held in bounded buffers (`_HELD`); a side that does not read leaves the other to wait.
+4. In a container of its own (``per`` is "run") a guest has a /tmp. In one that serves guest after guest there is
+   nothing that one could leave for the next: Landlock lets none write anywhere, and without Landlock there is no such
+   container.
+
+========================================  ==========================================================
+host -> supervisor                        supervisor -> host
+SETTINGS, once                            READY, or FAILED and the end
+SPAWN, while there is no guest            SPAWNED; WIRE, OUTPUT, HUNG_UP ...; EXITED
+WIRE, KILL, while there is one            ..
+PING                                      PING
+========================================  ==========================================================
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections import deque
+from typing import Any, NoReturn
+
+from . import frames
+from .frames import FrameBuffer, frame
+from .jail import landlock
+from .jail.syscalls import libc
+from .prefork import Unwanted, prepare, serve_confined
+
+_HELD = 1 << 20
+_CHUNK = 1 << 16
+_PIECES = 16
+_SET_DUMPABLE = 4
+_RULES = ("/python", "/lib", "/guest", "/packages", "/usr/share/zoneinfo", "/dev/urandom")
+_OOM_COUNTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
+
+
+def main() -> NoReturn:
+    """Entry point of the image. Never returns."""
+    incoming, outgoing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    libc("prctl", _SET_DUMPABLE, 0, 0, 0, 0)  # a guest has the same user id: its /proc entries are then root's
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # PID 1 has no default for it: `docker stop` would wait
+    link = _Link(incoming, outgoing)
+    try:
+        settings = json.loads(link.first(frames.SETTINGS))
+        supervisor = Supervisor(link, settings)
+    except Unwanted as error:
+        link.last(frames.FAILED, {"reason": str(error), "wish": True})
+    except BaseException as error:
+        link.last(frames.FAILED, {"reason": f"{type(error).__name__}: {error}", "wish": False})
+    supervisor.serve()
+
+
+class _Link:
+    """The host: frames in, frames out, neither waiting for the other."""
+
+    def __init__(self, incoming: int, outgoing: int) -> None:
+        self.incoming = incoming
+        self.outgoing = outgoing
+        self._frames = FrameBuffer()
+        self._early: list[frames.Frame] = []  # came with the first one
+        self._unsent: deque[bytes] = deque()
+        self.unsent_bytes = 0
+
+    def first(self, kind: bytes) -> bytes:
+        """Wait for the first frame. Exits where the host goes away instead."""
+        while True:
+            data = os.read(self.incoming, _CHUNK)
+            if not data:
+                os._exit(0)
+            self._early = self._frames.feed(data)
+            if self._early:
+                found, payload = self._early.pop(0)
+                if found != kind:
+                    raise ValueError(f"the first frame is {found!r}, not {kind!r}")
+                os.set_blocking(self.incoming, False)
+                os.set_blocking(self.outgoing, False)
+                return payload
+
+    def last(self, kind: bytes, message: dict[str, Any]) -> NoReturn:
+        """Say one thing more, and exit."""
+        os.set_blocking(self.outgoing, True)
+        with contextlib.suppress(OSError):
+            os.write(self.outgoing, frame(kind, json.dumps(message).encode()))
+        os._exit(1)
+
+    def read(self) -> list[frames.Frame]:
+        """What has come. Exits when the host has closed its end."""
+        if self._early:
+            early, self._early = self._early, []
+            return early
+        try:
+            data = os.read(self.incoming, _CHUNK)
+        except BlockingIOError:
+            return []
+        if not data:
+            os._exit(0)
+        return self._frames.feed(data)
+
+    def send(self, kind: bytes, payload: bytes) -> None:
+        self._unsent.append(frame(kind, payload))
+        self.unsent_bytes += len(self._unsent[-1])
+        self.flush()
+
+    def flush(self) -> None:
+        while self._unsent:
+            data = self._unsent[0]
+            try:
+                sent = os.write(self.outgoing, data)
+            except BlockingIOError:
+                return
+            except OSError:  # the host is gone
+                os._exit(0)
+            self.unsent_bytes -= sent
+            if sent < len(data):
+                self._unsent[0] = data[sent:]
+                return
+            self._unsent.popleft()
+
+
+class _Guest:
+    """The host's view of a guest, from in here: a pid, three pipes, what waits to be written to it."""
+
+    def __init__(self, pid: int, wire_in: int, wire_out: int, output: int) -> None:
+        self.pid = pid
+        self.wire_in = wire_in
+        self.wire_out = wire_out
+        self.output = output
+        self.unsent: deque[bytes] = deque()
+        self.unsent_bytes = 0
+        self._status = -1
+        with contextlib.suppress(OSError):
+            self._status = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+        for fd in (wire_in, wire_out, output):
+            os.set_blocking(fd, False)
+
+    def write(self, data: bytes) -> None:
+        self.unsent.append(data)
+        self.unsent_bytes += len(data)
+        self.flush()
+
+    def flush(self) -> None:
+        while self.unsent and self.wire_in >= 0:
+            data = self.unsent[0]
+            try:
+                sent = os.write(self.wire_in, data)
+            except BlockingIOError:
+                return
+            except OSError:  # it has closed its end
+                self.hang_up()
+                return
+            self.unsent_bytes -= sent
+            if sent < len(data):
+                self.unsent[0] = data[sent:]
+                return
+            self.unsent.popleft()
+
+    def hang_up(self) -> None:
+        """Nothing more can be written to it."""
+        if self.wire_in >= 0:
+            os.close(self.wire_in)
+            self.wire_in = -1
+        self.unsent.clear()
+        self.unsent_bytes = 0
+
+    def usage(self) -> bytes:
+        """What it has spent so far, as `frames.USAGE`."""
+        try:
+            cpu = time.clock_gettime(~self.pid << 3 | 2)  # the clock of another process: clock_getcpuclockid(3)
+            text = os.pread(self._status, 4096, 0)
+            peak = text.index(b"VmHWM:") + 6
+            return frames.USAGE.pack(cpu, int(text[peak : text.index(b"kB", peak)]) * 1024)
+        except (OSError, ValueError):
+            return frames.USAGE.pack(0.0, 0)
+
+    def close(self) -> None:
+        self.hang_up()
+        for fd in (self.wire_out, self.output, self._status):
+            if fd >= 0:
+                os.close(fd)
+
+
+class Supervisor:
+    """Serves a host. `settings`: ``preimport``, ``per`` ("run" or "tenant")."""
+
+    def __init__(self, link: _Link, settings: dict[str, Any]) -> None:
+        self._link = link
+        own_files = settings["per"] == "run"
+        packages = "/packages" if os.path.isdir("/packages") else None
+        proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        base_bytes = prepare(settings["preimport"], packages, proc, own_files=own_files, own_disks=False)
+        version = landlock.abi()
+        if version == 0 and not own_files:
+            raise RuntimeError(
+                "a container that serves one run after the other needs Landlock, which this runtime or kernel does not "
+                "have: leave out per='tenant'"
+            )
+        rules = None
+        if version:
+            rules = landlock.Ruleset(version)
+            rules.allow(_RULES)
+            rules.allow(["/dev/null", "/tmp"] if own_files else ["/dev/null"], write=True)
+        self._common = {
+            "tier": 2, "parent": os.getpid(), "base_bytes": base_bytes, "landlock_abi": version, "rules": rules,
+            "own_files": own_files, "own_cgroup": True,
+        }  # fmt: skip
+        self._guest: _Guest | None = None
+        self._woken, wake = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(wake, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._killed_for_memory = _oom_kills()
+        told = {"landlock": version, "python": sys.version.split()[0], "machine": os.uname().machine}
+        self._link.send(frames.READY, json.dumps({**told, "base_bytes": base_bytes}).encode())
+
+    def serve(self) -> NoReturn:
+        """Carry frames until the host goes away."""
+        self._listen()  # to what came with the settings
+        while True:
+            poll = select.poll()
+            guest = self._guest
+            full = guest is not None and guest.unsent_bytes > _HELD
+            poll.register(self._link.incoming, 0 if full else select.POLLIN)
+            poll.register(self._link.outgoing, select.POLLOUT if self._link.unsent_bytes else 0)
+            poll.register(self._woken, select.POLLIN)
+            if guest is not None:
+                if guest.unsent:
+                    poll.register(guest.wire_in, select.POLLOUT)
+                if self._link.unsent_bytes <= _HELD:
+                    for fd in (guest.wire_out, guest.output):
+                        if fd >= 0:
+                            poll.register(fd, select.POLLIN)
+            for fd, event in poll.poll():
+                if fd == self._link.incoming:
+                    if not event & select.POLLIN:
+                        os._exit(0)
+                    self._listen()
+                elif fd == self._link.outgoing:
+                    if event & select.POLLERR:
+                        os._exit(0)
+                    self._link.flush()
+                elif fd == self._woken:
+                    os.read(self._woken, 512)
+                    self._reap()
+                elif guest is not None and guest is self._guest:
+                    self._move(guest, fd)
+
+    def _listen(self) -> None:
+        for kind, payload in self._link.read():
+            self._hear(kind, payload)
+
+    def _move(self, guest: _Guest, fd: int) -> None:
+        if fd == guest.wire_in:
+            guest.flush()
+        elif fd == guest.wire_out:
+            self._carry_wire(guest)
+        elif fd == guest.output:
+            self._carry_output(guest)
+
+    def _carry_wire(self, guest: _Guest) -> bool:
+        """One piece of the guest's wire to the host; whether there was one."""
+        data = _read(guest.wire_out)
+        for _ in range(_PIECES):  # what it wrote there before, the host gets before
+            if guest.output < 0 or not self._carry_output(guest):
+                break
+        if data:
+            self._link.send(frames.WIRE, guest.usage() + data)
+            return True
+        if data == b"":
+            os.close(guest.wire_out)
+            guest.wire_out = -1
+            self._link.send(frames.HUNG_UP, b"")
+        return False
+
+    def _carry_output(self, guest: _Guest) -> bool:
+        data = _read(guest.output)
+        if data:
+            self._link.send(frames.OUTPUT, data)
+            return True
+        if data == b"":
+            os.close(guest.output)
+            guest.output = -1
+        return False
+
+    def _hear(self, kind: bytes, payload: bytes) -> None:
+        guest = self._guest
+        if kind == frames.WIRE:
+            if guest is not None:
+                guest.write(payload)
+        elif kind == frames.PING:
+            self._link.send(frames.PING, payload)
+        elif kind == frames.KILL:
+            if guest is not None:
+                os.kill(guest.pid, signal.SIGKILL)
+        elif kind == frames.SPAWN and guest is None:
+            self._spawn(json.loads(payload))
+        else:
+            self._link.last(frames.FAILED, {"reason": f"the host sent {kind!r} out of turn", "wish": False})
+
+    def _spawn(self, allowance: Any) -> None:
+        to_guest, from_guest, output = os.pipe(), os.pipe(), os.pipe()
+        theirs = [to_guest[0], from_guest[1], output[1]]
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._link.last(frames.FAILED, {"reason": f"fork: {error.strerror}", "wish": False})
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            for each in (signal.SIGCHLD, signal.SIGTERM):
+                signal.signal(each, signal.SIG_DFL)
+            _be_first_to_go()
+            serve_confined(theirs, allowance, **self._common)
+        for fd in theirs:
+            os.close(fd)
+        self._guest = _Guest(pid, to_guest[1], from_guest[0], output[0])
+        self._link.send(frames.SPAWNED, self._guest.usage())
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            guest = self._guest
+            if guest is None or guest.pid != pid:
+                continue
+            for carry in (self._carry_wire, self._carry_output):  # it is dead: its pipes hold what they hold
+                while (guest.wire_out if carry == self._carry_wire else guest.output) >= 0 and carry(guest):
+                    pass
+            guest.close()
+            self._guest = None
+            kills, self._killed_for_memory = self._killed_for_memory, _oom_kills()
+            told = {
+                "status": os.waitstatus_to_exitcode(status), "cpu": usage.ru_utime + usage.ru_stime,
+                "peak": usage.ru_maxrss * 1024, "out_of_memory": self._killed_for_memory > kills,
+            }  # fmt: skip
+            self._link.send(frames.EXITED, json.dumps(told).encode())
+
+
+def _read(fd: int) -> bytes | None:
+    """Bytes, b"" at the end, or ``None`` when there is nothing yet."""
+    try:
+        return os.read(fd, _CHUNK)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+
+
+def _be_first_to_go() -> None:
+    """Where the container's memory is spent, let the kernel take the guest and leave the supervisor to say so."""
+    with contextlib.suppress(OSError):
+        libc("prctl", _SET_DUMPABLE, 1, 0, 0, 0)  # or its own entry would not be its own; `confine` takes it back
+        with open("/proc/self/oom_score_adj", "w") as adjustment:
+            adjustment.write("1000")
+
+
+def _oom_kills() -> int:
+    """How many processes of this container the kernel has killed for memory; 0 where it does not tell."""
+    for path in _OOM_COUNTS:
+        with contextlib.suppress(OSError, ValueError), open(path) as counts:
+            for line in counts:
+                name, _, count = line.partition(" ")
+                if name == "oom_kill":
+                    return int(count)
+    return 0

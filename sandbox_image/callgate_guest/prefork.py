@@ -1,0 +1,131 @@
+"""What every process that forks guests does: import and warm up ahead, then confine a fresh child and let it serve.
+
+Used by `zygote` (guests on the host) and `container` (guests in a container). No threads and no event loop in here,
+ever: a child has only the thread that forked it.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import resource
+import select
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from .jail import landlock, seccomp, syscalls
+from .jail.confine import FIRST_STATUS, Step, confine
+from .jail.rlimits import address_space
+from .session import Session, rehearse, take_the_wire
+from .wire import OUT_OF_MEMORY
+
+PREIMPORTED = (
+    "ast", "asyncio", "base64", "bisect", "calendar", "collections", "concurrent.futures", "contextlib", "copy",
+    "csv", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions", "functools", "hashlib", "heapq",
+    "io", "itertools", "json", "math", "operator", "pathlib", "random", "re", "statistics", "string", "tempfile",
+    "textwrap", "threading", "time", "traceback", "typing", "uuid", "zoneinfo",
+)  # fmt: skip
+_PATIENCE_MILLISECONDS = 2
+"""How long a child waits for its program before it rehearses: under load, one is there or coming at once."""
+_REHEARSALS = 20  # CPython 3.11 to 3.14 specialise a function within its first 20 calls
+ENVIRONMENT = {
+    "HOME": "/tmp", "LANG": "C.UTF-8", "LOGNAME": "sandbox", "USER": "sandbox", "PATH": "", "TMPDIR": "/tmp",
+    "TZ": "UTC",
+    # libraries that would start threads when imported, which a zygote must not have
+    "MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
+}  # fmt: skip
+
+
+class Unwanted(Exception):
+    """What the operator asked for cannot be had; the machine is not to blame."""
+
+
+def prepare(preimport: Sequence[str], packages: str | None, proc: int, *, own_files: bool, own_disks: bool) -> int:
+    """Import, warm up and freeze, so that children share it all; the address space of this process, in bytes.
+
+    Args:
+        preimport: modules to import besides `PREIMPORTED`.
+        packages: a folder of third-party packages, or ``None``.
+        proc: an open directory, a procfs that shows this process; closed here.
+        own_files: whether guests can reach nothing but files of their own.
+        own_disks: whether these lie on nothing but mounts of their own.
+
+    Raises:
+        Unwanted: a module of `preimport` cannot be imported.
+        RuntimeError: this processor is not known, or the rehearsal failed.
+    """
+    if not syscalls.supported():
+        raise RuntimeError(f"system call numbers are not known for {os.uname().machine}")
+    os.environ.clear()
+    os.environ.update(ENVIRONMENT)
+    if packages:
+        sys.path.append(packages)
+    for name in [*PREIMPORTED, *preimport]:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise Unwanted(f"preimport: {error}") from error
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    base_bytes = address_space(proc)
+    os.close(proc)
+    for _ in range(_REHEARSALS):
+        rehearse()
+    seccomp.program(os.getpid(), own_files=own_files, own_disks=own_disks)
+    sys.stdin = open(0)  # noqa: SIM115 (/dev/null here and, once it has moved its wire, in a child)
+    gc.collect()
+    gc.freeze()
+    return base_bytes
+
+
+def serve_confined(
+    fds: list[int],
+    allowance: Any,
+    *,
+    tier: int,
+    parent: int,
+    base_bytes: int,
+    landlock_abi: int,
+    rules: landlock.Ruleset | None,
+    own_files: bool,
+    own_cgroup: bool,
+) -> None:
+    """In a fresh child: be confined (see `jail.confine`), serve programs, and exit. Never returns."""
+    status = 1
+    try:
+        confine(
+            tier=tier,
+            parent=parent,
+            descriptors=fds,
+            allowance=allowance,
+            base_bytes=base_bytes,
+            landlock_abi=landlock_abi,
+            rules=rules,
+            own_files=own_files,
+            own_cgroup=own_cgroup,
+        )
+        numpy = sys.modules.get("numpy")
+        if numpy is not None:
+            numpy.random.seed()
+        wire = take_the_wire()
+        if not _comes(wire[0]):
+            rehearse()
+        Session(*wire).serve()
+        status = 0
+    except Step as step:
+        status = FIRST_STATUS + step.number
+    except MemoryError:
+        status = OUT_OF_MEMORY
+    except BaseException:
+        status = 99
+    finally:
+        os._exit(status)
+
+
+def _comes(wire: int) -> bool:
+    poll = select.poll()
+    poll.register(wire, select.POLLIN)
+    return bool(poll.poll(_PATIENCE_MILLISECONDS))

@@ -1,0 +1,350 @@
+"""A container's streams: any splitting of the bytes gives the same frames, garbage ends them, nobody waits for ever."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callgate.errors import SandboxCrashed
+from callgate.sandbox.docker.link import Demultiplexer, Link
+from callgate_guest.frames import MAX_PAYLOAD, Frame, FrameBuffer, FrameError, frame, frames
+from sandbox.docker.certificates import Certificates
+
+SECONDS = 20.0
+
+KINDS = st.sampled_from([b"D", b"O", b"P", b"X", b"\x00", b"\xff"])
+FRAMES = st.lists(st.tuples(KINDS, st.binary(max_size=200)), max_size=20)
+CUTS = st.lists(st.integers(1, 60), max_size=100)
+PIECES = st.lists(st.tuples(st.sampled_from([0, 1, 2]), st.binary(max_size=100)), max_size=20)
+
+
+def piece(stream: int, data: bytes) -> bytes:
+    """As an engine writes it."""
+    return struct.pack(">B3xI", stream, len(data)) + data
+
+
+def cut(data: bytes, sizes: list[int]) -> Iterator[bytes]:
+    at = 0
+    for size in sizes:
+        yield data[at : at + size]
+        at += size
+    yield data[at:]
+
+
+# pure
+
+
+@given(FRAMES, CUTS)
+def test_frames_come_out_whole_however_the_bytes_are_split(sent: list[Frame], sizes: list[int]) -> None:
+    data = b"".join(frame(*each) for each in sent)
+    buffer = FrameBuffer()
+    assert [each for part in cut(data, sizes) for each in buffer.feed(part)] == sent
+
+
+@given(PIECES, CUTS)
+def test_stdout_comes_out_whole_however_the_bytes_are_split(pieces: list[tuple[int, bytes]], sizes: list[int]) -> None:
+    data = b"".join(piece(*each) for each in pieces)
+    streams = Demultiplexer()
+    out = b"".join(streams.feed(part) for part in cut(data, sizes))
+    assert out == b"".join(data for stream, data in pieces if stream != 2)
+    errors = b"".join(data for stream, data in pieces if stream == 2)
+    assert streams.errors == errors[-4096:].decode("utf-8", "replace").strip()
+
+
+@given(FRAMES, CUTS, CUTS)
+def test_frames_in_pieces_come_out_whole(sent: list[Frame], piece_sizes: list[int], sizes: list[int]) -> None:
+    data = b"".join(frame(*each) for each in sent)
+    attached = b"".join(piece(1, part) + piece(2, b"noise") for part in cut(data, piece_sizes))
+    streams, buffer = Demultiplexer(), FrameBuffer()
+    assert [each for part in cut(attached, sizes) for each in buffer.feed(streams.feed(part))] == sent
+
+
+@given(st.integers(0, 3 * MAX_PAYLOAD))
+def test_data_of_any_length_goes_in_frames_that_are_short_enough(length: int) -> None:
+    data = bytes(length)
+    found = FrameBuffer().feed(frames(b"D", data))
+    assert b"".join(payload for _, payload in found) == data
+    assert all(len(payload) <= MAX_PAYLOAD for _, payload in found)
+
+
+@given(st.binary(max_size=5000), CUTS)
+def test_garbage_is_frames_or_a_frame_error_and_nothing_else(data: bytes, sizes: list[int]) -> None:
+    streams, buffer = Demultiplexer(), FrameBuffer()
+    try:
+        for part in cut(data, sizes):
+            buffer.feed(streams.feed(part))
+    except FrameError:
+        pass
+
+
+@pytest.mark.parametrize("length", [MAX_PAYLOAD + 1, 1 << 31, (1 << 32) - 1])
+def test_a_frame_that_is_too_long_is_refused_at_its_header(length: int) -> None:
+    with pytest.raises(FrameError, match=f"a frame of {length} bytes; {MAX_PAYLOAD} is the most"):
+        FrameBuffer().feed(struct.pack(">cI", b"D", length))
+
+
+@pytest.mark.parametrize("length", [(1 << 24) + 1, (1 << 32) - 1])
+def test_a_piece_that_is_too_long_is_refused_at_its_header(length: int) -> None:
+    with pytest.raises(FrameError, match=f"a piece of stream 1 with {length} bytes"):
+        Demultiplexer().feed(struct.pack(">B3xI", 1, length))
+
+
+@pytest.mark.parametrize("stream", [3, 72, 255])
+def test_a_stream_that_does_not_exist_is_refused(stream: int) -> None:
+    with pytest.raises(FrameError, match=f"a piece of stream {stream}"):
+        Demultiplexer().feed(piece(stream, b"x"))
+
+
+def test_of_a_flood_of_stderr_only_the_end_is_kept() -> None:
+    streams = Demultiplexer()
+    for number in range(2000):
+        assert streams.feed(piece(2, b"%08d" % number * 100)) == b""
+    assert len(streams.errors) <= 4096
+    assert streams.errors.endswith("00001999")
+
+
+# over a socket
+
+pytestmark = pytest.mark.anyio
+
+
+class Peer:
+    """The engine's end, which reads and writes without waiting."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.end = end
+        self.frames = FrameBuffer()
+
+    def write(self, data: bytes) -> None:
+        self.end.sendall(data)
+
+    def frame(self, kind: bytes, payload: bytes = b"") -> None:
+        self.end.sendall(piece(1, frame(kind, payload)))
+
+    async def read(self) -> list[Frame]:
+        """What has come; waits for some."""
+        with anyio.fail_after(SECONDS):
+            while True:
+                try:
+                    data = self.end.recv(1 << 20)
+                except (BlockingIOError, ssl.SSLWantReadError):
+                    await anyio.wait_readable(self.end)
+                    continue
+                return self.frames.feed(data)
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[tuple[Link, Peer]]:
+    ours, theirs = socket.socketpair()
+    for end in (ours, theirs):
+        end.setblocking(False)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 14)
+    link = Link(ours)
+    yield link, Peer(theirs)
+    link.hang_up()
+    theirs.close()
+
+
+async def test_frames_that_came_at_once_are_taken_one_by_one(pair: tuple[Link, Peer]) -> None:
+    link, peer = pair
+    peer.write(piece(1, frame(b"D", b"one") + frame(b"D", b"two")))
+    with anyio.fail_after(SECONDS):
+        assert await link.receive() == (b"D", b"one")
+        assert await link.receive() == (b"D", b"two")
+    assert link.take() is None
+
+
+async def test_the_end_of_the_stream_is_told_after_what_came_before(pair: tuple[Link, Peer]) -> None:
+    link, peer = pair
+    peer.frame(b"D", b"last words")
+    peer.end.close()
+    assert link.hung_up()
+    with anyio.fail_after(SECONDS):
+        assert await link.receive() == (b"D", b"last words")
+        assert await link.receive() is None
+    with pytest.raises(SandboxCrashed):
+        await link.send(frame(b"D", b"too late"))
+
+
+async def test_garbage_ends_the_link_and_says_why(pair: tuple[Link, Peer]) -> None:
+    link, peer = pair
+    peer.write(b"HTTP/1.1 500 Internal Server Error\r\n\r\n")
+    with anyio.fail_after(SECONDS):
+        assert await link.receive() is None
+    assert link.why.startswith("what came from the container is not the protocol: a piece of stream 72")
+
+
+async def test_what_a_container_may_send_unread_is_bounded(pair: tuple[Link, Peer]) -> None:
+    link, peer = pair
+    sent = 0
+    block = piece(1, frame(b"O", bytes(1 << 16)))
+
+    def fill() -> int:
+        filled = 0
+        try:
+            while True:
+                filled += peer.end.send(block[(sent + filled) % len(block) :])
+        except BlockingIOError:
+            return filled
+
+    while more := fill():
+        sent += more
+        link.pump()
+        assert sent < 8 << 20
+    assert sent > 1 << 20
+    got = 0
+    while (found := link.take()) is not None:  # it goes on where it was left
+        got += len(found[1])
+        link.pump()
+    assert got > sent - 2 * len(block)
+
+
+async def test_a_container_that_does_not_read_makes_the_sender_wait(pair: tuple[Link, Peer]) -> None:
+    link, peer = pair
+    data = bytes(range(256)) * 8192
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(link.send, frames(b"D", data))
+        got: list[Frame] = []
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        while sum(len(payload) for _, payload in got) < len(data):
+            got += await peer.read()
+    assert b"".join(payload for _, payload in got) == data
+
+
+async def test_senders_do_not_mix_their_frames(pair: tuple[Link, Peer]) -> None:
+    link, peer = pair
+    sent = [(b"D", bytes([number]) * (50_000 + number)) for number in range(20)]
+    got: list[Frame] = []
+    async with anyio.create_task_group() as tasks:
+        for each in sent:
+            tasks.start_soon(link.send, frame(*each))
+        while len(got) < len(sent):
+            got += await peer.read()
+    assert sorted(got) == sorted(sent)
+
+
+async def cancel_in_the_middle(link: Link, data: bytes) -> None:
+    """Begin to send, and give up once the other side's buffers are full."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(link.send, data)
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_send_cancelled_in_the_middle_of_a_frame_does_not_harm_the_next(pair: tuple[Link, Peer]) -> None:
+    link, peer = pair
+    first, second, third = frame(b"D", b"a" * 500_000), frame(b"D", b"b" * 500_000), frame(b"K")
+    await cancel_in_the_middle(link, first)
+    assert not link.send_now(frame(b"K"))  # it would be in the middle of that frame
+    await cancel_in_the_middle(link, second)  # not begun: nothing of it comes
+    got: list[Frame] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(link.send, third)
+        while len(got) < 2:
+            got += await peer.read()
+    assert got == [(b"D", b"a" * 500_000), (b"K", b"")]
+
+
+async def test_hanging_up_wakes_whoever_waits_to_read(pair: tuple[Link, Peer]) -> None:
+    link, _ = pair
+    got: list[Frame | None] = []
+
+    async def read() -> None:
+        got.append(await link.receive())
+
+    with anyio.fail_after(SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            await anyio.wait_all_tasks_blocked()
+            link.hang_up()
+    assert got == [None]
+
+
+async def test_hanging_up_wakes_whoever_waits_to_write(pair: tuple[Link, Peer]) -> None:
+    link, _ = pair
+    failed: list[str] = []
+
+    async def write(letter: bytes) -> None:
+        try:
+            await link.send(frame(b"D", letter * 500_000))
+        except SandboxCrashed as error:
+            failed.append(str(error))
+
+    with anyio.fail_after(SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(write, b"a")
+            tasks.start_soon(write, b"b")
+            await anyio.wait_all_tasks_blocked()
+            link.hang_up()
+    assert failed == ["the container is gone"] * 2
+    link.hang_up()
+    assert link.hung_up()
+
+
+# TLS
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(Path(tmp_path_factory.mktemp("tls")))
+
+
+@pytest.fixture
+async def tls(certificates: Certificates) -> AsyncIterator[tuple[Link, Peer]]:
+    ours, theirs = socket.socketpair()
+    for end in (ours, theirs):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 14)
+    client, server = certificates.contexts()
+    wrapped: list[ssl.SSLSocket] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(anyio.to_thread.run_sync, lambda: wrapped.append(server.wrap_socket(theirs, server_side=True)))
+        end = await anyio.to_thread.run_sync(lambda: client.wrap_socket(ours, server_hostname="localhost"))
+    end.setblocking(False)
+    wrapped[0].setblocking(False)
+    link = Link(end)
+    yield link, Peer(wrapped[0])
+    link.hang_up()
+    wrapped[0].close()
+
+
+async def test_over_tls_a_send_cancelled_before_its_first_byte_does_not_harm_the_next(tls: tuple[Link, Peer]) -> None:
+    link, peer = tls
+    first, second, third = frame(b"D", b"a" * 500_000), frame(b"D", b"b" * 500_000), frame(b"D", b"c" * 500_000)
+    for given_up in (first, second):
+        await cancel_in_the_middle(link, given_up)
+    got: list[Frame] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(link.send, third)
+        while (b"D", b"c" * 500_000) not in got:
+            got += await peer.read()
+    assert (b"D", b"a" * 500_000) in got
+
+
+async def test_over_tls_nothing_of_a_flood_is_lost_or_stuck(tls: tuple[Link, Peer]) -> None:
+    link, peer = tls
+    sent = [(b"D", bytes([number]) * (number * 1000)) for number in range(200)]
+
+    async def flood() -> None:
+        data = b"".join(piece(1, frame(*each)) for each in sent)
+        while data:
+            try:
+                data = data[peer.end.send(data) :]
+            except ssl.SSLWantWriteError:
+                await anyio.wait_writable(peer.end)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(flood)
+        with anyio.fail_after(SECONDS):
+            got = [await link.receive() for _ in sent]
+    assert got == sent
