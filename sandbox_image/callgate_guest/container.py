@@ -18,6 +18,9 @@ SPAWN, while there is no guest            SPAWNED; WIRE, OUTPUT, HUNG_UP ...; EX
 WIRE, KILL, while there is one            ..
 PING                                      PING
 ========================================  ==========================================================
+
+HUNG_UP is empty where the guest will say no more, and `DEAF` where it will hear no more. It may say one and not the
+other, and either is followed by EXITED at its end.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from .jail import landlock
 from .jail.syscalls import libc
 from .prefork import Unwanted, prepare, serve_confined
 
+DEAF = b"deaf"
 _HELD = 1 << 20
 _CHUNK = 1 << 16
 _PIECES = 16
@@ -143,6 +147,7 @@ class _Guest:
         self.output = output
         self.unsent: deque[bytes] = deque()
         self.unsent_bytes = 0
+        self.told_deaf = False
         self._status = -1
         with contextlib.suppress(OSError):
             self._status = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
@@ -150,6 +155,8 @@ class _Guest:
             os.set_blocking(fd, False)
 
     def write(self, data: bytes) -> None:
+        if self.wire_in < 0:  # it has closed its end, or is dead and not reaped yet
+            return
         self.unsent.append(data)
         self.unsent_bytes += len(data)
         self.flush()
@@ -240,8 +247,8 @@ class Supervisor:
             poll.register(self._link.outgoing, select.POLLOUT if self._link.unsent_bytes else 0)
             poll.register(self._woken, select.POLLIN)
             if guest is not None:
-                if guest.unsent:
-                    poll.register(guest.wire_in, select.POLLOUT)
+                if guest.wire_in >= 0:
+                    poll.register(guest.wire_in, select.POLLOUT if guest.unsent else 0)
                 if self._link.unsent_bytes <= _HELD:
                     for fd in (guest.wire_out, guest.output):
                         if fd >= 0:
@@ -259,19 +266,27 @@ class Supervisor:
                     os.read(self._woken, 512)
                     self._reap()
                 elif guest is not None and guest is self._guest:
-                    self._move(guest, fd)
+                    self._move(guest, fd, event)
 
     def _listen(self) -> None:
         for kind, payload in self._link.read():
             self._hear(kind, payload)
 
-    def _move(self, guest: _Guest, fd: int) -> None:
+    def _move(self, guest: _Guest, fd: int, event: int) -> None:
         if fd == guest.wire_in:
+            if event & select.POLLERR:
+                guest.hang_up()
             guest.flush()
+            self._tell_if_deaf(guest)
         elif fd == guest.wire_out:
             self._carry_wire(guest)
         elif fd == guest.output:
             self._carry_output(guest)
+
+    def _tell_if_deaf(self, guest: _Guest) -> None:
+        if guest.wire_in < 0 and not guest.told_deaf:
+            guest.told_deaf = True
+            self._link.send(frames.HUNG_UP, DEAF)
 
     def _carry_wire(self, guest: _Guest) -> bool:
         """One piece of the guest's wire to the host; whether there was one."""
@@ -303,6 +318,7 @@ class Supervisor:
         if kind == frames.WIRE:
             if guest is not None:
                 guest.write(payload)
+                self._tell_if_deaf(guest)
         elif kind == frames.PING:
             self._link.send(frames.PING, payload)
         elif kind == frames.KILL:

@@ -35,7 +35,7 @@ class Heard:
 
 
 def request(code: str, number: int = 1) -> bytes:
-    params = {"code": code, "tools": [["echo", "echo", ["value"]]], "inputs": {}}
+    params = {"code": code, "tools": [["echo", "echo", "value"]], "inputs": {}}
     return json.dumps({"jsonrpc": "2.0", "method": "execute", "params": params, "id": number}).encode() + b"\n"
 
 

@@ -116,6 +116,49 @@ async def test_the_death_of_a_guest_is_seen_by_whoever_sends(backend: Backend) -
     await guest.aclose()
 
 
+DEAF = """
+import fcntl, os, stat
+for fd in range(3, 100):
+    try:
+        readable = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+        if readable and stat.S_ISFIFO(os.fstat(fd).st_mode):
+            os.close(fd)
+    except OSError:
+        pass
+os.write(2, b"deaf")
+while True: pass
+"""
+
+
+async def test_a_guest_that_hears_no_more_and_lives_is_seen_by_whoever_sends(backend: Backend) -> None:
+    guest = await backend.open(ALLOWANCE)
+    await guest.send(request(DEAF))
+    with anyio.fail_after(SECONDS), pytest.raises(SandboxCrashed):  # noqa: PT012
+        while True:
+            await guest.send(b"x" * 100_000)
+    with anyio.fail_after(SECONDS):
+        assert await guest.receive() == ("output", b"deaf")
+    assert (await guest.aclose()).status == -signal.SIGKILL, "it was there until it was killed"
+
+
+async def test_the_death_of_a_guest_is_seen_by_whoever_sends_while_another_receives(backend: Backend) -> None:
+    guest = await backend.open(ALLOWANCE)
+    await guest.send(request("import os, time\nos.write(2, b'here')\ntime.sleep(0.2)\nos._exit(0)"))
+
+    async def send() -> None:
+        with pytest.raises(SandboxCrashed):  # noqa: PT012
+            while True:
+                await guest.send(b"x" * 100_000)
+
+    with anyio.fail_after(SECONDS):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(send)
+            assert await guest.receive() == ("output", b"here")
+            assert await guest.receive() == ("wire", b"")
+    assert (await guest.aclose()).status == 0
+
+
 async def test_a_cancelled_receive_loses_nothing(backend: Backend) -> None:
     guest = await backend.open(ALLOWANCE)
     with anyio.move_on_after(0.01):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 
@@ -169,3 +170,41 @@ async def test_closing_wakes_senders_and_receivers(other: Other) -> None:
             await anyio.wait_all_tasks_blocked()
             pipes.close()
     assert sorted(woken) == ["receiver", "sender", "sender", "sender"]
+
+
+async def fill(pipes: Pipes, fds: list[int]) -> int:
+    """Write to each of `fds` in turn until nothing is read ahead any more: how much went in."""
+    os.write(fds[0], b"x")
+    await pipes.receive()  # which starts the reading
+    written = quiet = 0
+    while quiet < 20:  # turns of the loop in which no pipe had room
+        before = written
+        for fd in fds:
+            with contextlib.suppress(BlockingIOError):
+                written += os.write(fd, b"x" * 65536)
+        quiet = quiet + 1 if written == before else 0
+        await anyio.lowlevel.checkpoint()
+    assert written > 1 << 20
+    return written
+
+
+async def test_reading_goes_on_when_output_that_filled_the_buffer_was_taken(other: Other) -> None:
+    pipes = other.open()
+    written = await fill(pipes, [other.output])
+    assert len(pipes.unread_output()) == written
+    os.write(other.wire, b"reply")
+    with anyio.fail_after(20):
+        assert await pipes.receive() == ("wire", b"reply")
+    pipes.close()
+
+
+async def test_both_streams_go_on_when_both_have_filled_the_buffer(other: Other) -> None:
+    pipes = other.open()
+    left = await fill(pipes, [other.wire, other.output])
+    with anyio.fail_after(20):
+        while left:
+            left -= len((await pipes.receive())[1])
+        for fd, stream in ((other.wire, "wire"), (other.output, "output")):
+            os.write(fd, b"more")
+            assert await pipes.receive() == (stream, b"more")
+    pipes.close()

@@ -73,6 +73,17 @@ async def test_a_zygote_that_was_just_killed_is_replaced_unheard() -> None:
             await guest.aclose()
 
 
+async def test_more_guests_may_be_wanted_at_once_than_its_socket_holds() -> None:
+    async with running("jail tier 2") as backend, anyio.create_task_group() as tasks:
+
+        async def open_one() -> None:
+            guest = await backend.open(ALLOWANCE)
+            await guest.aclose()
+
+        for _ in range(400):
+            tasks.start_soon(open_one)
+
+
 async def test_a_backend_that_was_left_opens_nothing() -> None:
     async with running("jail tier 2") as backend:
         pass

@@ -175,6 +175,8 @@ class _AsyncioPipes:
             return b""
         output = _unread(self._inbox, self._fds["output"])
         self._held = sum(len(data) for _, data in self._inbox)
+        if self._held <= _HELD:
+            self._watch()
         return output
 
     async def send(self, data: bytes) -> None:
@@ -228,7 +230,8 @@ class _TrioPipes:
             if not data:
                 return
             while self._held > _HELD and not self._closed:
-                self._room = anyio.Event()
+                if self._room.is_set():  # or the other stream waits for it
+                    self._room = anyio.Event()
                 await self._room.wait()
 
     async def receive(self) -> tuple[Stream, bytes]:
@@ -251,6 +254,7 @@ class _TrioPipes:
             return b""
         output = _unread(self._inbox, self._fds["output"])
         self._held = sum(len(data) for _, data in self._inbox)
+        self._room.set()
         return output
 
     async def send(self, data: bytes) -> None:

@@ -9,17 +9,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import anyio
+import anyio.lowlevel
 
 __all__ = ["Writer"]
 
+_TURN = 1 << 18
+"""Bytes written without waiting, after which others have a turn."""
+_MESSAGE_BYTES = 1024  # what a message counts as besides its data: short ones take time, too
+
 
 class Writer(ABC):
-    """Writes whole messages. A message whose sender was cancelled in the middle of it is finished before the next."""
+    """Writes whole messages. One whose sender left in the middle of it (cancelled, or told that it is of no use) is
+    finished before the next."""
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()
         self._waiting = 0
-        self._rest = memoryview(b"")  # of a message whose sender was cancelled in the middle of it
+        self._rest = memoryview(b"")  # of a message whose sender left in the middle of it
+        self._unwaited = 0
 
     @property
     def idle(self) -> bool:
@@ -27,7 +34,7 @@ class Writer(ABC):
         return self._waiting == 0 and not self._rest
 
     async def send(self, data: bytes) -> None:
-        """Write `data`. Waits while the other side does not read.
+        """Write `data`. Waits while the other side does not read. One that is cancelled may have written it.
 
         Raises:
             SandboxCrashed: the other side has closed its end.
@@ -38,6 +45,7 @@ class Writer(ABC):
             begun = self.commits
             left = left[self.write(left) :]
             if not left:
+                await self._turn(len(data))
                 return
         self._waiting += 1
         try:
@@ -54,6 +62,13 @@ class Writer(ABC):
             if left and (begun or len(left) < len(data)):
                 self._rest = left
 
+    async def _turn(self, written: int) -> None:
+        """Whoever sends to a side that reads at once does not keep the loop from its other work."""
+        self._unwaited += written + _MESSAGE_BYTES
+        if self._unwaited > _TURN:
+            self._unwaited = 0
+            await anyio.lowlevel.checkpoint()  # after the message: one that waits to be begun could outlive its guest
+
     commits = False
     """Whether a write that says "not now" may have taken the beginning all the same, and wants the same data again."""
 
@@ -63,4 +78,4 @@ class Writer(ABC):
 
     @abstractmethod
     async def writable(self) -> None:
-        """Wait until more can be written. Raises `SandboxCrashed` where that will not be."""
+        """Wait until more can be written; may return before. Raises `SandboxCrashed` where that will not be."""

@@ -157,6 +157,7 @@ class Zygote:
         self.spawned_in_all = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._sending = anyio.Lock()
         self._guests: dict[int, JailedGuest] = {}
         self._unclosed: set[JailedGuest] = set()
         self._broken = False
@@ -268,16 +269,18 @@ class Zygote:
         return guest
 
     async def _send(self, packet: bytes, fds: list[int]) -> None:
-        assert self._control is not None
-        while True:
-            try:
-                socket.send_fds(self._control, [packet], fds)
-                return
-            except BlockingIOError:
-                await anyio.wait_writable(self._control)
-            except OSError as error:
-                self._broken = True
-                raise SandboxCrashed("the zygote is gone") from error
+        async with self._sending:  # one task at a time may wait for a descriptor
+            while True:
+                if self._control is None:  # it ended while this waited
+                    raise SandboxCrashed("the zygote is gone")
+                try:
+                    socket.send_fds(self._control, [packet], fds)
+                    return
+                except BlockingIOError:
+                    await anyio.wait_writable(self._control)
+                except (OSError, anyio.ClosedResourceError) as error:
+                    self._broken = True
+                    raise SandboxCrashed("the zygote is gone") from error
 
     async def _listen(self, control: socket.socket) -> None:
         try:

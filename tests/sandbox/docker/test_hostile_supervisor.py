@@ -3,53 +3,25 @@
 from __future__ import annotations
 
 import json
-import socket
-import struct
 import threading
 from collections.abc import Iterator
 
 import anyio
 import pytest
 
-from callgate.sandbox.backend import Allowance, Usage
-from callgate.sandbox.docker.container import Container
-from callgate.sandbox.docker.guest import ContainerGuest
-from callgate.sandbox.docker.link import Link
+from callgate.sandbox.backend import Usage
 from callgate_guest import frames
 from callgate_guest.frames import frame
+from sandbox.docker.taken import Taken
 
 pytestmark = pytest.mark.anyio
-
-ALLOWANCE = Allowance(1, 1 << 20, 1, 1 << 20)
-
-
-class Taken:
-    """A guest whose container is this test: `say` is what comes from it."""
-
-    def __init__(self) -> None:
-        ours, self.theirs = socket.socketpair()
-        ours.setblocking(False)
-        link = Link(ours)
-        self.given_back: list[bool] = []
-        container = Container(None, "taken", link, ALLOWANCE, reusable=True)  # type: ignore[arg-type]
-        self.guest = ContainerGuest(container, "unix:///nowhere", self._give_back)
-        self.link = link
-
-    async def _give_back(self, container: Container, sound: bool) -> None:
-        self.given_back.append(sound)
-        container.link.hang_up()
-
-    def say(self, *said: bytes) -> None:
-        data = b"".join(said)
-        self.theirs.sendall(struct.pack(">B3xI", 1, len(data)) + data)
 
 
 @pytest.fixture
 def taken() -> Iterator[Taken]:
     made = Taken()
     yield made
-    made.link.hang_up()
-    made.theirs.close()
+    made.close()
 
 
 @pytest.mark.parametrize("unit", [frame(frames.HUNG_UP), frame(frames.PING), frame(frames.WIRE, bytes(16))])

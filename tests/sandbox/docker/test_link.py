@@ -18,6 +18,7 @@ from callgate.errors import SandboxCrashed
 from callgate.sandbox.docker.link import Demultiplexer, Link
 from callgate_guest.frames import MAX_PAYLOAD, Frame, FrameBuffer, FrameError, frame, frames
 from sandbox.docker.certificates import Certificates
+from sandbox.docker.taken import piece
 
 SECONDS = 20.0
 
@@ -25,11 +26,6 @@ KINDS = st.sampled_from([b"D", b"O", b"P", b"X", b"\x00", b"\xff"])
 FRAMES = st.lists(st.tuples(KINDS, st.binary(max_size=200)), max_size=20)
 CUTS = st.lists(st.integers(1, 60), max_size=100)
 PIECES = st.lists(st.tuples(st.sampled_from([0, 1, 2]), st.binary(max_size=100)), max_size=20)
-
-
-def piece(stream: int, data: bytes) -> bytes:
-    """As an engine writes it."""
-    return struct.pack(">B3xI", stream, len(data)) + data
 
 
 def cut(data: bytes, sizes: list[int]) -> Iterator[bytes]:
@@ -52,7 +48,7 @@ def test_frames_come_out_whole_however_the_bytes_are_split(sent: list[Frame], si
 
 @given(PIECES, CUTS)
 def test_stdout_comes_out_whole_however_the_bytes_are_split(pieces: list[tuple[int, bytes]], sizes: list[int]) -> None:
-    data = b"".join(piece(*each) for each in pieces)
+    data = b"".join(piece(data, stream) for stream, data in pieces)
     streams = Demultiplexer()
     out = b"".join(streams.feed(part) for part in cut(data, sizes))
     assert out == b"".join(data for stream, data in pieces if stream != 2)
@@ -63,7 +59,7 @@ def test_stdout_comes_out_whole_however_the_bytes_are_split(pieces: list[tuple[i
 @given(FRAMES, CUTS, CUTS)
 def test_frames_in_pieces_come_out_whole(sent: list[Frame], piece_sizes: list[int], sizes: list[int]) -> None:
     data = b"".join(frame(*each) for each in sent)
-    attached = b"".join(piece(1, part) + piece(2, b"noise") for part in cut(data, piece_sizes))
+    attached = b"".join(piece(part) + piece(b"noise", 2) for part in cut(data, piece_sizes))
     streams, buffer = Demultiplexer(), FrameBuffer()
     assert [each for part in cut(attached, sizes) for each in buffer.feed(streams.feed(part))] == sent
 
@@ -101,13 +97,13 @@ def test_a_piece_that_is_too_long_is_refused_at_its_header(length: int) -> None:
 @pytest.mark.parametrize("stream", [3, 72, 255])
 def test_a_stream_that_does_not_exist_is_refused(stream: int) -> None:
     with pytest.raises(FrameError, match=f"a piece of stream {stream}"):
-        Demultiplexer().feed(piece(stream, b"x"))
+        Demultiplexer().feed(piece(b"x", stream))
 
 
 def test_of_a_flood_of_stderr_only_the_end_is_kept() -> None:
     streams = Demultiplexer()
     for number in range(2000):
-        assert streams.feed(piece(2, b"%08d" % number * 100)) == b""
+        assert streams.feed(piece(b"%08d" % number * 100, 2)) == b""
     assert len(streams.errors) <= 4096
     assert streams.errors.endswith("00001999")
 
@@ -128,7 +124,7 @@ class Peer:
         self.end.sendall(data)
 
     def frame(self, kind: bytes, payload: bytes = b"") -> None:
-        self.end.sendall(piece(1, frame(kind, payload)))
+        self.end.sendall(piece(frame(kind, payload)))
 
     async def read(self) -> list[Frame]:
         """What has come; waits for some."""
@@ -156,7 +152,7 @@ async def pair() -> AsyncIterator[tuple[Link, Peer]]:
 
 async def test_frames_that_came_at_once_are_taken_one_by_one(pair: tuple[Link, Peer]) -> None:
     link, peer = pair
-    peer.write(piece(1, frame(b"D", b"one") + frame(b"D", b"two")))
+    peer.write(piece(frame(b"D", b"one") + frame(b"D", b"two")))
     with anyio.fail_after(SECONDS):
         assert await link.receive() == (b"D", b"one")
         assert await link.receive() == (b"D", b"two")
@@ -186,7 +182,7 @@ async def test_garbage_ends_the_link_and_says_why(pair: tuple[Link, Peer]) -> No
 async def test_what_a_container_may_send_unread_is_bounded(pair: tuple[Link, Peer]) -> None:
     link, peer = pair
     sent = 0
-    block = piece(1, frame(b"O", bytes(1 << 16)))
+    block = piece(frame(b"O", bytes(1 << 16)))
 
     def fill() -> int:
         filled = 0
@@ -292,6 +288,62 @@ async def test_hanging_up_wakes_whoever_waits_to_write(pair: tuple[Link, Peer]) 
     assert link.hung_up()
 
 
+async def ends_with_a_sender(link: Link, peer: Peer) -> None:
+    """Have the peer say no more, and neither read nor close, while somebody waits to write."""
+    with anyio.fail_after(SECONDS):
+        async with anyio.create_task_group() as tasks:
+
+            async def write() -> None:
+                with pytest.raises(SandboxCrashed):
+                    await link.send(frame(b"D", b"x" * 1_000_000))
+
+            tasks.start_soon(write)
+            await anyio.wait_all_tasks_blocked()
+            peer.frame(b"O", b"last words")
+            peer.end.shutdown(socket.SHUT_WR)
+    assert link.take() == (b"O", b"last words")
+
+
+async def test_the_end_of_the_stream_is_seen_by_whoever_waits_to_write(pair: tuple[Link, Peer]) -> None:
+    await ends_with_a_sender(*pair)
+
+
+async def both_say_much(link: Link, peer: Peer) -> None:
+    """Each side sends while the other does; both read."""
+    there = [(b"D", bytes([number]) * 100_000) for number in range(20)]
+    back = [(b"O", bytes([number]) * 50_000) for number in range(40)]
+    heard: list[Frame] = []
+    got: list[Frame | None] = []
+
+    async def answer() -> None:
+        data = b"".join(piece(frame(*each)) for each in back)
+        while data:
+            try:
+                data = data[peer.end.send(data) :]
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                await anyio.wait_writable(peer.end)
+
+    async def receive() -> None:
+        while len(got) < len(back):
+            got.append(await link.receive())
+
+    with anyio.fail_after(SECONDS):
+        async with anyio.create_task_group() as tasks:
+            for each in there:
+                tasks.start_soon(link.send, frame(*each))
+            tasks.start_soon(answer)
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(receive)
+            while len(heard) < len(there):
+                heard += await peer.read()
+    assert got == back
+    assert sorted(heard) == there
+
+
+async def test_whoever_sends_and_whoever_receives_do_not_hinder_each_other(pair: tuple[Link, Peer]) -> None:
+    await both_say_much(*pair)
+
+
 # TLS
 
 
@@ -336,7 +388,7 @@ async def test_over_tls_nothing_of_a_flood_is_lost_or_stuck(tls: tuple[Link, Pee
     sent = [(b"D", bytes([number]) * (number * 1000)) for number in range(200)]
 
     async def flood() -> None:
-        data = b"".join(piece(1, frame(*each)) for each in sent)
+        data = b"".join(piece(frame(*each)) for each in sent)
         while data:
             try:
                 data = data[peer.end.send(data) :]
@@ -348,3 +400,11 @@ async def test_over_tls_nothing_of_a_flood_is_lost_or_stuck(tls: tuple[Link, Pee
         with anyio.fail_after(SECONDS):
             got = [await link.receive() for _ in sent]
     assert got == sent
+
+
+async def test_over_tls_the_end_of_the_stream_is_seen_by_whoever_waits_to_write(tls: tuple[Link, Peer]) -> None:
+    await ends_with_a_sender(*tls)
+
+
+async def test_over_tls_whoever_sends_and_whoever_receives_do_not_hinder_each_other(tls: tuple[Link, Peer]) -> None:
+    await both_say_much(*tls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -28,9 +29,11 @@ _END_SECONDS = 1.0
 """For a supervisor to say how its guest ended; afterwards the container goes with all that is in it."""
 _OPEN_SECONDS = 10.0
 _HELD = 1 << 20
+_HELD_SENDING = 1 << 22
+"""Read ahead by whoever sends, for the guest's end. More than a guest that ends can leave in the supervisor and the
+engine, so that its end is found behind what nobody has received."""
 _TURN = 1 << 16
 _ITEM_BYTES = 128  # what an item takes besides its data
-_LOOKS = 1000
 _MOST_SECONDS = 1e9
 _MOST_BYTES = 1 << 50
 
@@ -59,9 +62,12 @@ class ContainerGuest:
         self._heard = time.monotonic()
         self._pongs = 0
         self._hung_up = False
+        self._deaf = False
         self._killed = False
+        self._kill_owed = False
         self._over = anyio.Lock()
         self._given_back = False
+        self._link.unheard = self._unheard
 
     async def opened(self) -> None:
         """Wait until it is there. Raises `SandboxCrashed` where it cannot be had."""
@@ -80,15 +86,26 @@ class ContainerGuest:
         return self._container
 
     async def send(self, data: bytes) -> None:
-        self._look()  # the supervisor takes what is sent to a guest that has ended
-        if self._killed or self._exit is not None:
+        if self._unheard() or self._link.ended:  # the supervisor takes what is sent to a guest that has ended
             raise SandboxCrashed("the guest is gone")
         await self._link.send(frames.frames(frames.WIRE, data))
+        if self._killed:  # while it waited
+            raise SandboxCrashed("the guest is gone")
+
+    def _unheard(self) -> bool:
+        """Whether what is sent to the guest is lost, as far as what has come tells."""
+        self._look(_HELD_SENDING)
+        return self._killed or self._deaf or self._exit is not None
+
+    def _ended(self) -> bool:
+        """Whether the guest's end has been told."""
+        self._look()
+        return self._exit is not None
 
     @property
     def alive(self) -> bool:
         self._look()
-        return self._exit is None and not self._killed and not self._link.hung_up()
+        return self._exit is None and not self._killed and not self._deaf and not self._link.hung_up()
 
     async def healthy(self) -> bool:
         if not self.alive:
@@ -96,7 +113,7 @@ class ContainerGuest:
         if time.monotonic() - self._heard < _FRESH_SECONDS:
             return True
         before = self._pongs
-        with anyio.move_on_after(_PONG_SECONDS):
+        with anyio.move_on_after(_PONG_SECONDS), contextlib.suppress(SandboxCrashed):
             await self._link.send(frame(frames.PING))
             while self._pongs == before and self._exit is None and await self._next():
                 pass
@@ -114,12 +131,18 @@ class ContainerGuest:
         return item
 
     async def _next(self) -> bool:
-        """Hear one frame more; whether there was one."""
+        """Hear one frame, or wait until something has changed; whether there may be more. Any task may."""
         await self._turn()
-        found = await self._link.receive()
+        if not self._link.inbox:
+            self._link.pump()
+        found = self._link.take()
         if found is not None:
             self._hear(found)
-        return found is not None
+            return True
+        if self._link.ended or self._link.closed:
+            return False
+        await self._link.changed()
+        return True
 
     async def _turn(self) -> None:
         """Whoever floods the host does not keep it from its other work."""
@@ -141,8 +164,11 @@ class ContainerGuest:
         if not self._killed:
             self._killed = True
             if self._exit is None and not self._link.send_now(frame(frames.KILL)):
-                self._link.hang_up()  # which ends the container
-            self._link.interrupt()
+                if self._hung_up or self._deaf:
+                    self._kill_owed = True  # most likely it is dead already, and how it died is on its way
+                else:
+                    self._link.hang_up()  # which ends the container
+            self._link.wake()
         self._inbox.clear()
         self._inbox.append(("wire", b""))
         self._held = _ITEM_BYTES
@@ -164,19 +190,20 @@ class ContainerGuest:
 
     async def _hear_the_end(self) -> None:
         """Read, and forget, what comes until the guest's end; a container that does not tell it in time is hung up."""
+        self._link.unheard = self._ended
         with anyio.move_on_after(_END_SECONDS):
-            await self._link.unread()
+            if self._kill_owed:
+                with contextlib.suppress(SandboxCrashed):
+                    await self._link.send(frame(frames.KILL))  # after what is left of a message to it
             while self._exit is None and await self._next():
                 self._inbox.clear()
                 self._held = 0
         self._inbox.append(("wire", b""))
 
-    def _look(self) -> None:
-        """Take what has come, without waiting."""
+    def _look(self, most: int = _HELD) -> None:
+        """Take what has come, without waiting, while no more than `most` bytes are held."""
         self._link.pump()
-        for _ in range(_LOOKS):
-            if self._held > _HELD or (found := self._link.take()) is None:
-                return
+        while self._held <= most and (found := self._link.take()) is not None:
             self._hear(found)
 
     def _hear(self, found: Frame) -> None:
@@ -192,16 +219,22 @@ class ContainerGuest:
         elif kind == frames.OUTPUT:
             self._keep("output", payload)
         elif kind == frames.HUNG_UP:
-            self._hang_up_once()
+            if payload:
+                self._deaf = True
+                self._link.wake()
+            else:
+                self._hang_up_once()
         elif kind == frames.PING:
             self._pongs += 1
         elif kind == frames.EXITED:
             self._exit = _exit(json_object(payload))
             self._hang_up_once()
+            self._link.wake()
         else:
             told = json_object(payload).get("reason") if kind == frames.FAILED else f"a frame of kind {kind!r}"
             self._exit = GuestExit(None, self._usage, f"the container failed: {str(told)[:1000]}")
             self._hang_up_once()
+            self._link.wake()
 
     def _hang_up_once(self) -> None:
         if not self._hung_up:

@@ -5,6 +5,12 @@ guest: a frame, what is read ahead, what is kept of stderr.
 
 The engine's format (https://docs.docker.com/reference/api/engine/, "Attach to a container"): eight bytes in front of
 each piece, the first the stream (1 stdout, 2 stderr), the last four its length, big endian.
+
+1. Any number of tasks may wait for what comes (`changed`). One of them watches the socket, and nobody else reads while
+   it does; the others are told when it leaves.
+2. Whoever waits to write watches for what comes as well. That is where a container's end is told: an engine that holds
+   bytes for a container that does not read them any more does not take others, and does not hang up.
+3. What is read ahead is bounded, whoever reads.
 """
 
 from __future__ import annotations
@@ -15,6 +21,7 @@ import socket
 import ssl
 import struct
 from collections import deque
+from collections.abc import Callable
 
 import anyio
 
@@ -80,16 +87,28 @@ class Demultiplexer:
 
 
 class _SocketWriter(Writer):
-    def __init__(self, attached: socket.socket) -> None:
+    def __init__(self, link: Link, attached: socket.socket) -> None:
         super().__init__()
+        self._link = link
         self._socket = attached
         self.commits = isinstance(attached, ssl.SSLSocket)  # OpenSSL has encrypted the beginning by then
 
     async def writable(self) -> None:
+        if self._link.over():
+            raise SandboxCrashed("the container is gone")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._writable, tasks.cancel_scope)
+            await self._link.changed()
+            tasks.cancel_scope.cancel()
+
+    async def _writable(self, either: anyio.CancelScope) -> None:
         try:
             await anyio.wait_writable(self._socket)
-        except (anyio.ClosedResourceError, OSError, ValueError):  # closed under us
-            raise SandboxCrashed("the container is gone") from None
+        except anyio.ClosedResourceError:  # `wake`, or `hang_up`
+            pass
+        except (OSError, ValueError):
+            self._link.ended = True
+        either.cancel()
 
     def write(self, data: memoryview) -> int:
         try:
@@ -105,6 +124,7 @@ class Link:
 
     Attributes:
         inbox: frames that were read and not yet taken.
+        unheard: asked by whoever waits to send, whenever something has come: whether nobody will hear what it sends.
         ended: nothing more will come; `why` says why, where that is not just its end.
     """
 
@@ -112,10 +132,11 @@ class Link:
         self._socket = attached
         self._streams = Demultiplexer()
         self._frames = FrameBuffer()
-        self._writer = _SocketWriter(attached)
-        self._reading = False
-        self._interrupted = False
-        self._left = anyio.Event()  # somebody has left `receive`
+        self._writer = _SocketWriter(self, attached)
+        self._watched = False
+        self._news = anyio.Event()
+        self._crowded = False  # somebody waits for `take`
+        self.unheard: Callable[[], bool] = lambda: False
         self.inbox: deque[Frame] = deque()
         self._held = 0
         self.ended = False
@@ -130,9 +151,9 @@ class Link:
     # reading
 
     def pump(self) -> None:
-        """Read what is there, up to `_HELD`. Never waits. Does nothing while a task waits in `receive`, which will."""
+        """Read what is there, up to `_HELD`. Never waits. Does nothing while a task watches the socket, which will."""
         for _ in range(_READS):
-            if self._reading or self.ended or self.closed or self._held > _HELD:
+            if self._watched or self.ended or self.closed or self._held > _HELD:
                 return
             try:
                 data = self._socket.recv(_CHUNK)
@@ -158,41 +179,53 @@ class Link:
             return None
         found = self.inbox.popleft()
         self._held -= cost(found)
+        if self._crowded:
+            self._crowded = False
+            self._tell()
         return found
 
     async def receive(self) -> Frame | None:
-        """The next frame; ``None`` at the end, or when it was interrupted. One task at a time."""
-        while not self.inbox:
+        """The next frame; ``None`` at the end. For one task, with nobody else who takes frames."""
+        while True:
             self.pump()
-            if self.inbox:
-                break
-            if self.ended or self.closed:
-                return None
-            self._reading, self._left = True, anyio.Event()
-            try:
-                await anyio.wait_readable(self._socket)
-            except (anyio.ClosedResourceError, OSError, ValueError):
-                if not self._interrupted:
-                    self.ended = True
-            finally:
-                self._reading = False
-                self._left.set()
-            if self._interrupted:
-                self._interrupted = False
-                return None
-        return self.take()
+            found = self.take()
+            if found is not None or self.ended or self.closed:
+                return found
+            await self.changed()
 
-    def interrupt(self) -> None:
-        """Wake the task that waits in `receive`, and any that waits to send: it is over for them."""
-        if self._reading and not self.closed:
-            self._interrupted = True
-            with contextlib.suppress(OSError, RuntimeError):
+    async def changed(self) -> None:
+        """Wait until there is something to read, or to take in `inbox`, or that is over; may return before. Where
+        `inbox` is full, wait until something is taken."""
+        if self._watched or self._held > _HELD:
+            self._crowded = self._crowded or not self._watched
+            await self._news.wait()
+            return
+        self._watched = True
+        try:
+            await anyio.wait_readable(self._socket)
+        except anyio.ClosedResourceError:  # `wake`, or `hang_up`
+            pass
+        except (OSError, ValueError):
+            self.ended = True
+        finally:
+            self._watched = False
+            self._tell()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()
+
+    def wake(self) -> None:
+        """Have every task that waits here look again at what it waits for."""
+        self._tell()
+        if not self.closed:
+            with contextlib.suppress(OSError, RuntimeError):  # nobody waits where there is no event loop
                 anyio.notify_closing(self._socket)
 
-    async def unread(self) -> None:
-        """Wait until no task is in `receive`."""
-        if self._reading:
-            await self._left.wait()
+    def over(self) -> bool:
+        """Whether there is no use in sending any more, as far as what has come tells."""
+        self.pump()
+        return self.unheard() or self.ended or self.closed
 
     def hung_up(self) -> bool:
         """Whether the engine has closed the stream, or the container has ended; what it said before is in `inbox`."""
@@ -232,6 +265,7 @@ class Link:
                 self._socket.shutdown(socket.SHUT_RDWR)
             with contextlib.suppress(OSError, RuntimeError):  # nobody waits where there is no event loop
                 anyio.notify_closing(self._socket)
+            self._tell()
             self._socket.close()
             # the SDK's response holds on to a TLS socket: the descriptor goes with the last of the two
             response = getattr(self._socket, "_response", None)
