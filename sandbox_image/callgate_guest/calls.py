@@ -10,14 +10,18 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import sys
 import types
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE
+from itertools import repeat
 from typing import Any
 
 from .link import Link, NotJson
-from .wire import CANCEL, CANCELLED, TOOL_FAILED
+from .wire import CANCEL, CANCELLED, DESCRIBE_TOOLS, TOOL_FAILED
 
 _ASYNC = CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE
 _INLINE = frozenset({"<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>", "<lambda>"})
@@ -32,14 +36,9 @@ class ToolError(Exception):
     """
 
     def __init__(
-        self,
-        message: str = "",
-        *,
-        tool: str | None = None,
-        code: int = TOOL_FAILED,
-        data: Any = None,
+        self, message: str = "", *, tool: str | None = None, code: int = TOOL_FAILED, data: Any = None,
         retryable: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(message)
         self.message = message
         self.tool = tool
@@ -88,13 +87,8 @@ class ToolCall:
         if error is None:
             return self._value
         data = error.get("data") or {}
-        raise ToolError(
-            error["message"],
-            tool=data.get("tool", self._tool),
-            code=error["code"],
-            data=data.get("data"),
-            retryable=data.get("retryable", False),
-        )
+        tool, retryable = data.get("tool", self._tool), data.get("retryable", False)
+        raise ToolError(error["message"], tool=tool, code=error["code"], data=data.get("data"), retryable=retryable)
 
     def block(self) -> Any:
         self._link.wait(self)
@@ -226,11 +220,17 @@ def called_from_async() -> bool:
     return False
 
 
-def tool_function(link: Link, name: str, tool: str, parameters: list[str]) -> Callable[..., Any]:
-    """The function a program calls: `name` in the program, `tool` on the wire."""
+def _function() -> types.CodeType:
+    """The code of every function that a program calls. `entry`, in its closure, is the tool: see `Offered.bind`."""
+    entry: str | list[str] = ""
+    link: Any = None
 
     def call(*positional: Any, **arguments: Any) -> Any:
+        name, tool, *parameters = entry.split(" ") if isinstance(entry, str) else entry
+        tool = tool or name
         if positional:
+            if tool == DESCRIBE_TOOLS and not isinstance(positional[0], (list, tuple)):
+                positional = (list(positional),)
             if len(positional) > len(parameters):
                 raise TypeError(
                     f"{name}() takes {len(parameters)} positional arguments but {len(positional)} were given; "
@@ -243,9 +243,72 @@ def tool_function(link: Link, name: str, tool: str, parameters: list[str]) -> Ca
         started = ToolCall(link, tool, arguments)
         return started if called_from_async() else started.block()
 
-    call.__name__ = call.__qualname__ = name
-    call.__module__ = "tools"
-    return call
+    return call.__code__
+
+
+_FUNCTION = _function()
+_GLOBALS = {**globals(), "__name__": "tools"}
+
+
+class Offered:
+    """The module `tools`, and the functions and namespaces of the tools, as variables of a session's programs.
+
+    There may be thousands, and a program uses few: no line of Python is run for each of them.
+    """
+
+    def __init__(self, link: Link, variables: dict[str, Any]) -> None:
+        self.module = _module("tools", "", dict)
+        self._own = self.module.__dict__
+        self._link = types.CellType(link)
+        self._variables = variables
+        self._last: Any = None
+
+    def bind(self, tools: list[str | list[str]], namespaces: dict[str, str]) -> None:
+        """Give the next program its tools. Those of earlier ones stay, for the host to refuse, and so do variables.
+
+        Args:
+            tools: words, in one text if they can be: name, name on the wire (empty where it is the same), parameters.
+            namespaces: ``"member=name"``, several in a text; ``member`` alone where the name is ``namespace_member``.
+        """
+        if (tools, namespaces) == self._last:
+            return
+        self._last = tools, namespaces
+        names = [tool.partition(" ")[0] if type(tool) is str else tool[0] for tool in tools]
+        closures = zip(map(types.CellType, tools), repeat(self._link))
+        made = map(types.FunctionType, repeat(_FUNCTION), repeat(_GLOBALS), names, repeat(None), closures)
+        given: dict[str, Any] = dict(zip(names, made, strict=True))
+        deque(map(setattr, given.values(), repeat("__qualname__"), given), 0)
+        for name in filter(None, namespaces):
+            members = partial(_members, name, namespaces[name], self._own)
+            given[name] = sys.modules[f"tools.{name}"] = _module(f"tools.{name}", f" in {name}", members)
+        for name in given.keys() & self._variables.keys():
+            if self._variables[name] is self._own.get(name):
+                del self._variables[name]
+        self._own.update(given)
+        self._own.update(_members("", namespaces.get("", ""), self._own))  # short names for some
+        self._variables.update({**given, **self._variables})
+
+
+def _members(namespace: str, words: str, functions: dict[str, Any]) -> dict[str, Any]:
+    pairs = (word.partition("=") for word in words.split())
+    return {member: functions[name or f"{namespace}_{member}"] for member, _, name in pairs}
+
+
+def _module(name: str, where: str, members: Callable[[], dict[str, Any]]) -> types.ModuleType:
+    """A module of tools, which gets its members when one is first asked for."""
+    module = types.ModuleType(name, "Tools of the host.")
+
+    def get(name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        module.__dict__.update(given := members())
+        if name in given:
+            return given[name]
+        near = difflib.get_close_matches(name, [each for each in module.__dict__ if not each.startswith("__")], 1)
+        raise AttributeError(f"there is no tool {name!r}{where}" + (f"; did you mean {near[0]!r}?" if near else ""))
+
+    module.__dict__.update(__getattr__=get, __dir__=lambda: sorted({*module.__dict__, *members()}))
+    return module
 
 
 def call_by_name(link: Link) -> Callable[..., Any]:

@@ -82,31 +82,16 @@ def prepare(preimport: Sequence[str], packages: str | None, proc: int, *, own_fi
 
 
 def serve_confined(
-    fds: list[int],
-    allowance: Any,
-    *,
-    tier: int,
-    parent: int,
-    base_bytes: int,
-    landlock_abi: int,
-    rules: landlock.Ruleset | None,
-    own_files: bool,
-    own_cgroup: bool,
-) -> None:
+    fds: list[int], allowance: Any, *, tier: int, parent: int, base_bytes: int, landlock_abi: int,
+    rules: landlock.Ruleset | None, own_files: bool, own_cgroup: bool,
+) -> None:  # fmt: skip
     """In a fresh child: be confined (see `jail.confine`), serve programs, and exit. Never returns."""
     status = 1
     try:
         confine(
-            tier=tier,
-            parent=parent,
-            descriptors=fds,
-            allowance=allowance,
-            base_bytes=base_bytes,
-            landlock_abi=landlock_abi,
-            rules=rules,
-            own_files=own_files,
-            own_cgroup=own_cgroup,
-        )
+            tier=tier, parent=parent, descriptors=fds, allowance=allowance, base_bytes=base_bytes,
+            landlock_abi=landlock_abi, rules=rules, own_files=own_files, own_cgroup=own_cgroup,
+        )  # fmt: skip
         numpy = sys.modules.get("numpy")
         if numpy is not None:
             numpy.random.seed()

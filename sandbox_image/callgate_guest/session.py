@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import builtins
 import contextvars
-import difflib
 import json
 import linecache
 import mmap
@@ -19,7 +18,7 @@ import types
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from .calls import ToolError, call_by_name, tool_function
+from .calls import Offered, ToolError, call_by_name
 from .link import Link, encode
 from .output import Output
 from .program import VALUE, Program, describe, value_of
@@ -66,7 +65,7 @@ class Session:
         self._module = types.ModuleType("__main__")
         self._namespace = self._module.__dict__
         self._namespace["__builtins__"] = builtins
-        self._tools = types.ModuleType("tools", "The host's tools.")
+        self._offered = Offered(self.link, self._namespace)
         self._count = 0
         self._main: asyncio.Task[Any] | None = None
         self._loop = asyncio.new_event_loop()
@@ -83,10 +82,10 @@ class Session:
         """Answer requests until the host closes the wire, or one request."""
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__ = self._outputs  # type: ignore[misc, assignment]
         sys.modules["__main__"] = self._module
-        sys.modules["tools"] = self._tools
+        sys.modules["tools"] = self._offered.module
         builtins.ToolError = ToolError  # type: ignore[attr-defined]
         builtins.tool_call = call_by_name(self.link)  # type: ignore[attr-defined]
-        builtins.tools = self._tools  # type: ignore[attr-defined]
+        builtins.tools = self._offered.module  # type: ignore[attr-defined]
         asyncio.run = self._run_anywhere
         for name, start in _THREAD_STARTERS.items():
             setattr(threading, name, _guarded(start))
@@ -104,7 +103,8 @@ class Session:
 
     def _execute(self, params: dict[str, Any]) -> str:
         self._count += 1
-        self._bind(params)
+        self._offered.bind(params["tools"], params.get("namespaces", {}))
+        self._namespace.update(params["inputs"])
         name = PROGRAM_NAME if self._count == 1 else f"<program-{self._count}>"
         program = Program(params["code"], name)
         self._namespace.pop(VALUE, None)  # of a program that failed after it
@@ -120,21 +120,6 @@ class Session:
         finally:
             self._settle()
         return value_of(self._namespace)
-
-    def _bind(self, params: dict[str, Any]) -> None:
-        for name, tool, parameters in params["tools"]:
-            if name not in self._tools.__dict__:
-                function = tool_function(self.link, name, tool, parameters)
-                self._namespace[name] = self._tools.__dict__[name] = function
-        self._tools.__dict__["__getattr__"] = self._unknown_tool
-        self._namespace.update(params["inputs"])
-
-    def _unknown_tool(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        known = [each for each in self._tools.__dict__ if not each.startswith("__")]
-        near = difflib.get_close_matches(name, known, 1)
-        raise AttributeError(f"there is no tool {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
     # the event loop
 
@@ -232,7 +217,7 @@ def take_the_wire() -> tuple[int, int]:
 _REHEARSAL = """
 import asyncio, os
 async def fetch(n):
-    call = rehearsal(n)
+    call = (rehearsals.first if n else rehearsal)(n)
     os.write(wire, b'{"jsonrpc":"2.0","result":{"n":[1,2.5,"x",null]},"id":1}\\n')
     return (await call).n
 print(f"{len(await fetch(1))}")
@@ -249,7 +234,8 @@ def rehearse() -> None:
     from_host, to_guest = os.pipe()
     from_guest, to_host = os.pipe()
     outputs, main = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__), sys.modules["__main__"]
-    params = {"code": _REHEARSAL, "tools": [["rehearsal", "rehearsal", ["n"]]], "inputs": {"wire": to_guest}}
+    offered = {"tools": ["rehearsal  n"], "namespaces": {"rehearsals": "first=rehearsal"}}
+    params = {"code": _REHEARSAL, **offered, "inputs": {"wire": to_guest}}
     request = {"jsonrpc": "2.0", "method": "execute", "params": params, "id": 0}
     os.write(to_guest, json.dumps(request).encode() + b"\n")
     session = Session(from_host, to_host)
@@ -260,7 +246,7 @@ def rehearse() -> None:
     os.close(from_guest)
     sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = outputs  # type: ignore[misc]
     sys.modules["__main__"] = main
-    del sys.modules["tools"]
+    del sys.modules["tools"], sys.modules["tools.rehearsals"]
     linecache.cache.clear()
     if b'"value":[null]' not in reply:
         raise RuntimeError(f"the rehearsal failed: {reply.decode()[:500]}")

@@ -12,6 +12,8 @@ EXECUTE: Final = "execute"  # host -> guest, request: run a program
 PRINT: Final = "print"  # guest -> host, notification: {"text": ...}
 CANCEL: Final = "cancel"  # both ways, notification: {} ends the program; {"id": n} gives up one tool call
 
+DESCRIBE_TOOLS: Final = "describe_tools"  # a built-in tool: its one parameter takes all positional arguments
+
 RESERVED_METHODS: Final = frozenset({EXECUTE, PRINT, CANCEL})
 RESERVED_PREFIX: Final = "rpc."  # JSON-RPC 2.0, section 4
 

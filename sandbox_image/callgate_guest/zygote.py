@@ -72,17 +72,8 @@ def _launch_tier_1(control: socket.socket, settings: dict[str, Any]) -> None:
         os.set_inheritable(control.fileno(), True)
         start = f"from callgate_guest.zygote import inside; inside({control.fileno()}, {proc})"
         code = f"import sys; sys.path.append('/guest'); {start}"
-        arguments = [
-            EXECUTABLE,
-            "-I",
-            "-S",
-            "-B",
-            "-X",
-            "utf8",
-            "-c",
-            code,
-            json.dumps({**settings, "packages": "/packages" if settings["packages"] else None}),
-        ]
+        inner = json.dumps({**settings, "packages": "/packages" if settings["packages"] else None})
+        arguments = [EXECUTABLE, "-I", "-S", "-B", "-X", "utf8", "-c", code, inner]
         os.execve(EXECUTABLE, arguments, {"LD_LIBRARY_PATH": "/lib", "MALLOC_ARENA_MAX": "2", **ENVIRONMENT})
     control.close()
     os.close(proc)
@@ -136,12 +127,10 @@ def _rules_in_place(version: int, packages: str | None) -> landlock.Ruleset:
     if os.geteuid() == 0:
         _require_readable_by_nobody(files)
     rules = landlock.Ruleset(version)
-    rules.allow(
-        entry.path for entry in os.scandir(files.stdlib) if entry.name not in ("site-packages", "dist-packages")
-    )
-    rules.allow(
-        [files.extensions, *([packages] if packages else []), *files.libraries, "/usr/share/zoneinfo", "/dev/urandom"]
-    )
+    others = ("site-packages", "dist-packages")
+    rules.allow(entry.path for entry in os.scandir(files.stdlib) if entry.name not in others)
+    shared = [files.extensions, *files.libraries, "/usr/share/zoneinfo", "/dev/urandom"]
+    rules.allow([*shared, packages] if packages else shared)
     rules.allow([files.stdlib], listing_only=True)
     rules.allow(["/dev/null"], write=True)
     return rules
@@ -186,13 +175,9 @@ def _serve(control: socket.socket, common: dict[str, Any]) -> None:
 
 
 def _spawn(
-    control: socket.socket,
-    request: dict[str, Any],
-    fds: list[int],
-    common: dict[str, Any],
-    children: dict[int, tuple[int, int]],
-    poll: select.poll,
-) -> None:
+    control: socket.socket, request: dict[str, Any], fds: list[int], common: dict[str, Any],
+    children: dict[int, tuple[int, int]], poll: select.poll,
+) -> None:  # fmt: skip
     number = request["spawn"]
     try:
         if len(fds) != 3:

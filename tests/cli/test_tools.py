@@ -35,3 +35,20 @@ def test_stubs_import_and_are_the_same_every_time(cli: Command) -> None:
         [sys.executable, "-W", "error", "-c", code], cwd=cli.folder, capture_output=True, text=True, check=True
     )
     assert shown.stdout == "(city: 'str') -> 'dict[str, int]'\n"
+
+
+def test_the_detail_of_stubs_can_be_chosen(cli: Command) -> None:
+    names = cli("tools", "--stubs", "--detail", "names", "--tools", "tools.py").out
+    assert "\nget_weather: Any\n" in names
+    signatures = cli("tools", "--stubs", "--detail", "signatures", "--tools", "tools.py").out
+    assert '    """Current weather."""\n' in signatures
+    assert "Args:" not in signatures
+    full = cli("tools", "--stubs", "--detail", "full", "--tools", "tools.py").out
+    assert "    Args:\n        city: its name.\n" in full
+    assert full == cli("tools", "--stubs", "--tools", "tools.py").out
+
+
+def test_a_detail_without_stubs_is_refused(cli: Command) -> None:
+    done = cli("tools", "--detail", "names", "--tools", "tools.py")
+    assert (done.status, done.error) == (2, "--detail says how much stubs tell")
+    assert done.tip == "use it together with --stubs"

@@ -7,12 +7,12 @@ approval. The others leave something behind that later reads return, so that a c
 from __future__ import annotations
 
 import contextvars
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
 
-from callgate import Allow, ApprovalRequest, Deny, ToolError, tool
+from callgate import Allow, ApprovalRequest, Deny, Tool, ToolError, tool
 
 __all__ = ["ODD", "TOOLS", "WORLD", "WRITERS", "World", "approve"]
 
@@ -238,11 +238,25 @@ async def load(key: str) -> Any:
     return stored[key]
 
 
+_SERVERS = {
+    "get_number": ("maths", "get-number"), "add_to_total": ("maths", "add"), "get_weather": ("sky", "weather"),
+    "same": ("data", "same"), "note": ("data", "print"), "odd": ("json", "odd"), "read_notes": ("note", "all"),
+}  # fmt: skip
+"""Where some of the tools are imported from, and their names there. Some servers are called like variables, modules and
+tools."""
+
+
+def _served(each: Tool) -> Tool:
+    server, name = _SERVERS.get(each.name, (None, None))
+    return replace(each, server=server, server_tool=name)
+
+
 TOOLS = [
     get_number, get_weather, list_cities, get_rows, odd, same, same_in_thread, get_rate, put_in_order, strip_record,
     fail_at_threes, fail_later, crash, break_contract, come_late, fall_back, get_secret,
     note, note_slowly, add_to_total, store, note_or_fail, sort_and_note, pay, read_notes, read_total, load,
 ]  # fmt: skip
+TOOLS = [_served(each) for each in TOOLS]
 WRITERS = frozenset(each.name for each in TOOLS if not each.read_only)
 
 

@@ -22,14 +22,14 @@ HANG = "hang"
 """A tool that is never answered."""
 
 TOOLS = [
-    ["get_weather", "get_weather", ["city", "unit"]],
-    ["echo", "echo", ["value"]],
-    ["fail", "fail", ["message", "data"]],
-    ["meet", MEET, ["n"]],
-    ["hang", HANG, []],
-    ["big", "big", ["size"]],
-    ["named", "named", ["name", "value"]],
-    ["dash_ed", "dash-ed", ["x"]],
+    ["get_weather", "get_weather", "city", "unit"],
+    ["echo", "echo", "value"],
+    ["fail", "fail", "message", "data"],
+    ["meet", MEET, "n"],
+    ["hang", HANG],
+    ["big", "big", "size"],
+    ["named", "named", "name", "value"],
+    ["dash_ed", "dash-ed", "x"],
 ]
 
 
@@ -139,10 +139,18 @@ class GuestProcess:
         while data:
             data = data[os.write(self.to_guest, data) :]
 
-    def execute(self, code: str, inputs: dict[str, Any] | None = None, tools: list[Any] | None = None) -> int:
+    def execute(
+        self,
+        code: str,
+        inputs: dict[str, Any] | None = None,
+        tools: list[Any] | None = None,
+        namespaces: dict[str, str] | None = None,
+    ) -> int:
         """Send the request only."""
         self._number += 1
-        params = {"code": code, "tools": TOOLS if tools is None else tools, "inputs": inputs or {}}
+        params: dict[str, Any] = {"code": code, "tools": TOOLS if tools is None else tools, "inputs": inputs or {}}
+        if namespaces is not None:
+            params["namespaces"] = namespaces
         self.write({"method": "execute", "params": params, "id": self._number})
         return self._number
 
@@ -152,6 +160,7 @@ class GuestProcess:
         inputs: dict[str, Any] | None = None,
         *,
         tools: list[Any] | None = None,
+        namespaces: dict[str, str] | None = None,
         reply: Callable[[str, dict[str, Any]], dict[str, Any]] = reply_of,
         on_message: Callable[[dict[str, Any]], bool] = lambda _: False,
     ) -> Ran:
@@ -161,10 +170,11 @@ class GuestProcess:
             code: its source.
             inputs: bound as variables.
             tools: what it may call.
+            namespaces: of these.
             reply: answers its calls.
             on_message: sees every message first; answers it itself when it returns True.
         """
-        number = self.execute(code, inputs, tools)
+        number = self.execute(code, inputs, tools, namespaces)
         ran = Ran()
         held: list[dict[str, Any]] = []
         deadline = time.monotonic() + SECONDS

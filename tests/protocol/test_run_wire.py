@@ -21,6 +21,7 @@ from callgate.protocol.run import (
     Other,
     RunWire,
     Wrote,
+    encode_tools,
     error_reply,
     result_reply,
 )
@@ -205,18 +206,32 @@ def test_logs_are_kept_up_to_the_limit() -> None:
 
 
 def test_the_request_is_one_line_of_json() -> None:
-    data = RunWire(Limits(), 3).execute("1\n2", [("f", "f", ["a"])], {"x": "é\n"})
+    tools = encode_tools([("f", "f", ["a"]), ("g_h", "g-h", ["a"]), ("i", "i", ["a b"])])
+    data = RunWire(Limits(), 3).execute("1\n2", tools, {"x": "é\n"})
     assert data.endswith(b"\n")
     assert data.count(b"\n") == 1
     assert json.loads(data) == {
         "jsonrpc": "2.0", "method": "execute", "id": 3,
-        "params": {"code": "1\n2", "tools": [["f", "f", ["a"]]], "inputs": {"x": "é\n"}},
+        "params": {"code": "1\n2", "tools": ["f  a", ["g_h", "g-h", "a"], ["i", "i", "a b"]], "inputs": {"x": "é\n"}},
     }  # fmt: skip
+
+
+def test_namespaces_are_in_the_request_where_there_are_any() -> None:
+    tools = [("git_log", "git_log", ["n"]), ("odd", "git.odd", []), ("search_tools", "search_tools", ["query"])]
+    members = {"git": {"log": "git_log", "odd": "odd"}, "": {"search": "search_tools"}}
+    data = RunWire(Limits()).execute("1", encode_tools(tools, members), {})
+    assert json.loads(data)["params"] == {
+        "code": "1",
+        "tools": ["git_log  n", ["odd", "git.odd"], "search_tools  query"],
+        "namespaces": {"git": "log odd=odd", "": "search=search_tools"},
+        "inputs": {},
+    }
+    assert b"namespaces" not in RunWire(Limits()).execute("1", encode_tools(tools, {}), {})
 
 
 def test_a_request_that_is_too_long_is_not_made() -> None:
     with pytest.raises(LimitReached, match=r"^limit reached: max_message_bytes is 100, used "):
-        RunWire(Limits(max_message_bytes=100)).execute("x" * 100, [], {})
+        RunWire(Limits(max_message_bytes=100)).execute("x" * 100, encode_tools([]), {})
 
 
 def test_replies_are_one_line_of_json() -> None:

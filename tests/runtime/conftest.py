@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from callgate import Runtime, SandboxUnavailable
+from callgate import Registry, Runtime, SandboxUnavailable
 from runtime.offered import TOOLS
 
 
 @contextlib.asynccontextmanager
 async def opened(*tools: Any, **options: Any) -> AsyncIterator[Runtime]:
-    """A runtime with these tools, or with all of `TOOLS`."""
+    """A runtime with these tools, or with all of `TOOLS`; or with those of one registry."""
+    offered = tools[0] if len(tools) == 1 and isinstance(tools[0], Registry) else tools or TOOLS
     async with contextlib.AsyncExitStack() as stack:
         try:
-            runtime = await stack.enter_async_context(Runtime(tools or TOOLS, **options))
+            runtime = await stack.enter_async_context(Runtime(offered, **options))
         except SandboxUnavailable as reason:
             if os.environ.get("CI") == "true":
                 pytest.fail(f"the sandbox has to work in CI: {reason}")

@@ -12,13 +12,13 @@ import pytest
 import callgate
 
 EXPORTED = [
-    "Allow", "ApprovalRequest", "CallEnded", "CallRecord", "CallStarted", "CallgateError", "CodeResult",
-    "Compilation", "ConfigurationError", "Deny", "DockerBackend", "Event", "Finding", "InvalidArguments",
-    "LimitReached", "Limits",
-    "NotAGraph", "PlanFault", "PlanResult", "Printed", "ProtocolError", "Registry", "Retry", "RunError", "RunUsage",
-    "Runtime", "SandboxBusy", "SandboxCrashed", "SandboxError", "SandboxUnavailable", "Session", "StepEnded",
-    "StepResult", "StepStarted", "Tool", "ToolCancelled", "ToolError", "ToolNotAllowed", "ToolNotFound",
-    "ToolTimedOut", "tool",
+    "Allow", "Answer", "ApprovalRequest", "CallEnded", "CallProgressed", "CallRecord", "CallStarted",
+    "CallgateError", "CodeResult", "Compilation", "ConfigurationError", "Conversation", "Deny", "Described",
+    "DockerBackend", "Event", "Finding", "Found", "InvalidArguments", "LimitReached", "Limits", "NotAGraph",
+    "PlanFault", "PlanResult", "Printed", "ProtocolError", "Registry", "Retry", "RunError", "RunUsage", "Runtime",
+    "SandboxBusy", "SandboxCrashed", "SandboxError", "SandboxUnavailable", "SearchResult", "Session", "Source",
+    "StepEnded", "StepResult", "StepStarted", "Tool", "ToolCancelled", "ToolError", "ToolNotAllowed",
+    "ToolNotFound", "ToolTimedOut", "report_progress", "tool",
 ]  # fmt: skip
 
 

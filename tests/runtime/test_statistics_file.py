@@ -18,7 +18,7 @@ import pytest
 
 from callgate.errors import ConfigurationError
 from callgate.limits import Limits
-from callgate.runtime import statistics_file
+from callgate.runtime import kept_file
 from callgate.runtime.gate import Gate
 from callgate.runtime.keeper import Keeper
 from callgate.runtime.statistics_file import BATCH, StatisticsFile
@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics_file, "FLUSH_SECONDS", 1e6)
+    monkeypatch.setattr(kept_file, "FLUSH_SECONDS", 1e6)
 
 
 @contextlib.asynccontextmanager
@@ -109,7 +109,7 @@ async def test_a_full_batch_is_written_at_once(path: Path) -> None:
 
 
 async def test_a_few_notes_are_written_after_a_while(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics_file, "FLUSH_SECONDS", 0.01)
+    monkeypatch.setattr(kept_file, "FLUSH_SECONDS", 0.01)
     statistics = Statistics()
     async with StatisticsFile(path, statistics) as file:
         statistics.note("a", 1.0, "succeeded")
@@ -257,9 +257,9 @@ async def test_another_programs_database_is_left_as_it_is(path: Path) -> None:
 async def test_a_newer_schema_is_left_as_it_is(path: Path) -> None:
     await read(path)
     with database(path) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
     assert await refusal(path) == (
-        "a newer callgate wrote it (schema 2, this one knows 1); upgrade, or name another file"
+        "a newer callgate wrote it (schema 3, this one knows 2); upgrade, or name another file"
     )
 
 
@@ -299,7 +299,7 @@ async def test_statistics_that_sqlite_gathers_of_a_file_do_no_harm(path: Path) -
 
 
 async def test_a_locked_file_is_refused_after_a_while(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics_file, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(kept_file, "LOCK_SECONDS", 0.05)
     await read(path)
     with database(path) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -349,7 +349,7 @@ async def test_rows_that_make_no_sense_are_skipped(path: Path) -> None:
 async def test_a_file_that_fails_is_logged_once_and_nothing_is_lost(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(statistics_file, "LOCK_SECONDS", 0.01)
+    monkeypatch.setattr(kept_file, "LOCK_SECONDS", 0.01)
     statistics = Statistics()
     async with StatisticsFile(path, statistics) as file:
         with database(path) as connection:
@@ -373,8 +373,8 @@ async def test_a_file_that_fails_is_logged_once_and_nothing_is_lost(
 async def test_a_file_that_cannot_be_written_for_long_does_not_fill_the_host(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statistics_file, "LOCK_SECONDS", 0.01)
-    monkeypatch.setattr(statistics_file, "MAX_UNWRITTEN", 10)
+    monkeypatch.setattr(kept_file, "LOCK_SECONDS", 0.01)
+    monkeypatch.setattr(kept_file, "MAX_UNWRITTEN", 10)
     statistics = Statistics()
     async with StatisticsFile(path, statistics) as file:
         with database(path) as connection:

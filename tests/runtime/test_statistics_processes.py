@@ -18,7 +18,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from callgate.runtime import statistics_file
+from callgate.runtime import kept_file
 from callgate.runtime.statistics_file import BATCH, StatisticsFile
 from callgate.tools.statistics import Statistics
 
@@ -134,7 +134,7 @@ async def write(path: str) -> None:
 
 
 async def wait(path: str) -> None:
-    statistics_file.FLUSH_SECONDS = 1e6
+    kept_file.FLUSH_SECONDS = 1e6
     statistics = Statistics()
     async with StatisticsFile(path, statistics) as file:
         for batch in range(4):

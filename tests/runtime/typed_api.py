@@ -6,15 +6,20 @@ from typing import Any, assert_type
 
 from callgate import (
     Allow,
+    Answer,
     ApprovalRequest,
     CallEnded,
+    CallProgressed,
     CallRecord,
     CallStarted,
     CodeResult,
     Compilation,
+    Conversation,
     Deny,
+    Described,
     Event,
     Finding,
+    Found,
     Limits,
     NotAGraph,
     PlanFault,
@@ -25,12 +30,15 @@ from callgate import (
     RunError,
     Runtime,
     RunUsage,
+    SearchResult,
     Session,
+    Source,
     StepEnded,
     StepResult,
     StepStarted,
     Tool,
     ToolError,
+    report_progress,
     tool,
 )
 
@@ -46,6 +54,7 @@ def with_options(n: int = 1) -> int:
 
 
 def undecorated(n: int) -> int:
+    report_progress(1, total=2, message="half")
     return n
 
 
@@ -59,11 +68,21 @@ def on_event(event: Event) -> None:
         assert_type(event.text, str)
     elif isinstance(event, CallStarted | CallEnded):
         assert_type(event.record, CallRecord)
+    elif isinstance(event, CallProgressed):
+        assert_type(event.progress, float)
     elif isinstance(event, StepStarted):
         assert_type(event.id, str)
     else:
         assert_type(event, StepEnded)
         assert_type(event.step, StepResult)
+
+
+async def load(query: str) -> list[Tool]:
+    return [plain]
+
+
+def served(source: Source) -> Runtime:
+    return Runtime(sources=[source])
 
 
 async def use() -> None:
@@ -108,3 +127,26 @@ async def use() -> None:
         assert_type(runtime.check_plan("{}"), list[PlanFault])
         assert_type(runtime.explain_plan("{}", "json"), str)
         assert_type(await runtime.handle("execute_code", {"code": "1"}), str)
+        assert_type(runtime.tool_definitions("anthropic", direct="all", strict=True), list[dict[str, Any]])
+        assert_type(runtime.tool_choice("openai", "required", parallel=False), dict[str, Any])
+        assert_type(runtime.instructions(meta=["execute_code"]), str)
+        assert_type(runtime.stubs(detail="signatures", names=["plain"]), str)
+        answer = await runtime.answer("plain", '{"city": "Oslo"}', caller="code", tools=["plain"], on_event=on_event)
+        assert_type(answer, Answer)
+        assert_type(answer.text, str)
+        assert_type(answer.ok, bool)
+        assert_type(answer.found, tuple[str, ...])
+        assert_type(answer.result, CodeResult | PlanResult | SearchResult | Described | None)
+        assert_type(answer.structured(), dict[str, Any] | None)
+        assert_type(runtime.tool_result("openai-responses", answer, "call_1"), dict[str, Any])
+        found = runtime.search_tools("weather", limit=3)
+        assert_type(found, SearchResult)
+        assert_type(found.found, tuple[Found, ...])
+        assert_type(runtime.describe_tools(["plain"]), Described)
+        assert_type(runtime.find_by_capability("weather"), tuple[Tool, ...])
+        async with runtime.conversation(loader=load, session=True, direct=["plain"]) as conversation:
+            assert_type(conversation, Conversation)
+            assert_type(await conversation.answer("search_tools", {"query": "x"}), Answer)
+            assert_type(conversation.tool_definitions("mcp"), list[dict[str, Any]])
+            assert_type(conversation.state(), dict[str, Any])
+            assert_type(conversation.found, tuple[str, ...])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgate.errors import ConfigurationError, ToolNotFound
-from callgate.tools import Registry, Tool, ToolOptions, python_name
+from callgate.tools import Registry, Tool, ToolOptions, imported_name, python_name
 
 
 def named(name: str) -> Tool:
@@ -35,7 +35,10 @@ def test_two_tools_of_one_name_are_refused() -> None:
         Registry([named("a"), named("a")])
 
 
-@pytest.mark.parametrize("name", ["print", "execute", "cancel", "execute_code", "tools", "rpc.x", "ToolError"])
+@pytest.mark.parametrize(
+    "name",
+    ["print", "execute", "cancel", "execute_code", "tools", "rpc.x", "ToolError", "search_tools", "describe_tools"],
+)
 def test_a_reserved_name_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="the name is reserved; give it another with name="):
         Registry([named(name)])
@@ -137,3 +140,85 @@ def test_what_a_planner_may_want_to_know_of_a_tool() -> None:
     assert (info.calls, info.average_seconds, info.p95_seconds, info.failure_rate) == (2, 3.0, 4.0, 0.5)
     with pytest.raises(ToolNotFound):
         registry.info("serch")
+
+
+def served(server: str, name: str, as_: str | None = None) -> Tool:
+    made = as_ or imported_name(server, name)
+    return Tool.from_schema(made, "does nothing", {"type": "object"}, dict, server=server, server_tool=name)
+
+
+def test_a_tool_can_be_taken_out() -> None:
+    tool = named("a")
+    registry = Registry([tool, named("b")])
+    before = registry.tools()
+    assert registry.remove("a") is tool
+    assert registry.names() == ("b",)
+    assert registry.tools() is not before
+    assert registry.callable_names() == {"b": "b"}
+    assert registry.resolve("a") is None
+    with pytest.raises(ToolNotFound):
+        registry.remove("a")
+    registry.add(tool)
+    assert registry.names() == ("a", "b")
+
+
+def test_the_tools_of_a_server_are_replaced_at_once() -> None:
+    registry = Registry([named("own")])
+    seen = []
+    end = registry.subscribe(lambda: seen.append(registry.names()))
+    first = registry.replace_server("s", [served("s", "a"), served("s", "b")])
+    assert [tool.name for tool in first] == ["s_a", "s_b"]
+    registry.replace_server("s", [served("s", "b"), served("s", "c")])
+    registry.replace_server("other", [served("other", "x")])
+    registry.replace_server("s", [])
+    assert seen == [
+        ("own", "s_a", "s_b"), ("own", "s_b", "s_c"), ("other_x", "own", "s_b", "s_c"), ("other_x", "own"),
+    ]  # fmt: skip
+    end()
+    end()
+    registry.remove("own")
+    assert len(seen) == 4
+    assert registry.has_servers
+    assert not Registry([named("own")]).has_servers
+
+
+def test_a_server_s_tool_keeps_its_name_over_a_new_list() -> None:
+    registry = Registry([named("s_a"), named("s_a_2")])
+    (kept,) = registry.replace_server("s", [served("s", "a")])
+    assert kept.name == "s_a_3"
+    registry.remove("s_a")
+    registry.remove("s_a_2")
+    again, new = registry.replace_server("s", [served("s", "a"), served("s", "a", "s_a")])
+    assert (again.name, new.name) == ("s_a_3", "s_a")
+    assert (again.server, again.server_tool) == ("s", "a")
+
+
+def test_reserved_and_taken_names_of_servers_are_changed() -> None:
+    registry = Registry([named("echo")])
+    tools = [served("s", name, name) for name in ("print", "echo", "search_tools", "rpc.x", "echo", "fine")]
+    assert [tool.name for tool in registry.replace_server("s", tools)] == [
+        "print_", "echo_2", "search_tools_", "rpc_x", "echo_3", "fine",
+    ]  # fmt: skip
+
+
+def test_nothing_changes_where_a_tool_is_another_server_s() -> None:
+    registry = Registry()
+    registry.replace_server("s", [served("s", "a")])
+    before = registry.tools()
+    with pytest.raises(ConfigurationError, match=r"^tool 't_b' has the server 't', not 's'$"):
+        registry.replace_server("s", [served("s", "c"), served("t", "b")])
+    with pytest.raises(ConfigurationError, match=r"^tool 'own' has the server None, not 's'$"):
+        registry.replace_server("s", [named("own")])
+    with pytest.raises(ConfigurationError, match="a server's name must not be empty"):
+        registry.replace_server(" ", [])
+    assert registry.tools() is before
+
+
+def test_what_is_known_of_names_stays_as_it_was() -> None:
+    registry = Registry([named("a-b")])
+    before = registry.vocabulary()
+    assert registry.vocabulary() is before
+    registry.add(named("a_b"))
+    assert registry.vocabulary() is not before
+    assert (before.resolve("a_b"), registry.resolve("a_b")) == ("a-b", "a_b")
+    assert before.callable_names == {"a-b": "a_b"}

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from callgate.tools import Registry, Tool, tool
-from callgate.tools.stubs import signature, stubs
+from callgate.tools.stubs import DETAILS, signature, stubs
+from tools.stub_checks import imported, passes_mypy
 
 
 class Place(BaseModel):
@@ -62,48 +59,10 @@ ODD = [
 ]
 
 
-def passes_mypy(text: str, folder: Path) -> None:
-    (folder / "stub_module.py").write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--config-file=", "stub_module.py"],
-        cwd=folder, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + text
-
-
 def test_stubs_pass_mypy_strict_and_import(tmp_path: Path) -> None:
     text = stubs(Registry([find, count, *ODD]))
-    passes_mypy(text, tmp_path)
-    subprocess.run([sys.executable, "-W", "error", "-c", "import stub_module"], cwd=tmp_path, check=True)
-
-
-JSON_TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": "string"}
-
-
-def as_json_schema(schema: Any) -> Any:
-    """The function collections write Python's type names into their schemas."""
-    if isinstance(schema, list):
-        return [as_json_schema(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    mended = {key: as_json_schema(value) for key, value in schema.items()}
-    kind = mended.get("type")
-    return mended | {"type": JSON_TYPES.get(kind, kind)} if isinstance(kind, str) else mended
-
-
-def test_stubs_of_seven_hundred_real_functions_pass_mypy_strict(tmp_path: Path) -> None:
-    folder = Path(__file__).parents[3] / "shared" / "data" / "calls"
-    if not folder.is_dir():
-        pytest.skip(f"the function collections are not in {folder}")
-    registry = Registry()
-    for path in sorted(folder.glob("*.jsonl.gz")):
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            for function in (each for line in lines for each in json.loads(line)["functions"]):
-                schema = as_json_schema(function["parameters"])
-                made = Tool.from_schema(function["name"], function["description"], schema, dict, output_schema=schema)
-                registry.add(made, rename=True)
-    assert len(registry) == 720
-    passes_mypy(stubs(registry), tmp_path)
+    passes_mypy(tmp_path, text)
+    imported(tmp_path, text)
 
 
 def test_stubs_are_the_same_whatever_the_order_of_the_tools() -> None:
@@ -111,14 +70,14 @@ def test_stubs_are_the_same_whatever_the_order_of_the_tools() -> None:
 
 
 def test_a_model_that_two_schemas_describe_alike_is_one_class() -> None:
-    text = stubs(Registry([find]))
+    text = stubs(Registry([find]), detail="signatures")
     assert text.count("class Place(TypedDict):") == 1
     assert "class Place2" not in text
     assert "    inside: NotRequired[Place | None]\n" in text
 
 
 def test_no_tools_are_an_empty_module(tmp_path: Path) -> None:
-    passes_mypy(stubs(Registry()), tmp_path)
+    passes_mypy(tmp_path, *(stubs(Registry(), detail=detail) for detail in DETAILS))
 
 
 @pytest.mark.parametrize(
@@ -148,8 +107,13 @@ def test_a_schema_becomes_an_annotation(schema: Any, annotation: str) -> None:
     output = {"type": "object", "properties": {"x": schema}}
     made = Tool.from_schema("f", "", {"type": "object"}, lambda: None, output_schema=output)
     text = stubs(Registry([made]))
-    assert f"    x: NotRequired[{annotation}]\n" in text
+    assert f"class FResult(TypedDict, total=False):\n    x: {annotation}\n" in text
 
 
 def test_a_signature_is_one_line() -> None:
     assert signature(count, "count") == "count(tags: list[str], exact: bool = False, weight: float = 1) -> int"
+
+
+def test_a_signature_tells_odd_arguments_as_they_are_given() -> None:
+    odd = foreign("convert", {"from": {"type": "string"}, "a-b": {"type": "integer"}}, required=["from"])
+    assert signature(odd, "convert") == "convert(**{'from': str, 'a-b': NotRequired[int]}) -> Any"

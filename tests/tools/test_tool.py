@@ -455,3 +455,17 @@ def returning(annotation: Any) -> Tool:
 
     f.__annotations__ = {"return": annotation}
     return Tool.from_function(f)
+
+
+def test_a_tool_says_which_server_it_was_imported_from() -> None:
+    schema = {"type": "object"}
+    made = Tool.from_schema("s_a", "", schema, dict, server="s", server_tool="a\nb")
+    assert (made.server, made.server_tool) == ("s", "a\nb")
+    assert made.named("s_a_2").server_tool == "a\nb"
+    assert Tool.from_schema("a", "", schema, dict, server="s").server_tool == "a"
+    own = Tool.from_schema("a", "", schema, dict)
+    assert (own.server, own.server_tool) == (None, None)
+    with pytest.raises(ConfigurationError, match=r"^tool 'a': server_tool needs a server$"):
+        Tool.from_schema("a", "", schema, dict, server_tool="a")
+    with pytest.raises(ConfigurationError, match=r"^a server's name must be printable, 's\\n' is not$"):
+        Tool.from_schema("a", "", schema, dict, server="s\n")

@@ -20,6 +20,7 @@ COMMANDS = {
     "check": "Look at a program without running it.",
     "compile": "Print the plan that a program is, or why it is none.",
     "tools": "List the tools of a file or module, or print typed stubs of them.",
+    "serve": "Serve tools, and what runs them, to MCP clients, on stdio or over HTTP.",
     "doctor": "Say what confines programs on this machine, and what to do where nothing does.",
     "image": "Build the image that Docker's containers run, or say what is in it.",
     "demo": "See a program call tools from inside the sandbox, on real data.",

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from callgate.tools import Registry, Tool
-from callgate.tools.stubs import signature, stubs
+from callgate.tools.stubs import DETAILS, Detail, signature, stubs
 
 from .live import data_only
 from .load import load_tools
@@ -21,20 +21,29 @@ __all__ = ["command"]
 @click.command("tools", short_help="List the tools of a file or module, or print typed stubs of them.")
 @tools_option
 @click.option("--stubs", "as_stubs", is_flag=True, help="Print a Python module of typed stubs.")
+@click.option(
+    "--detail",
+    type=click.Choice(DETAILS),
+    help="How much stubs tell. names: that the tools are there; signatures: their types, and a line of what they do; "
+    "full, the default: everything.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print names, schemas and options as a JSON list.")
-def command(tool_files: tuple[str, ...], as_stubs: bool, as_json: bool) -> int:
+def command(tool_files: tuple[str, ...], as_stubs: bool, detail: Detail | None, as_json: bool) -> int:
     """List tools: each with its signature and the first line of what it does.
 
-    The stubs are importable Python that passes mypy --strict, sorted and stable, for a model's prompt or an editor.
+    The stubs are importable Python that passes mypy --strict and pyright, sorted and stable, for a model's prompt or an
+    editor.
     """
     if not tool_files:
         raise Stop("there are no tools to list", "name them with --tools FILE.py, or --tools package.module:NAME")
     if as_stubs and as_json:
         raise Stop("--stubs and --json cannot both be on stdout", "choose one of them")
+    if detail is not None and not as_stubs:
+        raise Stop("--detail says how much stubs tell", "use it together with --stubs")
     with data_only():
         registry = load_tools(tool_files)
     if as_stubs:
-        emit(stubs(registry).rstrip("\n"))
+        emit(stubs(registry, detail=detail or "full").rstrip("\n"))
     elif as_json:
         emit(json.dumps([_entry(registry, tool) for tool in registry], ensure_ascii=False))
     else:
@@ -71,5 +80,6 @@ def _entry(registry: Registry, tool: Tool) -> dict[str, Any]:
         "idempotent": tool.idempotent,
         "destructive": tool.destructive,
         "requires_approval": tool.requires_approval,
+        "server": tool.server,
         "allowed_callers": tool.allowed_callers,
     }

@@ -35,9 +35,15 @@ class Offering:
     """The tools that a plan may call."""
 
     tools: Mapping[str, Tool]
-    """By name, and by the Python name where that is another."""
+    """By name."""
     refusal: Callable[[str], str]
-    """Why a name that is not among them cannot be called."""
+    """Why a tool that is not among them cannot be called, by the name that the plan has."""
+    canonical: Callable[[str], str] = str
+    """The tool's name for any other way to write it (``server.tool``, the Python name); else the name itself."""
+
+    def find(self, name: str) -> Tool | None:
+        """The tool that is meant."""
+        return self.tools.get(name) or self.tools.get(self.canonical(name))
 
 
 @dataclass(slots=True, eq=False)  # not frozen: that costs 2 µs a step; nobody changes one
@@ -166,11 +172,11 @@ class StepCompiler:
                 self.fault("unknown-step", index, f".{option}[{number}]", fault.message, fault.hint)
 
     def _tool(self, index: int, name: str, place: str) -> Tool | None:
-        if name in _RUNS_PLANS and name not in self._offering.tools:
+        if name in _RUNS_PLANS and self._offering.find(name) is None:
             message = f"a step cannot call {name!r} (recursive plans are not allowed)"
             self.fault("recursive-plan", index, place, message, "write its steps into this plan")
             return None
-        tool = self._offering.tools.get(name)
+        tool = self._offering.find(name)
         if tool is None:
             message, _, hint = self._offering.refusal(name).partition("; ")
             self.fault("unknown-tool", index, place, message, hint)
@@ -253,7 +259,7 @@ class StepCompiler:
             if reference.source < 0 or not reference.path or self._warnings >= MAX_WARNINGS:
                 continue
             target = self._steps[reference.source]
-            tool = None if target is None else self._offering.tools.get(target.tool)
+            tool = None if target is None else self._offering.find(target.tool)
             if tool is None or target is None or target.for_each is not None or target.fallback is not None:
                 continue
             found = impossible(tool.output_schema, reference.path, target.id)

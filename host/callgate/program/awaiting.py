@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from .calls import Callees
+from .callees import Callees
 from .findings import Finding
 from .survey import Scope, Survey
 
@@ -113,7 +113,7 @@ class _Awaitables:
         if scope.kind not in _ASYNC:
             return None
         if (found := self._known.tool_of(call)) is not None:
-            return found[0].name
+            return found.shape.name if found.by_name else found.written
         if isinstance(function, ast.Name):
             return self._asyncio.get(function.id)
         if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):

@@ -10,13 +10,14 @@ look is silent where it is not certain.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final, Literal
 
 from .awaiting import awaits_in_def, never_awaited
-from .calls import callees, tool_findings
+from .callees import NONE, Namespaces, callees
+from .calls import tool_findings
 from .findings import Finding, ToolShape
 from .names import unknown_names
 from .restricted import restricted_findings
@@ -35,6 +36,8 @@ def check_program(
     source: str,
     tools: Sequence[ToolShape] | Mapping[str, ToolShape],
     *,
+    namespaces: Namespaces = NONE,
+    resolve: Callable[[str], str | None] | None = None,
     inputs: Collection[str] = (),
     policy: Policy = "none",
     allowed_imports: Collection[str] | None = None,
@@ -47,6 +50,9 @@ def check_program(
     Args:
         source: the program.
         tools: the tools it may call. A mapping from their Python names saves the copy where there are thousands.
+        namespaces: of servers: their tools' names among `tools`, by what they are called there. The namespace ``""``
+            is the module `tools`: what may be written there besides.
+        resolve: the tool that ``tool_call("...")`` finds for a name, as among `tools`; None: by its name or an alias.
         inputs: names of the variables that the run binds.
         policy: ``"restricted"`` adds the language policy of `restricted.py`.
         allowed_imports: modules the restricted policy allows; None means `DEFAULT_ALLOWED_IMPORTS`.
@@ -74,9 +80,9 @@ def check_program(
     found: list[Finding] = []
     _add(found, awaits_in_def(seen))
     if names_known:
-        _add(found, unknown_names(seen, shapes, earlier))
+        _add(found, unknown_names(seen, shapes, earlier, namespaces))
     if seen.calls or seen.imports or seen.attributes:
-        known = callees(seen, shapes, earlier)
+        known = callees(seen, shapes, earlier, namespaces, resolve)
         _add(found, tool_findings(seen, known))
         _add(found, never_awaited(seen, known))
     if policy == "restricted":

@@ -21,7 +21,7 @@ FINDING_CODES: Mapping[str, str] = MappingProxyType(
         "syntax": "It is not Python: the parser or the compiler refuses it.",
         "await-in-def": "`await` inside a plain `def`.",
         "unknown-name": "A name that nothing in the program binds and that no program is given.",
-        "unknown-tool": "`tools.x`, `from tools import x` or `tool_call('x')` with an x that is no tool.",
+        "unknown-tool": "`tools.x`, `server.x`, `from tools import x` or `tool_call('x')` with an x that is no tool.",
         "unknown-argument": "A tool is called with a keyword that it does not have.",
         "missing-argument": "A tool is called without an argument that it requires.",
         "too-many-arguments": "A tool is called with more positional arguments than it has parameters.",
@@ -71,4 +71,8 @@ class ToolShape:
     accepts_any: bool = False
     """It takes arguments beyond `parameters`, so an unknown one is no finding."""
     aliases: tuple[str, ...] = ()
-    """Other names under which ``tool_call("...")`` finds it: the one it had before it was made an identifier."""
+    """Other names under which ``tool_call("...")`` finds it, where nobody else says: see `check_program`."""
+    variadic: bool = False
+    """Its one parameter takes all positional arguments."""
+    listed: bool = True
+    """It is named where all tools are listed; built-in ones are not."""

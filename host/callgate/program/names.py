@@ -17,6 +17,7 @@ import sys
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from .callees import NONE, Namespaces
 from .findings import Finding, Severity
 from .suggestions import nearest
 from .survey import Scope, Survey
@@ -73,9 +74,11 @@ _IMPORT_FROM: Final = {
 }  # fmt: skip
 
 
-def unknown_names(seen: Survey, tools: Collection[str], known_names: Collection[str]) -> Iterator[Finding]:
+def unknown_names(
+    seen: Survey, tools: Collection[str], known_names: Collection[str], namespaces: Namespaces = NONE
+) -> Iterator[Finding]:
     """A finding for each name that is used and certain not to exist."""
-    missing = _missing(seen, tools, known_names)
+    missing = _missing(seen, tools, known_names, namespaces)
     if not missing or _binds_unseen(seen):
         return
     missing.sort(key=lambda found: (found[0].lineno, found[0].col_offset), reverse=True)
@@ -89,19 +92,21 @@ def unknown_names(seen: Survey, tools: Collection[str], known_names: Collection[
             node.lineno,
             node.col_offset + 1,
             f"`{_shown(node.id)}` is not defined",
-            _hint(node.id, scope, seen, tools, known_names),
+            _hint(node.id, scope, seen, tools, known_names, namespaces),
             severity,
         )
 
 
-def _missing(seen: Survey, tools: Collection[str], known_names: Collection[str]) -> list[tuple[ast.Name, Scope]]:
+def _missing(
+    seen: Survey, tools: Collection[str], known_names: Collection[str], namespaces: Collection[str]
+) -> list[tuple[ast.Name, Scope]]:
     module = set(seen.module.stores)
     missing: list[tuple[ast.Name, Scope]] = []
     for scope in seen.scopes:
         visible: list[set[str]] | None = None
         for node in scope.uses:
             name = node.id
-            if name in module or name in _KNOWN or name in tools or name in known_names:
+            if name in module or name in _KNOWN or name in tools or name in known_names or name in namespaces:
                 continue
             if visible is None:
                 if scope.depth > _DEEPEST:
@@ -165,19 +170,29 @@ def _caught(guard: ast.Try) -> set[str]:
     return caught
 
 
-def _hint(name: str, scope: Scope, seen: Survey, tools: Collection[str], known_names: Collection[str]) -> str:
+def _hint(
+    name: str,
+    scope: Scope,
+    seen: Survey,
+    tools: Collection[str],
+    known_names: Collection[str],
+    namespaces: Namespaces,
+) -> str:
     if name in _WRITE_INSTEAD:
         return _WRITE_INSTEAD[name]
     if name in _IMPORT_FROM:
         return f"write `from {_IMPORT_FROM[name]} import {name}` first"
     if name in sys.stdlib_module_names:
         return f"write `import {name}` first"
+    for namespace, members in namespaces.items():
+        if name in members:
+            return f"did you mean `{namespace or 'tools'}.{name}`?"
     own: list[str] = []
     inner: Scope | None = scope
     while inner is not None:
         own += inner.stores[:500]
         inner = inner.parent
-    guess = nearest(name, (*own[:1000], *GIVEN_NAMES, *dir(builtins), *tools, *known_names))
+    guess = nearest(name, (*own[:1000], *GIVEN_NAMES, *dir(builtins), *filter(None, namespaces), *tools, *known_names))
     if guess is not None:
         return f"did you mean `{guess}`?"
     return "assign it, import it, or pass it in as an input before it is used"

@@ -20,7 +20,7 @@ state                   what may come                                     leads 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -32,8 +32,8 @@ from .decode import decode
 from .logs import Logs, printable
 
 __all__ = [
-    "CallCancelled", "Called", "Ended", "Event", "Other", "RunWire", "Wrote", "encode", "error_object", "error_reply",
-    "result_reply", "value_bytes",
+    "CallCancelled", "Called", "Ended", "Event", "Other", "RunWire", "Wrote", "encode", "encode_tools", "error_object",
+    "error_reply", "result_reply", "value_bytes",
 ]  # fmt: skip
 
 _ID_LENGTH = 64
@@ -92,6 +92,34 @@ def encode(value: Any) -> str:
     return _encode(value)
 
 
+def encode_tools(
+    tools: Sequence[tuple[str, str, Sequence[str]]], namespaces: Mapping[str, Mapping[str, str]] | None = None
+) -> str:
+    """The members of the `execute` request that say what the program may call, as JSON text; `callgate_guest.offered`
+    says what they mean.
+
+    Args:
+        tools: name in programs, name on the wire, names of the parameters.
+        namespaces: names in programs by namespaces and by what they are called there; ``""`` is the module `tools`.
+    """
+    listed = [
+        " ".join((name, "", *parameters))
+        if name == tool and all(map(str.isidentifier, parameters))
+        else [name, tool, *parameters]
+        for name, tool, parameters in tools
+    ]
+    text = f'"tools":{_encode(listed)}'
+    if namespaces:
+        spaces = {
+            space: " ".join(
+                member if name == f"{space}_{member}" else f"{member}={name}" for member, name in members.items()
+            )
+            for space, members in namespaces.items()
+        }
+        text += f',"namespaces":{_encode(spaces)}'
+    return text
+
+
 def value_bytes(value: Any, text: str | None, most: int) -> int:
     """How large a run's value is, as compact JSON. Raises `LimitReached` beyond `max_value_bytes`, given as `most`."""
     size = len(_encode(value)) + len(_encode(text) if text else "")
@@ -118,15 +146,20 @@ class RunWire:
         self._ids: set[int | str] = set()
         self._cancelled: set[int | str] = set()
 
-    def execute(self, code: str, tools: Sequence[tuple[str, str, Sequence[str]]], inputs: dict[str, Any]) -> bytes:
+    def execute(self, code: str, tools: str, inputs: dict[str, Any]) -> bytes:
         """The request that starts the run.
+
+        Args:
+            code: the program.
+            tools: what `encode_tools` made: it is the same for many runs.
+            inputs: variables.
 
         Raises:
             LimitReached: it is too long.
             TypeError: an input is no JSON.
         """
-        params = {"code": code, "tools": tools, "inputs": inputs}
-        data = f'{{"jsonrpc":"2.0","method":"{EXECUTE}","params":{_encode(params)},"id":{self._number}}}\n'.encode()
+        params = f'{{"code":{_encode(code)},{tools},"inputs":{_encode(inputs)}}}'
+        data = f'{{"jsonrpc":"2.0","method":"{EXECUTE}","params":{params},"id":{self._number}}}\n'.encode()
         if len(data) > self._limits.max_message_bytes:
             raise LimitReached("max_message_bytes", self._limits.max_message_bytes, len(data))
         return data

@@ -9,28 +9,26 @@ import errno
 import json
 import keyword
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import anyio
 
 from callgate.errors import ConfigurationError, LimitReached
 from callgate.limits import Limits
-from callgate.program import Finding, Policy, ToolShape, check_program
-from callgate.program.graph.compile import GraphTool
+from callgate.program import Finding, Policy, check_program
 from callgate.protocol.run import Ended, RunWire, encode
 from callgate.sandbox.backend import Guest, Usage
-from callgate.tools import Tool
 from callgate_guest.wire import LineBuffer
 
+from .catalogue import Catalogue
 from .events import Event
 from .gate import RunGate
 from .result import CodeResult, RunError, RunUsage
 from .run import Drive, explain_death, limit_error
 
-__all__ = ["Catalogue", "CodeRun", "Language", "check_failure", "host_error", "program_error"]
+__all__ = ["CodeRun", "Language", "check_failure", "host_error", "program_error"]
 
 _HOST_KINDS = frozenset({"CheckFailed", "LimitReached", "ProtocolError", "GuestDied", "SandboxCrashed"})
 """Kinds that the host gives; a program's own exception of that name is told apart from them."""
@@ -48,53 +46,6 @@ class Language:
 
     policy: Policy = "none"
     allowed_imports: tuple[str, ...] | None = None
-
-
-class Catalogue:
-    """The tools of a run as a program sees them: for `check`, for the `execute` request, and for the fast path. Made
-    once per set of tools."""
-
-    def __init__(self, tools: Collection[Tool], callable_names: Mapping[str, str]) -> None:
-        self.tools = {tool.name: tool for tool in tools}
-        self._callable_names = callable_names
-        self.wire = [(callable_names[tool.name], tool.name, tool.parameters) for tool in tools]
-        self.shapes = {name: _shape(name, tool) for tool in tools for name in (callable_names[tool.name],)}
-
-    @cached_property
-    def wire_bytes(self) -> int:
-        """How long the tools are in the `execute` request."""
-        return len(encode(self.wire))
-
-    @cached_property
-    def graph_tools(self) -> dict[str, GraphTool]:
-        """What the fast path has to know of them, by their names in programs."""
-        names = self._callable_names
-        return {
-            names[tool.name]: GraphTool(tool.name, names[tool.name], tuple(tool.parameters), self._early(tool))
-            for tool in self.tools.values()
-        }
-
-    def _early(self, tool: Tool | None) -> bool:
-        """Whether a call can do no harm before the program gets there, and neither can the tools that it falls back
-        to."""
-        seen: set[str] = set()
-        while tool is not None and tool.name not in seen:
-            if not tool.read_only or tool.requires_approval:
-                return False
-            seen.add(tool.name)
-            tool = None if tool.fallback is None else self.tools.get(tool.fallback)
-        return True
-
-
-def _shape(name: str, tool: Tool) -> ToolShape:
-    schema = tool.input_schema
-    return ToolShape(
-        name=name,
-        parameters=tuple(tool.parameters),
-        required=frozenset(schema.get("required", ())),
-        accepts_any=bool(schema.get("additionalProperties", False)) or "patternProperties" in schema,
-        aliases=() if name == tool.name else (tool.name,),
-    )
 
 
 def check_failure(findings: list[Finding], sandbox: str) -> CodeResult | None:
@@ -136,6 +87,8 @@ class CodeRun:
         self.findings = check_program(
             self.code,
             self.catalogue.shapes,
+            namespaces=self.catalogue.namespaces,
+            resolve=self.catalogue.resolve,
             inputs=self.inputs,
             policy=language.policy,
             allowed_imports=language.allowed_imports,

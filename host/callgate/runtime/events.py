@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
+
+import anyio.from_thread
 
 from .calls import CallRecord
 from .plans.result import StepResult
 
-__all__ = ["CallEnded", "CallStarted", "Event", "Printed", "StepEnded", "StepStarted", "tell"]
+__all__ = [
+    "CallEnded",
+    "CallProgressed",
+    "CallStarted",
+    "Event",
+    "Printed",
+    "Progressing",
+    "StepEnded",
+    "StepStarted",
+    "tell",
+]
 
 logger = logging.getLogger("callgate")
+
+_MOST_WORDS: Final = 1000
+"""Characters of a message that are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +43,18 @@ class CallStarted:
     """A call arrived at the gate. The record is the live one: read it now, or copy it."""
 
     record: CallRecord
+
+
+@dataclass(frozen=True, slots=True)
+class CallProgressed:
+    """A tool tells how far its call has come; see `callgate.runtime.progress`."""
+
+    record: CallRecord
+    progress: float
+    """So much is done, in the tool's own unit."""
+    total: float | None
+    """So much there is to do, where that is known."""
+    message: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +79,7 @@ class StepEnded:
     step: StepResult
 
 
-Event = Printed | CallStarted | CallEnded | StepStarted | StepEnded
+Event = Printed | CallStarted | CallProgressed | CallEnded | StepStarted | StepEnded
 
 
 def tell(listener: Callable[[Event], None] | None, event: Event) -> None:
@@ -61,3 +90,38 @@ def tell(listener: Callable[[Event], None] | None, event: Event) -> None:
         listener(event)
     except Exception:
         logger.exception("the on_event callback failed")
+
+
+class Progressing:
+    """Listens to the progress of one attempt of a call, and tells it as events, in the event loop.
+
+    Args:
+        listener: who is told.
+        record: of the call. Nothing is told of it any more when `over` is set.
+    """
+
+    __slots__ = ("_listener", "_record", "_thread", "over")
+
+    def __init__(self, listener: Callable[[Event], None], record: CallRecord) -> None:
+        self._listener = listener
+        self._record = record
+        self._thread = threading.get_ident()
+        self.over = False
+
+    def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        """What a tool calls, in whatever thread it runs."""
+        if self.over:
+            return
+        words = None if message is None else str(message)[:_MOST_WORDS]
+        event = CallProgressed(self._record, progress, total, words)
+        if threading.get_ident() == self._thread:
+            tell(self._listener, event)
+            return
+        try:
+            anyio.from_thread.run_sync(self._tell, event)
+        except RuntimeError:  # a thread of the tool's own, or the event loop is gone
+            return
+
+    def _tell(self, event: Event) -> None:
+        if not self.over:
+            tell(self._listener, event)

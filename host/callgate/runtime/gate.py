@@ -1,6 +1,7 @@
 """The one gate. Every tool call passes here, whoever makes it, in this order, and there is no path around it:
 
-1. **known and allowed** for this caller, in this run;
+1. **known and allowed** for this caller, in this run; a tool may be named in any way that `Registry.resolve` knows, and
+   everything from here on calls it by its name;
 2. **validated** against the input schema;
 3. **approved**, where the tool asks for it; changed arguments are validated again;
 4. **counted and queued**: `max_tool_calls` counts every call that arrives, refused ones included, and ends the run;
@@ -23,7 +24,6 @@ The gate knows no wire, no program and no plan. It never shows the text of a hos
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import time
@@ -33,24 +33,24 @@ from typing import Any
 import anyio
 
 from callgate.errors import (
-    InvalidArguments,
     LimitReached,
     ToolError,
     ToolTimedOut,
 )
 from callgate.limits import Limits
 from callgate.tools import Caller, Registry, Retry, Tool
-from callgate.tools.encoding import canonical_json, compact_json
-from callgate.tools.faults import described
+from callgate.tools.encoding import canonical_json
 from callgate.tools.statistics import confidence_in
 
 from .approval import Allow, ApprovalRequest, Approve, Decision, Deny, approver, ask
-from .attempt import Threads, ToolCrashed, call_once, copied, crashed
+from .arguments import as_dict, copy_of, validated_by
+from .attempt import Threads, ToolCrashed, call_once, copied
 from .cache import ResultCache
 from .calls import CallRecord, CallStatus, weight
-from .events import CallEnded, CallStarted, Event, tell
-from .offer import Offer, Offers
+from .events import CallEnded, CallStarted, Event, Progressing, tell
+from .offer import Builtins, Offer, Offers
 from .policy import retry_for, timeout_for
+from .progress import listening
 from .slots import Slots
 
 __all__ = ["Allow", "ApprovalRequest", "Approve", "Decision", "Deny", "Gate", "RunGate"]
@@ -73,6 +73,7 @@ class Gate:
     Args:
         registry: the tools; tools added later are seen by runs opened later.
         approve: asked before every call of a tool with `requires_approval`. Without one such calls are refused.
+        builtins: gives the built-in tools of an offer, which its runs may call as well; see `callgate.runtime.offer`.
         cache_entries: so many results are kept for tools with `cache_seconds`.
         cache_bytes: so many bytes of results are kept.
         clock: seconds, never going back; for records and the cache.
@@ -84,6 +85,7 @@ class Gate:
         registry: Registry,
         *,
         approve: Approve | None = None,
+        builtins: Builtins | None = None,
         cache_entries: int = 1024,
         cache_bytes: int = 64 * 1024 * 1024,
         clock: Callable[[], float] = time.perf_counter,
@@ -95,7 +97,7 @@ class Gate:
         self.threads = Threads()
         self.clock = clock
         self.draw = draw
-        self._offers = Offers(registry)
+        self._offers = Offers(registry, builtins)
 
     def open(
         self,
@@ -111,8 +113,8 @@ class Gate:
         Args:
             caller: who calls in this run.
             limits: `max_tool_calls`, `max_concurrent_calls` and `max_message_bytes` hold here.
-            allowed: names of the tools this run may call. None: every tool that allows this caller. Empty: none at all.
-                A tool that does not allow this caller stays forbidden.
+            allowed: the tools this run may call, named in any way that `Registry.resolve` knows. None: every tool that
+                allows this caller. Empty: none at all. A tool that does not allow this caller stays forbidden.
             on_event: told at the start and the end of every call, at once; what it raises is logged and harms nothing.
             default_timeout_seconds: for tools without a timeout of their own; None lets the run's wall limit rule.
                 For a plan's run it is where an adaptive timeout starts.
@@ -136,12 +138,13 @@ class RunGate:
     ) -> None:
         self.records: list[CallRecord] = []
         """Every call of the run so far, in the order of arrival."""
+        self.offer = offer
+        """What this run may call."""
         self.tools: list[Tool] = list(offer.tools)
-        """What this run may call, sorted by name."""
+        """The same without the built-in tools, sorted by name."""
         self.caller: Caller = offer.caller
         self.limits = limits
         self._gate = gate
-        self._offer = offer
         self._known = offer.by_name
         self._on_event = on_event
         self._default_timeout_seconds = default_timeout_seconds
@@ -165,12 +168,11 @@ class RunGate:
         """Make a call.
 
         Args:
-            name: the tool's name, as in the registry.
+            name: the tool's name, in any way that `Registry.resolve` knows.
             arguments: by name; JSON values.
             timeout_seconds: instead of the tool's own.
             retry: instead of the tool's own. Heeded for read-only and idempotent tools, and for those whose operator
-            set
-                a `retry`: repeating a side effect is not the caller's to decide.
+                set a `retry`: repeating a side effect is not the caller's to decide.
             fallback: instead of the tool's own.
 
         Returns:
@@ -185,7 +187,7 @@ class RunGate:
     def refusal(self, name: str) -> str:
         """Why a name that is not among `tools` cannot be called; some times with the nearest one that can."""
         self._suggestions -= 4
-        return self._offer.refusal(name, suggest=self._suggestions >= 0).message
+        return self.offer.refusal(name, suggest=self._suggestions >= 0).message
 
     def refuse(self, name: str, arguments: Any, error: ToolError) -> None:
         """Record a call that was refused before it came to the gate; it counts like any other.
@@ -193,7 +195,7 @@ class RunGate:
         Raises:
             LimitReached: the run has made `max_tool_calls` calls already. Ends the run.
         """
-        record = self._begin(name, arguments)
+        record = self._begin(self.offer.canonical(name), arguments)
         record.status = "refused"
         record.error = error.message
         tell(self._on_event, CallEnded(record))
@@ -207,6 +209,8 @@ class RunGate:
         fallback: str | None,
         tried: tuple[str, ...],
     ) -> str:
+        if name not in self._known:
+            name = self.offer.canonical(name)
         record = self._begin(name, arguments)
         try:
             return await self._perform(record, name, arguments, timeout_seconds, retry)
@@ -245,18 +249,18 @@ class RunGate:
             tool = self._known.get(name)
             if tool is None:
                 self._suggestions -= 1
-                raise self._offer.refusal(name, suggest=self._suggestions >= 0)
-            given = arguments if type(arguments) is dict else _as_dict(tool, arguments)
-            validated = _validated(tool, given)
+                raise self.offer.refusal(name, suggest=self._suggestions >= 0)
+            given = arguments if type(arguments) is dict else as_dict(tool, arguments)
+            validated = validated_by(tool, given)
             key = "" if tool.cache_seconds is None else f"{tool.name}\n{canonical_json(given)}"
             if tool.requires_approval:
                 approve = approver(tool, self._gate.approve)
                 failure = "denied"
-                changed = await ask(approve, ApprovalRequest(tool, _copy(given), self.caller, record.id))
+                changed = await ask(approve, ApprovalRequest(tool, copy_of(given), self.caller, record.id))
                 if changed is not None:
                     failure = "refused"
-                    record.changed_arguments = given = _as_dict(tool, changed)
-                    validated = _validated(tool, given)
+                    record.changed_arguments = given = as_dict(tool, changed)
+                    validated = validated_by(tool, given)
                     key = "" if tool.cache_seconds is None else f"{tool.name}\n{canonical_json(given)}"
             failure = "failed"
             timeout = timeout_for(tool, timeout_seconds, self._default_timeout_seconds, self.caller, self._statistics)
@@ -313,7 +317,7 @@ class RunGate:
                 if patient is not None and timeout is not None and isinstance(error, ToolTimedOut):
                     timeout = max(timeout, patient)  # it may have been adapted too tightly
             await anyio.sleep(retry.delay_seconds(failures, self._gate.draw()))
-            validated = _validated(tool, arguments)  # the function may have changed its own copy
+            validated = validated_by(tool, arguments)  # the function may have changed its own copy
 
     async def _once(
         self, tool: Tool, arguments: dict[str, Any], record: CallRecord, timeout: float | None, asked: bool
@@ -323,6 +327,9 @@ class RunGate:
             await self._slots.acquire()
             record.queued_seconds += self._clock() - waited
         record.attempts += 1
+        progressing = None if self._on_event is None else Progressing(self._on_event, record)
+        if (before := listening.get()) is not progressing:
+            listening.set(progressing)
         threads, most = self._threads, self.limits.max_concurrent_calls
         called = tool.is_async or threads.have_room(tool, most)  # otherwise it is refused before it begins
         text: str | None = None
@@ -342,6 +349,9 @@ class RunGate:
                 self._statistics.note(tool.name, self._clock() - started, "failed")
             raise
         finally:
+            if progressing is not None:
+                progressing.over = True
+            listening.set(before)  # `reset` would refuse where a call is given up in another context
             self._slots.release()
         if text is not None:
             self._statistics.note(tool.name, self._clock() - started, "succeeded", confidence_in(text))
@@ -360,6 +370,8 @@ class RunGate:
         if record.status not in ("failed", "timed_out", "unknown_outcome"):
             return None
         instead = asked or self._known[name].fallback
+        if instead is not None:
+            instead = self.offer.canonical(instead)
         return None if instead == name or instead in tried else instead
 
     def _measure(self, tool: Tool, text: str) -> None:
@@ -383,25 +395,3 @@ class RunGate:
         if self._on_event is not None:
             tell(self._on_event, CallStarted(record))
         return record
-
-
-def _validated(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    try:
-        return tool.validate(arguments)
-    except ToolError:
-        raise
-    except Exception as error:  # a validator of the operator's own
-        raise crashed(tool, error) from None
-
-
-def _copy(arguments: dict[str, Any]) -> dict[str, Any]:
-    copy: dict[str, Any] = json.loads(compact_json(arguments))
-    return copy
-
-
-def _as_dict(tool: Tool, arguments: Any) -> dict[str, Any]:
-    if isinstance(arguments, Mapping):
-        return dict(arguments)
-    raise InvalidArguments(
-        f"tool {tool.name!r}: the arguments must be an object, got {described(arguments)}", tool=tool.name
-    )

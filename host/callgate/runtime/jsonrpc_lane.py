@@ -83,7 +83,8 @@ class _Methods(dict[str, Callable[..., Any]]):
 
     async def _call(self, name: str, positional: tuple[Any, ...], arguments: dict[str, Any]) -> str:
         if positional:
-            names = next((tool.parameters for tool in self._gate.tools if tool.name == name), None)
+            tool = self._gate.offer.by_name.get(self._gate.offer.canonical(name))
+            names = None if tool is None else tool.parameters
             if names is not None and len(positional) > len(names):
                 error = InvalidArguments(f"{name} takes {len(names)} arguments, not {len(positional)}", tool=name)
                 self._gate.refuse(name, list(positional), error)

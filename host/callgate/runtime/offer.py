@@ -1,24 +1,29 @@
 """What a run may call: the tools that allow its caller, cut down to the run's own allow-list. Knows names only.
 
-An empty allow-list means nothing at all. A tool that exists and is not offered is refused in words of its own, and
-never suggested.
+1. An empty allow-list means nothing at all. A tool that exists and is not offered is refused in words of its own, and
+   never suggested.
+2. An offer is of one moment: tools that come later are seen by runs opened later, under whatever names they then have.
+3. Built-in tools are the host's own (`search_tools`): they have reserved names, are in no registry and in no listing,
+   and come with whatever else is offered; where nothing is, neither are they.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
 
 from callgate.errors import ConfigurationError, ToolError, ToolNotAllowed, ToolNotFound
-from callgate.tools import CALLERS, Caller, Registry, Tool
+from callgate.tools import CALLERS, Caller, Registry, Tool, is_reserved, python_name
 from callgate.tools.faults import did_you_mean
+from callgate.tools.names import MAX_NAME_CHARACTERS
+from callgate.tools.namespaces import Vocabulary
 
-__all__ = ["Offer", "Offers"]
+__all__ = ["Builtins", "Offer", "Offers"]
 
 _MAX_KEPT = 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Offer:
     """What one kind of run may call."""
 
@@ -27,29 +32,53 @@ class Offer:
     tools: tuple[Tool, ...]
     """Sorted by name."""
     by_name: dict[str, Tool]
+    """Built-in ones among them."""
+    vocabulary: Vocabulary
+    """The names of all tools there were, offered or not."""
+    builtins: tuple[Tool, ...] = ()
+
+    def canonical(self, name: str) -> str:
+        """The name of the tool that is meant (see `Registry.resolve`), or the name itself where none is."""
+        return name if name in self.by_name else self.vocabulary.resolve(name) or name
 
     def refusal(self, name: str, *, suggest: bool) -> ToolError:
         """Why a name that is not in `by_name` cannot be called.
 
         Args:
-            name: the name that was asked for.
+            name: the name that was asked for, in whatever way.
             suggest: whether to look for the nearest name; that costs the host time.
         """
+        name = self.canonical(name)
         if name in self.registry:
             callers = self.registry.get(name).allowed_callers
             if self.caller in callers:
                 return ToolNotAllowed(f"tool {name!r} is not among the tools that this run may call", tool=name)
             who = f"it is for: {', '.join(callers)}" if callers else "nobody may"
             return ToolNotAllowed(f"tool {name!r} may not be called by {self.caller}; {who}", tool=name)
-        hint = did_you_mean(name, self.by_name) if suggest else ""
+        hint = ""
+        if suggest:
+            hint = did_you_mean(name, self._of_its_server(name)) or did_you_mean(name, self.by_name)
         return ToolNotFound(f"there is no tool {name[:60]!r}{hint}", tool=name[:60])
+
+    def _of_its_server(self, name: str) -> Iterable[str]:
+        """What may be called of the server that ``server.tool`` is about."""
+        server, dot, _ = name.rpartition(".")
+        known = python_name(server[:MAX_NAME_CHARACTERS]) if dot else ""
+        for member, tool in self.vocabulary.namespaces.get(known, {}).items():
+            if tool in self.by_name:
+                yield f"{known}.{member}"
+
+
+Builtins = Callable[[Offer], Iterable[Tool]]
+"""Gives the built-in tools that come with an offer, which has none yet. Asked once for each offer."""
 
 
 class Offers:
     """Offers by caller and allow-list; worked out once for each set of tools, not once for each run."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, builtins: Builtins | None = None) -> None:
         self._registry = registry
+        self._builtins = builtins
         self._everything: tuple[Tool, ...] = ()
         self._kept: dict[tuple[Caller, frozenset[str] | None], Offer] = {}
 
@@ -79,20 +108,36 @@ class Offers:
         return offer
 
     def _made(self, caller: Caller, names: frozenset[str] | None) -> Offer:
-        for name in sorted(names or ()):
-            if name not in self._registry:
-                hint = did_you_mean(name, self._registry.names())
-                raise ConfigurationError(f"allowed names the tool {name!r}, which does not exist{hint}")
+        vocabulary = self._registry.vocabulary()
+        meant: set[str] | None = None
+        if names is not None:
+            meant = set()
+            for name in sorted(names):
+                found = vocabulary.resolve(name)
+                if found is None:
+                    hint = did_you_mean(name, self._registry.names())
+                    raise ConfigurationError(f"allowed names the tool {name!r}, which does not exist{hint}")
+                meant.add(found)
         tools = tuple(
             tool
             for tool in self._everything
-            if caller in tool.allowed_callers and (names is None or tool.name in names)
+            if caller in tool.allowed_callers and (meant is None or tool.name in meant)
         )
-        return Offer(caller, self._registry, tools, {tool.name: tool for tool in tools})
+        offer = Offer(caller, self._registry, tools, {tool.name: tool for tool in tools}, vocabulary)
+        if self._builtins is None or not tools:
+            return offer
+        builtins = tuple(tool for tool in self._builtins(offer) if caller in tool.allowed_callers)
+        for tool in builtins:
+            if not is_reserved(tool.name):
+                raise ConfigurationError(f"a built-in tool cannot be called {tool.name!r}: its name must be reserved")
+        by_name = offer.by_name | {tool.name: tool for tool in builtins}
+        return replace(offer, by_name=by_name, builtins=builtins)
 
     def _check_fallbacks(self, tools: tuple[Tool, ...]) -> None:
+        if self._registry.has_servers:  # it may be a tool that comes later, or came before: its call will say
+            return
         for tool in tools:
-            if tool.fallback is not None and tool.fallback not in self._registry:
+            if tool.fallback is not None and self._registry.resolve(tool.fallback) is None:
                 hint = did_you_mean(tool.fallback, self._registry.names())
                 raise ConfigurationError(
                     f"tool {tool.name!r} names the fallback {tool.fallback!r}, which does not exist{hint}"

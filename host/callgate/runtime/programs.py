@@ -9,12 +9,14 @@ from typing import Any
 from callgate.errors import ConfigurationError
 from callgate.limits import Limits
 from callgate.program import Finding
-from callgate.tools import Registry, Tool
+from callgate.tools import Registry
 
-from .code_runs import Catalogue, CodeRun, Language
+from .catalogue import Catalogue
+from .code_runs import CodeRun, Language
 from .events import Event
 from .gate import Gate
 from .kept import Kept
+from .offer import Offer
 
 __all__ = ["Programs"]
 
@@ -38,7 +40,7 @@ class Programs:
         self.language = language
         self._registry = registry
         self._gate = gate
-        self._catalogues: dict[tuple[str, ...], Catalogue] = {}
+        self._catalogues: dict[Offer, Catalogue] = {}
         self._checked: Kept[tuple[Catalogue, str, tuple[str, ...], int], list[Finding]] = Kept(
             max_entries=256, max_bytes=4 * 1024 * 1024
         )
@@ -64,7 +66,7 @@ class Programs:
         if on_event is not None and inspect.iscoroutinefunction(on_event):
             raise ConfigurationError("on_event is called at once and not awaited: give it a plain function, not async")
         gate = self._gate.open(caller="code", limits=limits, allowed=tools, on_event=on_event)
-        catalogue = self._catalogue(gate.tools)
+        catalogue = self._catalogue(gate.offer)
         for name in inputs or ():
             if name in catalogue.shapes or name in _GIVEN:
                 raise ConfigurationError(
@@ -82,11 +84,10 @@ class Programs:
         run.findings = list(known)
         return run.findings
 
-    def _catalogue(self, tools: list[Tool]) -> Catalogue:
-        key = tuple(tool.name for tool in tools)
-        found = self._catalogues.get(key)
+    def _catalogue(self, offer: Offer) -> Catalogue:
+        found = self._catalogues.get(offer)
         if found is None:
             if len(self._catalogues) >= _CATALOGUES:
                 self._catalogues.clear()
-            found = self._catalogues[key] = Catalogue(tools, self._registry.callable_names())
+            found = self._catalogues[offer] = Catalogue(offer)
         return found

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path as FilePath
 from typing import Any
+from weakref import WeakSet
 
-import anyio
-
-from callgate.errors import ConfigurationError, ToolError
+from callgate.errors import ConfigurationError
 from callgate.limits import Limits
 from callgate.plan.estimate import PlanEstimate
 from callgate.plan.explain import ExplainFormat, explain, explained
@@ -18,26 +19,31 @@ from callgate.program import Finding, Policy
 from callgate.sandbox.backend import Allowance, Backend
 from callgate.sandbox.choose import make_backend
 from callgate.sandbox.pool import WarmPool
+from callgate.search.learned import Learned
 from callgate.tools import Registry, Tool
 
-from .code_runs import CodeRun, Language, check_failure
+from .code_runs import Language
 from .code_stream import CodeStream, streaming
+from .core import Core, Place
 from .events import Event
 from .fast_path.compilation import Compilation
-from .fast_path.path import NO_SANDBOX, NOBODY, FastPath, Path, checked_path
-from .gate import Approve, Gate
+from .fast_path.path import Path, checked_path
+from .gate import Approve
 from .keeper import Keeper, event_loop
+from .learned_file import LearnedFile
+from .model_face import ModelFace
 from .plans.preparation import Plans
 from .plans.result import PlanResult
 from .programs import Programs
 from .result import CodeResult
 from .session import Session
+from .source import Source
 from .statistics_file import StatisticsFile
 
 __all__ = ["CodeStream", "Runtime"]
 
 
-class Runtime:
+class Runtime(ModelFace):
     """Runs programs that call tools. Use as an async context manager, under asyncio or trio; leaving it ends
     everything it started.
 
@@ -62,8 +68,9 @@ class Runtime:
         tier: insist on tier 1 or 2 of the jail.
         path: what `execute_code` and `handle` do where they are not told: ``"auto"`` runs programs that are certain to
             be graphs of tool calls as plans on the host, ``"sandbox"`` runs every program in a guest, ``"plan"`` none.
-        statistics: a file (SQLite) that keeps how long tools take and how often they fail, across restarts; runtimes
-            may share it. Without one, what is known is forgotten when the registry is.
+        statistics: a file (SQLite) that keeps how long tools take and how often they fail, and which tools searches
+            led to, across restarts; runtimes of one tenant may share it. Without one, it is forgotten with the runtime.
+        sources: where more tools come from while the runtime is open, e.g. `callgate.mcp.McpServers`.
 
     Raises (on entering):
         SandboxUnavailable: the sandbox does not work on this machine; the message says why and what to do.
@@ -87,6 +94,7 @@ class Runtime:
         tier: int | None = None,
         path: Path = "auto",
         statistics: str | FilePath | None = None,
+        sources: Iterable[Source] = (),
     ) -> None:
         if limits is not None and not isinstance(limits, Limits):
             raise ConfigurationError("limits must be Limits, for instance Limits(wall_seconds=10)")
@@ -96,25 +104,40 @@ class Runtime:
             raise ConfigurationError("max_guests and queue_seconds must be above 0, and pool_size 0 or more")
         self.registry = tools if isinstance(tools, Registry) else Registry(tools)
         self.limits = limits or Limits()
-        self.gate = Gate(self.registry, approve=approve)
-        language = Language(policy, None if allowed_imports is None else tuple(allowed_imports))
-        self._programs = Programs(self.registry, self.gate, language)
-        self._plans = Plans(self.registry, self.gate)
-        self._fast_path = FastPath()
-        self._path = checked_path(path)
-        self._backend: Backend | None = None
-        self._warm: WarmPool | None = None
+        backend = warm = None
         if sandbox is not None:
-            self._backend = make_backend(sandbox, packages=packages, preimport=tuple(preimport), tier=tier)
-            self._warm = WarmPool(
-                self._backend,
+            backend = make_backend(sandbox, packages=packages, preimport=tuple(preimport), tier=tier)
+            warm = WarmPool(
+                backend,
                 Allowance.of(self.limits),
                 size=min(pool_size, max_guests),
                 max_guests=max_guests,
                 queue_seconds=queue_seconds,
             )
-        kept = StatisticsFile(statistics, self.registry.statistics) if statistics is not None else None
-        self._keeper = Keeper([each for each in (kept, self._backend, self._warm) if each is not None])
+        learned = Learned()
+        core_over = partial(
+            Core,
+            place=Place(backend, warm),
+            limits=self.limits,
+            approve=approve,
+            language=Language(policy, None if allowed_imports is None else tuple(allowed_imports)),
+            path=checked_path(path),
+            learned=learned,
+        )
+        self._cores: WeakSet[Core] = WeakSet()
+
+        def made(registry: Registry) -> Core:
+            core = core_over(registry)
+            self._cores.add(core)
+            return core
+
+        super().__init__(made(self.registry), made)
+        self.gate = self._core.gate
+        files: list[AbstractAsyncContextManager[Any]] = []
+        if statistics is not None:
+            files += [StatisticsFile(statistics, self.registry.statistics), LearnedFile(statistics, learned)]
+        served = [_source(each).serving(self.registry) for each in sources]
+        self._keeper = Keeper([each for each in (*files, backend, warm, *served) if each is not None])
         self._loop: object = None
         self._entered = False
         self._closed = False
@@ -129,21 +152,26 @@ class Runtime:
 
     async def __aexit__(self, *error: Any) -> None:
         self._closed = True
-        await self._fast_path.close()
+        for core in list(self._cores):
+            await core.close()
         await self._keeper.close()
 
     @property
     def backend(self) -> Backend:
         """What confines programs. Raises `ConfigurationError` where the runtime was made without a sandbox."""
-        if self._backend is None:
-            message = "this runtime was made with sandbox=None: it runs plans, tools, and programs that are graphs"
-            raise ConfigurationError(message)
-        return self._backend
+        return self._core.place.sandbox[0]
 
     @property
     def _pool(self) -> WarmPool:
-        assert self._warm is not None
-        return self._warm
+        return self._core.place.sandbox[1]
+
+    @property
+    def _programs(self) -> Programs:
+        return self._core.programs
+
+    @property
+    def _plans(self) -> Plans:
+        return self._core.plans
 
     # programs
 
@@ -180,31 +208,8 @@ class Runtime:
             SandboxError: no guest can be had.
         """
         self._must_be_open()
-        path = self._path if path is None else checked_path(path)
-        if path == "sandbox":
-            _ = self.backend  # there has to be one
-        run = self._programs.prepare(
-            code, self.limits if limits is None else limits, inputs=inputs, tools=tools, on_event=on_event
-        )
-        if check:
-            self._programs.check(run)
-            stopped = check_failure(run.findings, NO_SANDBOX if self._backend is None else self._backend.description)
-            if stopped is not None:
-                return stopped
-        if path != "sandbox":
-            in_sandbox = self._in_sandbox if path == "auto" and self._backend is not None else None
-            result = await self._fast_path.execute(run, in_sandbox, why="" if path == "plan" else NOBODY)
-            if result is not None:
-                return result
-        return await self._in_sandbox(run)
-
-    async def _in_sandbox(self, run: CodeRun) -> CodeResult:
-        sandbox = self.backend.description
-        guest = await self._pool.checkout(Allowance.of(run.limits))
-        return await run.on(
-            guest,
-            sandbox=sandbox,
-            end=lambda sound: self._pool.checkin(guest) if sound else self._pool.end(guest),
+        return await self._core.execute_code(
+            code, inputs=inputs, tools=tools, limits=limits, on_event=on_event, check=check, path=path
         )
 
     @contextlib.asynccontextmanager
@@ -225,20 +230,12 @@ class Runtime:
             SandboxError: no guest can be had.
         """
         self._must_be_open()
-        sandbox = self.backend.description
-        guest = await self._pool.checkout(Allowance.of(self.limits if limits is None else limits))
-        session = Session(self._programs, guest, self.limits if limits is None else limits, sandbox=sandbox)
-        try:
+        async with self._core.session(limits) as session:
             yield session
-        finally:
-            session._close()
-            with anyio.CancelScope(shield=True):
-                await self._pool.end(guest)
 
     def check(self, code: str, *, inputs: Collection[str] = (), tools: Collection[str] | None = None) -> list[Finding]:
         """What is wrong with a program, before anything runs: see `Finding`. Needs no sandbox, and no open runtime."""
-        run = self._programs.prepare(code, self.limits, inputs=dict.fromkeys(inputs), tools=tools)
-        return run.check(self._programs.language)
+        return self._core.check(code, inputs, tools)
 
     def compile(
         self, code: str, *, inputs: Mapping[str, Any] | None = None, tools: Collection[str] | None = None
@@ -248,7 +245,7 @@ class Runtime:
         Raises:
             ConfigurationError: an input is no JSON, or `tools` names one that does not exist.
         """
-        return self._fast_path.compile(self._programs.prepare(code, self.limits, inputs=inputs, tools=tools))
+        return self._core.compile(code, inputs, tools)
 
     # plans
 
@@ -277,8 +274,7 @@ class Runtime:
             ConfigurationError: `tools` names one that does not exist.
         """
         self._must_be_open()
-        run = self._plans.prepare(self.limits if limits is None else limits, tools=tools, on_event=on_event)
-        return await run.execute(plan)
+        return await self._core.plan(tools=tools, limits=limits, on_event=on_event).execute(plan)
 
     async def stream_plan(
         self,
@@ -302,12 +298,11 @@ class Runtime:
             Exception: what `chunks` raises; calls under way are given up.
         """
         self._must_be_open()
-        run = self._plans.prepare(self.limits if limits is None else limits, tools=tools, on_event=on_event)
-        return await run.execute_stream(chunks)
+        return await self._core.plan(tools=tools, limits=limits, on_event=on_event).execute_stream(chunks)
 
     def check_plan(self, plan: Mapping[str, Any] | str, *, tools: Collection[str] | None = None) -> list[PlanFault]:
         """What is wrong with a plan, errors first, before anything runs. Needs no open runtime."""
-        return self._plans.prepare(self.limits, tools=tools).read(plan).faults
+        return self._core.plan(tools=tools).read(plan).faults
 
     def explain_plan(
         self, plan: Mapping[str, Any] | str, form: ExplainFormat = "text", *, tools: Collection[str] | None = None
@@ -322,7 +317,7 @@ class Runtime:
         Returns:
             The plan in that form; for one with errors, these, one a line.
         """
-        reading = self._plans.prepare(self.limits, tools=tools).read(plan)
+        reading = self._core.plan(tools=tools).read(plan)
         if reading.plan is None:
             return "\n".join(map(str, reading.errors))
         return explain(
@@ -335,39 +330,7 @@ class Runtime:
         Raises:
             ConfigurationError: the plan has faults, or `tools` names one that does not exist.
         """
-        return self._plans.estimate(plan, self.limits, tools=tools)
-
-    # a model's call
-
-    async def handle(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """Answer a model's call with text for the model: of ``execute_code``, ``execute_tool_plan``, or of a tool.
-
-        What the model did wrong is part of the answer: it is worded for the model, and nothing is raised for it.
-
-        Args:
-            name: ``"execute_code"``, ``"execute_tool_plan"``, or a tool that allows callers of kind ``direct``.
-            arguments: as the model gave them. For ``execute_code``: ``{"code": "..."}``. For ``execute_tool_plan``: the
-                plan, or ``{"plan": "its JSON as text"}``.
-
-        Raises:
-            SandboxError: no guest can be had.
-        """
-        if name == "execute_code":
-            as_given: Any = arguments  # by a model, whatever the annotation says
-            given = as_given if isinstance(as_given, Mapping) else {}
-            code = given.get("code")
-            unknown = sorted(map(str, set(given) - {"code"}))
-            if not isinstance(code, str):
-                return "Error: execute_code needs the argument 'code', which is Python source text."
-            if unknown:
-                return f"Error: execute_code has no argument {unknown[0]!r}; it takes only 'code'."
-            return (await self.execute_code(code)).for_model()
-        if name == "execute_tool_plan":
-            return (await self.execute_tool_plan(arguments)).for_model()
-        try:
-            return await self.gate.open(caller="direct", limits=self.limits).call(name, arguments)
-        except ToolError as error:
-            return f"Error: {error.message}"
+        return self._core.plans.estimate(plan, self.limits, tools=tools)
 
     def _must_be_open(self) -> None:
         if not self._entered:
@@ -379,3 +342,10 @@ class Runtime:
                 "this runtime was entered in another event loop: use it there "
                 "(asyncio.run_coroutine_threadsafe, anyio.from_thread), or make one here"
             )
+
+
+def _source(given: Any) -> Source:
+    if not callable(getattr(given, "serving", None)):
+        raise ConfigurationError(f"sources are things like callgate.mcp.McpServers(...), not {given!r}")
+    source: Source = given
+    return source

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .names import RESERVED_NAMES, is_reserved, python_name
+from .names import RESERVED_NAMES, imported_name, is_reserved, python_name
 from .registry import Registry
 from .retry import Retry
 from .tool import CALLERS, Caller, Tool, ToolOptions, tool
@@ -15,6 +15,7 @@ __all__ = [
     "Retry",
     "Tool",
     "ToolOptions",
+    "imported_name",
     "is_reserved",
     "python_name",
     "tool",

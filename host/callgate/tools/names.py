@@ -17,7 +17,7 @@ import unicodedata
 
 from callgate.errors import ConfigurationError
 
-__all__ = ["RESERVED_NAMES", "check_name", "is_reserved", "python_name"]
+__all__ = ["RESERVED_NAMES", "check_name", "imported_name", "is_attribute", "is_reserved", "python_name"]
 
 RESERVED_NAMES = frozenset(
     {
@@ -28,6 +28,8 @@ RESERVED_NAMES = frozenset(
         # what the model itself is offered
         "execute_code",
         "execute_tool_plan",
+        "search_tools",
+        "describe_tools",
         # names that every program has
         "ToolError",
         "inputs",
@@ -39,6 +41,8 @@ RESERVED_NAMES = frozenset(
 
 MAX_NAME_CHARACTERS = 256
 """A tool's name is a label for a model, not a document."""
+
+_MAX_IMPORTED = 128
 
 # Keywords and builtins of Python 3.11 to 3.14, so that the rule is the same whichever of them runs it.
 _TAKEN = (
@@ -70,19 +74,35 @@ def python_name(name: str) -> str:
     return kept + "_" if kept in _TAKEN else kept
 
 
-def check_name(name: object) -> None:
-    """Refuse what cannot name a tool.
+def is_attribute(name: str) -> bool:
+    """Whether ``holder.name`` can be written, and means that very name."""
+    dunder = name.startswith("__") and name.endswith("__")
+    return (
+        name.isidentifier() and not keyword.iskeyword(name) and not dunder and unicodedata.is_normalized("NFKC", name)
+    )
+
+
+def imported_name(server: str, tool: str) -> str:
+    """``server_tool``: the name under which a server's tool is added to a registry, whatever the server calls it.
+
+    An identifier of at most 128 characters; two tools may come out alike, and then the registry renames the second.
+    """
+    return python_name(f"{server[:_MAX_IMPORTED]}_{tool[:_MAX_IMPORTED]}"[:_MAX_IMPORTED])[:_MAX_IMPORTED]
+
+
+def check_name(name: object, what: str = "a tool's name") -> None:
+    """Refuse what cannot name a tool, or a server.
 
     Raises:
         ConfigurationError: not text, empty, too long, or with characters that do not print.
     """
     if not isinstance(name, str):
-        raise ConfigurationError(f"a tool's name must be a string, not {name!r}")
+        raise ConfigurationError(f"{what} must be a string, not {name!r}")
     if not name.strip():
-        raise ConfigurationError("a tool's name must not be empty")
+        raise ConfigurationError(f"{what} must not be empty")
     if len(name) > MAX_NAME_CHARACTERS:
         raise ConfigurationError(
-            f"a tool's name has at most {MAX_NAME_CHARACTERS} characters, this one has {len(name)}: {name[:40]!r}..."
+            f"{what} has at most {MAX_NAME_CHARACTERS} characters, this one has {len(name)}: {name[:40]!r}..."
         )
     if not name.isprintable():
-        raise ConfigurationError(f"a tool's name must be printable, {name!r} is not")
+        raise ConfigurationError(f"{what} must be printable, {name!r} is not")

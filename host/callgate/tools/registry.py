@@ -2,6 +2,9 @@
 name of each, and what there is to tell a planner about it.
 
 Listing is sorted by name, and so byte-stable: the same tools give the same bytes, in whatever order they were added.
+
+Tools come and go while programs run: `tools()` is the same object for as long as nothing has changed, which is what
+everybody who keeps something made of the tools goes by. A run has the tools that were there when it began.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ from typing import Any
 from callgate.errors import ConfigurationError, ToolNotFound
 
 from .faults import did_you_mean
-from .names import is_reserved, python_name
+from .names import check_name, is_reserved, python_name
+from .namespaces import Numbered, Vocabulary
 from .statistics import Statistics
 from .tool import Tool
 
@@ -59,7 +63,9 @@ class Registry:
         """How the calls of these tools went; the gate notes here."""
         self._tools: dict[str, Tool] = {}
         self._sorted: tuple[Tool, ...] | None = None
-        self._callable: dict[str, str] | None = None
+        self._vocabulary: Vocabulary | None = None
+        self._servers: set[str] = set()
+        self._listeners: dict[object, Callable[[], None]] = {}
         for each in tools:
             self.add(each)
 
@@ -75,7 +81,7 @@ class Registry:
         """
         made = tool if isinstance(tool, Tool) else Tool.from_function(tool)
         if rename:
-            made = self._renamed(made)
+            made = _renamed(made, Numbered(self._tools))
         elif is_reserved(made.name):
             raise ConfigurationError(
                 f"a tool cannot be called {made.name!r}: the name is reserved; give it another with name=..."
@@ -83,8 +89,62 @@ class Registry:
         elif made.name in self._tools:
             raise ConfigurationError(f"there are two tools called {made.name!r}; give one another name with name=...")
         self._tools[made.name] = made
-        self._sorted = self._callable = None
+        self._changed()
         return made
+
+    def remove(self, name: str) -> Tool:
+        """Take a tool out; runs that have begun keep it. Its statistics stay. Raises `ToolNotFound`."""
+        tool = self.get(name)
+        del self._tools[name]
+        self._changed()
+        return tool
+
+    def replace_server(self, server: str, tools: Iterable[Tool]) -> tuple[Tool, ...]:
+        """Put these tools in the place of all that were imported from `server`, at once.
+
+        A tool that the server had before, under the same name of its own, keeps the name it has here. For the others, a
+        name that is reserved or taken is changed (`print_`, `search_2`).
+
+        Args:
+            server: its name; the tools' `server`.
+            tools: none, to take them all out.
+
+        Returns:
+            The tools as they are known here, in the order given.
+
+        Raises:
+            ConfigurationError: a tool is another server's. Nothing has changed then.
+        """
+        check_name(server, "a server's name")
+        given = list(tools)
+        for tool in given:
+            if tool.server != server:
+                raise ConfigurationError(f"tool {tool.name!r} has the server {tool.server!r}, not {server!r}")
+        others = {name: tool for name, tool in self._tools.items() if tool.server != server}
+        before: dict[str | None, list[str]] = {}
+        for tool in self.tools():
+            if tool.server == server:
+                before.setdefault(tool.server_tool, []).append(tool.name)
+        for names in before.values():
+            names.reverse()  # the first is taken first
+        made: list[Tool | None] = []
+        for tool in given:
+            known = before.get(tool.server_tool)
+            made.append(_named(tool, known.pop()) if known else None)
+        names_now = others | {tool.name: tool for tool in made if tool is not None}
+        numbered = Numbered(names_now)
+        for place, tool in enumerate(given):
+            new = made[place] or _renamed(tool, numbered)
+            made[place] = names_now[new.name] = new
+        self._servers.add(server)
+        self._tools = names_now
+        self._changed()
+        return tuple(tool for tool in made if tool is not None)
+
+    @property
+    def has_servers(self) -> bool:
+        """Whether tools of servers come and go here: a name that no tool has may be a tool's later."""
+        return bool(self._servers)
 
     def get(self, name: str) -> Tool:
         """The tool of that name; raises `ToolNotFound`, with the nearest name there is."""
@@ -96,7 +156,7 @@ class Registry:
             ) from None
 
     def tools(self) -> tuple[Tool, ...]:
-        """All tools, sorted by name; the same object until another tool is added."""
+        """All tools, sorted by name; the same object until one is added, replaced or removed."""
         if self._sorted is None:
             self._sorted = tuple(self._tools[name] for name in sorted(self._tools))
         return self._sorted
@@ -144,29 +204,40 @@ class Registry:
         `python_name` decides; a tool whose name needs no change always keeps it, the others follow in sorted order, and
         one that comes too late gets `_2`, `_3`, ...
         """
-        if self._callable is None:
-            chosen = {name: name for name in self.names() if python_name(name) == name}
-            taken = set(chosen)
-            for name in self.names():
-                if name in chosen:
-                    continue
-                wanted = candidate = python_name(name)
-                number = 1
-                while candidate in taken:
-                    number += 1
-                    candidate = python_name(f"{wanted}_{number}")
-                taken.add(candidate)
-                chosen[name] = candidate
-            self._callable = {name: chosen[name] for name in self.names()}
-        return self._callable
+        return self.vocabulary().callable_names
 
-    def _renamed(self, tool: Tool) -> Tool:
-        wanted = candidate = python_name(tool.name) if is_reserved(tool.name) else tool.name
-        number = 1
-        while candidate in self._tools:
-            number += 1
-            candidate = f"{wanted}_{number}"
-        return tool if candidate == tool.name else tool.named(candidate)
+    def namespaces(self) -> dict[str, dict[str, str]]:
+        """Names of tools by the identifiers of their servers and their own there: ``["github"]["create_issue"]``."""
+        return self.vocabulary().namespaces
+
+    def resolve(self, name: str) -> str | None:
+        """The name of the tool that is meant: written as here, as ``server.tool``, or as in programs. None where none
+        is."""
+        return self.vocabulary().resolve(name)
+
+    def vocabulary(self) -> Vocabulary:
+        """All these names as they are now; the same object until a tool is added, replaced or removed."""
+        if self._vocabulary is None:
+            self._vocabulary = Vocabulary(self.tools())
+        return self._vocabulary
+
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have `listener` called after every change, where the change was made; what it returns ends that.
+
+        A listener must not raise, nor change the tools.
+        """
+        token = object()
+        self._listeners[token] = listener
+
+        def end() -> None:
+            self._listeners.pop(token, None)
+
+        return end
+
+    def _changed(self) -> None:
+        self._sorted = self._vocabulary = None
+        for listener in list(self._listeners.values()):
+            listener()
 
     def __contains__(self, name: object) -> bool:
         return name in self._tools
@@ -176,3 +247,12 @@ class Registry:
 
     def __len__(self) -> int:
         return len(self._tools)
+
+
+def _named(tool: Tool, name: str) -> Tool:
+    return tool if tool.name == name else tool.named(name)
+
+
+def _renamed(tool: Tool, numbered: Numbered) -> Tool:
+    """The tool under a name that is free."""
+    return _named(tool, numbered.name(python_name(tool.name) if is_reserved(tool.name) else tool.name))

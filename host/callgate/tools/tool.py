@@ -108,6 +108,10 @@ class Tool:
     capabilities: tuple[str, ...] = ()
     limitations: tuple[str, ...] = ()
     examples: tuple[Any, ...] = ()
+    server: str | None = None
+    """The server it was imported from; programs also call it as ``server.tool(...)``. None: the host's own."""
+    server_tool: str | None = None
+    """Its own name on that server, any text; where there is a server and none is given, `name`."""
 
     input_schema: dict[str, Any] = field(init=False, repr=False)
     """JSON Schema of the arguments: an object."""
@@ -130,6 +134,8 @@ class Tool:
                 raise ConfigurationError(f"tool {self.name!r}: {listed} must be a list, not the string {value!r}")
             object.__setattr__(self, listed, tuple(value))
         self._check()
+        if self.server is not None and self.server_tool is None:
+            object.__setattr__(self, "server_tool", self.name)
         for attribute in ("__name__", "__doc__"):  # it looks like its function, for `help` and for `inspect.signature`
             object.__setattr__(self, attribute, getattr(self.function, attribute, None))
         object.__setattr__(self, "__wrapped__", self.function)
@@ -181,6 +187,8 @@ class Tool:
         function: Callable[..., Any],
         *,
         output_schema: dict[str, Any] | None = None,
+        server: str | None = None,
+        server_tool: str | None = None,
         **options: Unpack[ToolOptions],
     ) -> Tool:
         """A tool from a plain JSON Schema and a callable.
@@ -191,6 +199,8 @@ class Tool:
             input_schema: JSON Schema of the arguments, of type object; copied.
             function: sync or async; called as `function(**arguments)`, so names that are no identifiers arrive too.
             output_schema: JSON Schema that every result must fit; copied.
+            server: the server it was imported from.
+            server_tool: its own name there.
             options: the fields of `Tool`.
 
         Raises:
@@ -206,6 +216,8 @@ class Tool:
             is_async=is_async_callable(function),
             input_contract=SchemaArguments(name, input_schema),
             result_contract=UntypedResult() if output_schema is None else SchemaResult(name, output_schema),
+            server=server,
+            server_tool=server_tool,
             **_options(options),
         )
 
@@ -271,6 +283,10 @@ class Tool:
             raise ConfigurationError(f"tool {self.name!r}: cache_seconds needs read_only=True")
         if self.read_only and self.destructive:
             raise ConfigurationError(f"tool {self.name!r} cannot be both read_only and destructive")
+        if self.server is not None:
+            check_name(self.server, "a server's name")
+        elif self.server_tool is not None:
+            raise ConfigurationError(f"tool {self.name!r}: server_tool needs a server")
         if self.fallback is not None and self.fallback in ("", self.name):
             raise ConfigurationError(
                 f"tool {self.name!r}: fallback must be the name of another tool, not {self.fallback!r}"

@@ -7,7 +7,19 @@ from collections.abc import Awaitable, Callable
 from callgate.bench.context import Bench
 from callgate.bench.rows import Row
 
-from . import calls, docker, fast_path, footprint, loop, plans, runs, throughput
+from . import (
+    calls,
+    definition_tokens,
+    docker,
+    fast_path,
+    footprint,
+    loop,
+    mcp_gateway,
+    plans,
+    runs,
+    throughput,
+    tool_search,
+)
 from . import makespan as makespans
 
 __all__ = ["MEASURES", "ON_TRIO", "Measure"]
@@ -32,6 +44,9 @@ MEASURES: dict[str, Measure] = {
     "fast": fast_path.fast,
     "reads": fast_path.reads,
     "share": fast_path.share,
+    "definitions": definition_tokens.definitions,
+    "search": tool_search.search,
+    "gateway": mcp_gateway.gateway,
     "docker": docker.docker,
 }
 """By the names that `--only` takes."""

@@ -12,10 +12,10 @@ from callgate.program.syntax import compiler_warning, parse_program
 from .flow import Flow
 from .planning.schedule import schedule
 from .reading.read import read_flow
-from .reading.scope import GraphTool
+from .reading.scope import GraphTool, GraphTools
 from .reasons import NotAGraph, Refusal
 
-__all__ = ["MOST_SOURCE_BYTES", "Compiled", "GraphTool", "NotAGraph", "compile_program"]
+__all__ = ["MOST_SOURCE_BYTES", "Compiled", "GraphTool", "GraphTools", "NotAGraph", "compile_program"]
 
 MOST_SOURCE_BYTES: Final = 64 * 1024
 """A longer program is not looked at: what it takes to read it would be taken from the host's event loop."""
@@ -37,7 +37,7 @@ class Compiled:
 
 def compile_program(
     source: str,
-    tools: Mapping[str, GraphTool],
+    tools: Mapping[str, GraphTool] | GraphTools,
     *,
     inputs: Mapping[str, Any] | None = None,
     max_source_bytes: int = MOST_SOURCE_BYTES,
@@ -46,7 +46,7 @@ def compile_program(
 
     Args:
         source: the program.
-        tools: what it may call, by their names in programs.
+        tools: what it may call, by their names in programs; or with the other ways to write them.
         inputs: JSON values of the variables that the run binds. Small ones are written into the plan.
         max_source_bytes: a longer program is no graph.
     """

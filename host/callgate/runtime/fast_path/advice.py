@@ -29,13 +29,14 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from callgate.program.calls import callees
+from callgate.program.callees import callees
 from callgate.program.findings import Finding
 from callgate.program.survey import survey
 from callgate.program.syntax import parse_program
 from callgate.runtime.calls import CallRecord
-from callgate.runtime.code_runs import Catalogue
+from callgate.runtime.catalogue import Catalogue
 from callgate.runtime.events import CallEnded, Event
+from callgate.runtime.offer import Offer
 from callgate.tools import Registry
 from callgate.tools.encoding import canonical_json
 from callgate.tools.statistics import Statistics
@@ -267,7 +268,7 @@ def seen_calls(records: Iterable[CallRecord], registry: Registry, results: Mappi
         registry: its tools.
         results: what the calls gave, by the ids of records; see `Witness`.
     """
-    early = {tool.tool for tool in _catalogue(registry).graph_tools.values() if tool.early}
+    early = {tool.tool for tool in _catalogue(registry).graph_tools.tools.values() if tool.early}
     return [
         SeenCall(
             record.tool,
@@ -335,19 +336,20 @@ def named_calls(source: str, registry: Registry) -> list[NamedCall]:
         return []
     catalogue = _catalogue(registry)
     seen = survey(tree)
-    known = callees(seen, catalogue.shapes, ())
+    known = callees(seen, catalogue.shapes, (), catalogue.namespaces, catalogue.resolve)
     within = set(_repeated(tree))
     found = []
     for call, _ in seen.calls:
         target = known.tool_of(call)
         if target is not None:
-            tool = catalogue.graph_tools[target[0].name]
+            tool = catalogue.graph_tools.tools[target.shape.name]
             found.append(NamedCall(tool.tool, tool.early, call.lineno, id(call) in within))
     return found
 
 
 def _catalogue(registry: Registry) -> Catalogue:
-    return Catalogue(registry.tools(), registry.callable_names())
+    tools = registry.tools()
+    return Catalogue(Offer("code", registry, tools, {tool.name: tool for tool in tools}, registry.vocabulary()))
 
 
 def _repeated(tree: ast.Module) -> Iterator[int]:

@@ -35,6 +35,7 @@ class JournalGate(RunGate):
 
     def __init__(self, gate: RunGate, limits: Limits, calls: Sequence[OneCall]) -> None:
         self.records = gate.records
+        self.offer = gate.offer
         self.tools = gate.tools
         self.caller = gate.caller
         self.limits = limits
@@ -60,6 +61,7 @@ class JournalGate(RunGate):
         fallback: str | None = None,
     ) -> str:
         """See `RunGate.call`."""
+        name = self.offer.canonical(name)
         known = self._take(name, arguments)
         if known is not None:
             if known.error is not None:
@@ -79,7 +81,7 @@ class JournalGate(RunGate):
 
     def refuse(self, name: str, arguments: Any, error: ToolError) -> None:
         """See `RunGate.refuse`. A call that was made already, and that the guest gave up, is not told again."""
-        if self._take(name, arguments) is not None:
+        if self._take(self.offer.canonical(name), arguments) is not None:
             return
         try:
             self._inner.refuse(name, arguments, error)

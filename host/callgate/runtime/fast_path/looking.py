@@ -21,7 +21,8 @@ from callgate.plan.faults import PlanFault
 from callgate.program.graph.compile import MOST_SOURCE_BYTES, Compiled, compile_program
 from callgate.program.graph.flow import CallTool, Flow, For, If, Site, operations_of
 from callgate.program.graph.reasons import NotAGraph
-from callgate.runtime.code_runs import Catalogue, CodeRun
+from callgate.runtime.catalogue import Catalogue
+from callgate.runtime.code_runs import CodeRun
 from callgate.runtime.kept import Kept
 
 __all__ = ["GraphProgram", "GraphPrograms"]
@@ -125,7 +126,7 @@ def _too_large(run: CodeRun, inputs_size: int) -> NotAGraph | None:
     most = min(MOST_SOURCE_BYTES, run.limits.max_source_bytes)
     if size > most:
         return NotAGraph(1, "the program", f"it has {size} bytes, more than {most}, and was not looked at")
-    if size * 6 + inputs_size + run.catalogue.wire_bytes + _REQUEST_BYTES > run.limits.max_message_bytes:
+    if size * 6 + inputs_size + len(run.catalogue.wire) + _REQUEST_BYTES > run.limits.max_message_bytes:
         return NotAGraph(1, "the program", "with its tools and inputs it comes near max_message_bytes")
     return None
 

@@ -165,7 +165,7 @@ class PlanDrive:
                 calls.pop()
             self._end(reached)
         except BaseException:
-            tools = {tool.name: tool for tool in self._gate.tools}
+            tools = self._gate.offer.by_name
             if any(each.attempts and not tools[each.tool].repeatable for each in self._chain(records[first])):
                 self._interrupted.add(step)
             raise

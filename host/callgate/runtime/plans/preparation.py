@@ -25,7 +25,7 @@ from callgate.runtime.events import Event
 from callgate.runtime.gate import Gate, RunGate
 from callgate.runtime.keeper import event_loop
 from callgate.runtime.result import RunError, RunUsage
-from callgate.tools import Registry, Tool
+from callgate.tools import Registry
 
 from .drive import PlanDrive
 from .early import EarlyCalls
@@ -37,7 +37,6 @@ DEFAULT_TIMEOUT_SECONDS = 30.0
 """For one attempt of a tool that says nothing itself and has no history; as the tool planning engine has it."""
 _LARGE = 64 * 1024
 """Characters; a longer plan is read in a thread, so that the event loop goes on."""
-_OFFERINGS = 64
 
 
 class Plans:
@@ -51,7 +50,6 @@ class Plans:
     def __init__(self, registry: Registry, gate: Gate) -> None:
         self._registry = registry
         self._gate = gate
-        self._offerings: dict[tuple[str, ...], dict[str, Tool]] = {}
 
     def prepare(
         self,
@@ -74,37 +72,24 @@ class Plans:
             on_event=on_event,
             default_timeout_seconds=DEFAULT_TIMEOUT_SECONDS,
         )
-        return PlanRun(
-            gate,
-            Offering(self._offering(gate.tools), lambda name: gate._offer.refusal(name, suggest=True).message),
-            limits,
-            on_event,
+        offer = gate.offer
+        offering = Offering(
+            offer.by_name, lambda name: offer.refusal(name, suggest=True).message, canonical=offer.canonical
         )
+        return PlanRun(gate, offering, limits, on_event)
 
     def estimate(self, given: Any, limits: Limits, *, tools: Collection[str] | None = None) -> PlanEstimate:
         """How long a plan would take, and what it would cost. Raises `ConfigurationError`."""
-        reading = self.prepare(limits, tools=tools).read(given)
+        run = self.prepare(limits, tools=tools)
+        reading = run.read(given)
         if reading.plan is None:
             raise ConfigurationError(f"a plan with faults cannot be estimated: {reading.errors[0]}")
         steps = [
             EstimatedStep(step.id, step.tool.name, (*step.needs, *step.after), step.known_items)
             for step in reading.plan.steps
         ]
-        known = {tool.name: tool for tool in self._registry}
+        known = run.gate.offer.by_name
         return estimate_plan(steps, known, self._registry.statistics, max_concurrent_calls=limits.max_concurrent_calls)
-
-    def _offering(self, tools: list[Tool]) -> dict[str, Tool]:
-        """By name, and by the names that programs know them by, where these are free."""
-        key = tuple(tool.name for tool in tools)
-        found = self._offerings.get(key)
-        if found is None:
-            if len(self._offerings) >= _OFFERINGS:
-                self._offerings.clear()
-            found = self._offerings[key] = {tool.name: tool for tool in tools}
-            names = self._registry.callable_names()
-            for tool in tools:
-                found.setdefault(names[tool.name], tool)
-        return found
 
 
 class PlanRun:

@@ -134,7 +134,7 @@ def _text(lifter: Lifter, node: ast.JoinedStr) -> ast.expr:
 def _function(lifter: Lifter, node: ast.Call) -> ast.expr:
     """A listed function or method with a call of a tool among its arguments, or as its object."""
     if lifter.is_call(node):
-        name = node.func.id if isinstance(node.func, ast.Name) else "asyncio"
+        name = node.func.id if isinstance(node.func, ast.Name) else written(node.func).partition(".")[0]
         if name == "print":
             raise refusal(
                 node.lineno, written(node), "print within an expression is not part of a graph", "print by itself"

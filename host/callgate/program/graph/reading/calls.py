@@ -10,7 +10,7 @@ from callgate.program.graph.flow import CallTool, Finish, Gather, Hold, Part, Si
 
 from .lift import Lifter
 from .rounds import rounds
-from .scope import GraphTool, refusal, written
+from .scope import GraphTool, namespace_of, refusal, written
 
 __all__ = ["awaited", "list_of_calls", "need_asyncio", "started", "starts"]
 
@@ -23,20 +23,23 @@ def tool_of(lifter: Lifter, node: ast.expr) -> tuple[GraphTool, list[ast.expr]] 
     if not isinstance(node, ast.Call):
         return None
     function = node.func
-    tools = lifter.scope.tools
+    scope = lifter.scope
     if isinstance(function, ast.Name):
-        if function.id in tools:
-            return tools[function.id], node.args
+        if function.id in scope.tools:
+            return scope.tools[function.id], node.args
         if function.id == "tool_call":
             name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
-            tool = next((each for each in tools.values() if each.tool == name), None)
-            if tool is None or len(node.args) > 1:
+            found = scope.resolve(name) if isinstance(name, str) else None
+            if found is None or found not in scope.tools or len(node.args) > 1:
                 raise refusal(node.lineno, written(node), "it names no tool that is known", "call the tool by its name")
-            return tool, []
-    elif isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "tools":
-        if function.attr not in tools:
+            return scope.tools[found], []
+    elif isinstance(function, ast.Attribute) and (namespace := namespace_of(scope, function.value)) is not None:
+        member = function.attr
+        if namespace or member not in scope.tools:
+            member = scope.namespaces.get(namespace, {}).get(member, "")
+        if member not in scope.tools:
             raise refusal(node.lineno, written(node), "there is no such tool")
-        return tools[function.attr], node.args
+        return scope.tools[member], node.args
     return None
 
 
@@ -63,6 +66,8 @@ def _task_argument(lifter: Lifter, node: ast.expr) -> ast.expr | None:
 
 
 def _start(lifter: Lifter, node: ast.Call, tool: GraphTool, positional: list[ast.expr], *, task: bool) -> str:
+    if tool.variadic and positional:
+        positional = [_one_list(node, positional)]
     if len(positional) > len(tool.parameters):
         raise refusal(node.lineno, written(node), f"{tool.name} takes {len(tool.parameters)} positional arguments")
     names = list(tool.parameters[: len(positional)])
@@ -89,6 +94,17 @@ def _start(lifter: Lifter, node: ast.Call, tool: GraphTool, positional: list[ast
     lifter.scope.variables.discard(slot)
     lifter.block.append(CallTool(slot, site, arguments, node.lineno, node.end_lineno or node.lineno, task))
     return slot
+
+
+def _one_list(node: ast.Call, positional: list[ast.expr]) -> ast.expr:
+    """All positional arguments as one list, or the one that is a list already."""
+    if len(positional) == 1 and isinstance(positional[0], ast.List | ast.Tuple):
+        return positional[0]
+    if not all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in positional):
+        raise refusal(
+            node.lineno, written(node), "its arguments may be names, or a list of them", "pass a list by name"
+        )
+    return ast.copy_location(ast.List(positional, ast.Load()), node)
 
 
 def awaited(lifter: Lifter, node: ast.Await) -> ast.expr:

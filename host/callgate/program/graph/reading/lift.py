@@ -18,7 +18,7 @@ from callgate.program.graph.flow import Assign, Has, Operation, Pure, Site, Targ
 from callgate.program.graph.reasons import SHOWN
 
 from .renaming import with_lambdas
-from .scope import Scope, refusal, written
+from .scope import Scope, namespace_of, refusal, written
 
 __all__ = ["Lifter"]
 
@@ -131,11 +131,10 @@ class Lifter:
         function = node.func
         if isinstance(function, ast.Name):
             return function.id in self.scope.tools or function.id in ("tool_call", "print")
-        return (
-            isinstance(function, ast.Attribute)
-            and isinstance(function.value, ast.Name)
-            and function.value.id in ("tools", "asyncio")
-        )
+        if not isinstance(function, ast.Attribute):
+            return False
+        holder = function.value
+        return (isinstance(holder, ast.Name) and holder.id == "asyncio") or namespace_of(self.scope, holder) is not None
 
     def keep(self, node: ast.expr) -> ast.expr:
         """The value as it is now, in a variable, unless it is constant."""

@@ -31,7 +31,7 @@ from .apart import TAKE_APART
 from .calls import need_asyncio, starts
 from .constructs import CONSTRUCTS
 from .lift import Lifter
-from .scope import GIVEN, GraphTool, Scope, refusal, stored_names, written
+from .scope import GIVEN, GraphTool, GraphTools, Scope, refusal, stored_names, written
 from .statements import Statements, name_of, plain_type
 from .unordered import may_have_sets, visible_orders
 
@@ -42,27 +42,27 @@ _MODULES: Final = ("json", "asyncio")
 
 
 def read_flow(
-    tree: ast.Module, source: str, tools: Mapping[str, GraphTool], inputs: Collection[str] = ()
+    tree: ast.Module, source: str, tools: Mapping[str, GraphTool] | GraphTools, inputs: Collection[str] = ()
 ) -> Flow | list[NotAGraph]:
     """The operations of a program.
 
     Args:
         tree: as `ast.parse` made it; it is only read.
         source: what it was made of.
-        tools: by their names in programs.
+        tools: by their names in programs; or with the other ways to write them.
         inputs: names of the variables that the run binds.
     """
     nodes = nodes_of([tree], _MOST_NODES)
     if len(nodes) > _MOST_NODES:
         return [NotAGraph(1, "the program", f"it has more than {_MOST_NODES:,} elements", "split it")]
-    reader = _Reader(tools, inputs)
+    reader = _Reader(GraphTools.of(tools), inputs)
     reader.lifter.lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return reader.read(tree, nodes)
 
 
 class _Reader(Statements):
-    def __init__(self, tools: Mapping[str, GraphTool], inputs: Collection[str]) -> None:
-        self.scope = Scope(tools, frozenset(inputs))
+    def __init__(self, tools: GraphTools, inputs: Collection[str]) -> None:
+        self.scope = Scope(tools.tools, frozenset(inputs), tools.namespaces, resolve=tools.resolve)
         self.lifter = Lifter(self.scope, TAKE_APART)
         self.reasons: list[NotAGraph] = []
         self.main: ast.AsyncFunctionDef | None = None
@@ -75,6 +75,8 @@ class _Reader(Statements):
         """The whole program; `nodes` are all of its tree."""
         stored = stored_names(nodes)
         self._check_meanings(stored)
+        if self.scope.namespaces:  # a name that is bound means what the program says, and nothing before it is bound
+            self.scope.hidden = GIVEN.union(stored, self.scope.inputs).intersection(self.scope.namespaces)
         for node in nodes:
             if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):  # of a bool, Python warns in the logs
                 self.reasons.append(NotAGraph(node.lineno, written(node), "`~` is not part of a graph", "write -x - 1"))
@@ -264,7 +266,11 @@ class _Reader(Statements):
             self.scope.modules.add(alias.name)
 
     def _import_from(self, statement: ast.ImportFrom) -> None:
-        known = all(alias.name in self.scope.tools and not alias.asname for alias in statement.names)
+        scope = self.scope
+        known = all(
+            (alias.name in scope.tools or scope.is_namespace(alias.name)) and not alias.asname
+            for alias in statement.names
+        )
         if self.in_main:
             raise refusal(statement.lineno, written(statement), "an import within the function", "import at the top")
         if statement.module != "tools" or statement.level or not known:

@@ -10,14 +10,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from callgate.plan.expressions.functions import FUNCTIONS
 from callgate.program.graph.reasons import SHOWN, NotAGraph, Refusal, written
 
-__all__ = ["GraphTool", "Scope", "Slot", "refusal", "stored_names", "written"]
+__all__ = ["GraphTool", "GraphTools", "Scope", "Slot", "namespace_of", "refusal", "stored_names", "written"]
 
 _MOST_BLOCKS: Final = 50
 """Levels of blocks, and of conditions and comprehensions with calls; whoever follows them recurses."""
@@ -39,6 +39,27 @@ class GraphTool:
     """In the order in which positional arguments fill them."""
     early: bool
     """It may be called before the program gets there: it is read-only, and nobody is asked for approval."""
+    variadic: bool = False
+    """Its one parameter takes all positional arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphTools:
+    """The tools of a program, and every way to write them."""
+
+    tools: Mapping[str, GraphTool]
+    """By their names in programs."""
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Those names by namespaces, and by what the tools are called there; ``""`` is the module `tools`."""
+    resolve: Callable[[str], str | None] = str
+    """That name for what stands in ``tool_call("...")``; None, or no name of a tool, where it finds none."""
+
+    @classmethod
+    def of(cls, tools: Mapping[str, GraphTool] | GraphTools) -> GraphTools:
+        """Tools without namespaces; ``tool_call`` finds them by the names they have in the registry."""
+        if isinstance(tools, GraphTools):
+            return tools
+        return cls(tools, {}, {tool.tool: name for name, tool in tools.items()}.get)
 
 
 @dataclass(slots=True)
@@ -58,6 +79,11 @@ class Scope:
 
     tools: Mapping[str, GraphTool]
     inputs: frozenset[str]
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """See `GraphTools`; without those whose names the program gives another meaning, but for `tools.name`."""
+    hidden: frozenset[str] = frozenset()
+    """Those: of them only ``tools.name`` is the namespace."""
+    resolve: Callable[[str], str | None] = str
     variables: set[str] = field(default_factory=set)
     """Those that have a value for certain."""
     bound: set[str] = field(default_factory=set)
@@ -70,6 +96,10 @@ class Scope:
     used_inputs: set[str] = field(default_factory=set)
     _names: int = 0
     _blocks: int = 0
+
+    def is_namespace(self, name: str) -> bool:
+        """Whether the name alone is a namespace all through the program."""
+        return name in self.namespaces and name not in self.hidden
 
     def fresh(self, name: str = "") -> str:
         """A variable that no program can write."""
@@ -138,7 +168,7 @@ class Scope:
                 continue
             if name in self.slots:
                 raise refusal(line, name, "a call that was not awaited is used as a value", "write await before it")
-            if name in self.tools or name in GIVEN:
+            if name in self.tools or name in GIVEN or self.is_namespace(name):
                 raise refusal(line, name, "a function is used as a value", "call it")
             if name in self.unsure:
                 message = f"it has a value only if line {self.unsure[name]} was reached"
@@ -152,6 +182,15 @@ class Scope:
             for name, slot in self.slots.items()
             if not slot.awaited
         ]
+
+
+def namespace_of(scope: Scope, node: ast.expr) -> str | None:
+    """The namespace that an expression is, ``""`` for the module `tools`; None for any other."""
+    if isinstance(node, ast.Name):
+        return "" if node.id == "tools" else node.id if scope.is_namespace(node.id) else None
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "tools":
+        return node.attr if node.attr in scope.namespaces and node.attr not in scope.tools else None
+    return None
 
 
 def refusal(line: int, construct: str, message: str, hint: str = "") -> Refusal:

@@ -1,0 +1,70 @@
+"""What an adapter needs of callgate: definitions to show, and answers to give. A `Runtime` has both, and so has a
+`Conversation`, which shows more tools as they are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from callgate.errors import ConfigurationError
+from callgate.runtime import Event, Runtime
+from callgate.runtime.conversation import Conversation
+from callgate.runtime.model import Answer, DefinitionOptions, Provider
+
+__all__ = ["Answering"]
+
+
+class Answering:
+    """A runtime, or a conversation, with the options that the operator gave.
+
+    Args:
+        source: who answers.
+        options: what to define; those of a conversation are its own.
+        provider: whose form definitions have.
+        on_event: told of prints, steps, call starts and call ends as they happen.
+
+    Raises:
+        ConfigurationError: an option is wrong, or comes with a conversation, which has its own.
+    """
+
+    def __init__(
+        self,
+        source: Runtime | Conversation,
+        options: DefinitionOptions,
+        provider: Provider,
+        on_event: Callable[[Event], None] | None,
+    ) -> None:
+        if isinstance(source, Conversation) and options:
+            raise ConfigurationError(
+                f"a conversation has its options: say {next(iter(options))}=... to runtime.conversation(...)"
+            )
+        if not isinstance(source, Runtime | Conversation):
+            raise ConfigurationError(f"this is neither a Runtime nor a Conversation: {source!r}")
+        self._source = source
+        self._options = options
+        self._provider = provider
+        self._on_event = on_event
+        self.definitions()
+
+    def for_one(self) -> Answering:
+        """For one conversation: what its searches find is shown to it, and to no other."""
+        if isinstance(self._source, Conversation):
+            return self
+        return Answering(self._source.conversation(**self._options), {}, self._provider, self._on_event)
+
+    def definitions(self) -> list[dict[str, Any]]:
+        """What to show the model now."""
+        return self._source.tool_definitions(self._provider, **self._options)
+
+    def instructions(self) -> str:
+        """How the model is to choose among it."""
+        if isinstance(self._source, Conversation):
+            return self._source.instructions()
+        return self._source.instructions(**self._options)
+
+    async def answer(self, name: str, arguments: Mapping[str, Any] | str, *, caller: str = "direct") -> Answer:
+        """Answer a call."""
+        if isinstance(self._source, Conversation):
+            return await self._source.answer(name, arguments, caller=caller, on_event=self._on_event)
+        tools = self._options.get("tools")
+        return await self._source.answer(name, arguments, caller=caller, tools=tools, on_event=self._on_event)

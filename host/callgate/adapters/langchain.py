@@ -1,0 +1,112 @@
+"""callgate for LangChain: tools for `bind_tools`, `create_agent`, `ToolNode`.
+
+Needs the extra ``callgate[langchain]``. Thin: definitions come from `tool_definitions`, answers from `answer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, Unpack
+
+import anyio.from_thread
+from anyio.lowlevel import EventLoopToken, current_token
+
+try:
+    from langchain_core.tools import BaseTool, ToolException
+except ModuleNotFoundError as missing:
+    words = f"{missing.name} is not installed: pip install 'callgate[langchain]'"
+    raise ModuleNotFoundError(words, name=missing.name) from missing
+
+from pydantic import PrivateAttr
+
+from callgate.errors import ConfigurationError
+from callgate.runtime import Event, Runtime
+from callgate.runtime.conversation import Conversation
+from callgate.runtime.model import DefinitionOptions
+
+from .answering import Answering
+
+__all__ = ["CallgateTool", "langchain_tools"]
+
+
+class CallgateTool(BaseTool):
+    """A LangChain tool that callgate answers; made by `langchain_tools`.
+
+    A failure is a `ToolException`, of which LangChain makes a `ToolMessage` with ``status="error"``. Otherwise the
+    message's `artifact` is for the host: JSON values, so that a checkpointer can keep them. ``structured`` is
+    `Answer.structured`, ``found`` and ``tools_changed`` are those of the `Answer`.
+    """
+
+    args_schema: dict[str, Any]
+    handle_tool_error: bool = True
+    response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
+
+    _answering: Answering = PrivateAttr()
+    _loop: EventLoopToken = PrivateAttr()
+
+    def _run(self, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
+        if _is_running(self._loop):
+            raise ConfigurationError(
+                f"{self.name}: a call that blocks would wait for its own event loop; "
+                "use `await tool.ainvoke(...)`, or `tool.invoke(...)` in another thread"
+            )
+        return anyio.from_thread.run(self._answer, arguments, token=self._loop)
+
+    async def _arun(self, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
+        return await self._answer(arguments)
+
+    async def _answer(self, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        answer = await self._answering.answer(self.name, arguments)
+        if not answer.ok:
+            raise ToolException(answer.text)
+        artifact = {
+            "structured": answer.structured(),
+            "found": list(answer.found),
+            "tools_changed": answer.tools_changed,
+        }
+        return answer.text, artifact
+
+
+def langchain_tools(
+    source: Runtime | Conversation,
+    *,
+    on_event: Callable[[Event], None] | None = None,
+    **options: Unpack[DefinitionOptions],
+) -> list[BaseTool]:
+    """LangChain tools that callgate answers. To be called in the event loop in which the runtime was entered.
+
+    They are async (`ainvoke`); `invoke` works in any other thread, and has the runtime's loop do the work. Approval is
+    the runtime's (`Runtime(approve=...)`). Cancelling a call ends what it started.
+
+    Args:
+        source: a runtime; or a conversation, whose tools grow as its searches find some: ask for them anew, and bind
+            them anew, before each turn of the model.
+        on_event: told of prints, steps, call starts and call ends as they happen.
+        options: with a runtime: what to define, as for `Runtime.tool_definitions`: `direct`, `meta`, ...
+
+    Raises:
+        ConfigurationError: an option is wrong, or no event loop is running here.
+    """
+    try:
+        loop = current_token()
+    except RuntimeError:
+        words = "call langchain_tools in the event loop in which the runtime was entered; none is running here"
+        raise ConfigurationError(words) from None
+    answering = Answering(source, options, "openai", on_event)
+    return [_tool(each["function"], answering, loop) for each in answering.definitions()]
+
+
+def _tool(function: dict[str, Any], answering: Answering, loop: EventLoopToken) -> CallgateTool:
+    tool = CallgateTool(
+        name=function["name"], description=function.get("description") or "", args_schema=function["parameters"]
+    )
+    tool._answering = answering
+    tool._loop = loop
+    return tool
+
+
+def _is_running(loop: EventLoopToken) -> bool:
+    try:
+        return current_token() == loop
+    except RuntimeError:
+        return False

@@ -1,0 +1,87 @@
+"""callgate for the OpenAI Agents SDK: function tools, for `Agent(tools=...)`.
+
+Needs the extra ``callgate[openai-agents]``. Thin: definitions come from `tool_definitions`, answers from `answer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Unpack
+
+try:
+    from agents import FunctionTool, ToolSearchTool
+    from agents import Tool as AgentTool
+    from agents.tool_context import ToolContext
+except ModuleNotFoundError as missing:
+    words = f"{missing.name} is not installed: pip install 'callgate[openai-agents]'"
+    raise ModuleNotFoundError(words, name=missing.name) from missing
+
+from callgate.runtime import Event, Runtime
+from callgate.runtime.conversation import Conversation
+from callgate.runtime.model import DefinitionOptions
+
+from .answering import Answering
+
+__all__ = ["openai_agents_tools"]
+
+
+def openai_agents_tools(
+    source: Runtime | Conversation,
+    *,
+    on_event: Callable[[Event], None] | None = None,
+    **options: Unpack[DefinitionOptions],
+) -> list[AgentTool]:
+    """Function tools that callgate answers.
+
+    What the model does wrong, and what fails, is text in the tool's output: the run goes on. Approval is the runtime's
+    (`Runtime(approve=...)`), not the SDK's `needs_approval`. Cancelling the run ends the call and what it started.
+
+    Args:
+        source: a runtime; or a conversation, for an agent that serves one user. With a conversation, the list grows by
+            the tools that its searches find: hand it to `Agent(tools=...)` itself, not a copy.
+        on_event: told of prints, steps, call starts and call ends as they happen.
+        options: with a runtime: what to define, as for `Runtime.tool_definitions`: `direct`, `meta`, `strict`, ...
+
+    Raises:
+        ConfigurationError: an option is wrong.
+    """
+    answering = Answering(source, options, "openai-responses", on_event)
+    tools: list[AgentTool] = []
+
+    def define() -> None:
+        tools[:] = [
+            _function_tool(each, invoke_of(each["name"])) if each["type"] == "function" else ToolSearchTool()
+            for each in answering.definitions()
+        ]
+
+    def invoke_of(name: str) -> Callable[[ToolContext[Any], str], Awaitable[str]]:
+        async def invoke(context: ToolContext[Any], arguments: str) -> str:
+            answer = await answering.answer(name, arguments, caller=_caller(context))
+            if answer.tools_changed:
+                define()
+            return answer.text
+
+        return invoke
+
+    define()
+    return tools
+
+
+def _caller(context: ToolContext[Any]) -> str:
+    """``direct``, or ``program`` where the service's own code made the call."""
+    caller = None if context.tool_call is None else context.tool_call.caller
+    return "direct" if caller is None else caller.type
+
+
+def _function_tool(
+    definition: dict[str, Any], invoke: Callable[[ToolContext[Any], str], Awaitable[str]]
+) -> FunctionTool:
+    return FunctionTool(
+        name=definition["name"],
+        description=definition.get("description") or "",
+        params_json_schema=definition["parameters"],
+        on_invoke_tool=invoke,
+        strict_json_schema=bool(definition.get("strict")),
+        defer_loading=bool(definition.get("defer_loading")),
+        allowed_callers=definition.get("allowed_callers"),
+    )

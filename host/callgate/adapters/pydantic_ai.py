@@ -1,0 +1,116 @@
+"""callgate for pydantic-ai: a toolset, for `Agent(toolsets=[...])`.
+
+Needs the extra ``callgate[pydantic-ai]``. Thin: definitions come from `tool_definitions`, answers from `answer`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, Literal, Unpack
+
+try:
+    from pydantic_ai import ModelRetry, RunContext
+    from pydantic_ai.exceptions import ToolFailed
+    from pydantic_ai.messages import InstructionPart
+    from pydantic_ai.tools import AgentDepsT, ToolDefinition
+    from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+except ModuleNotFoundError as missing:
+    words = f"{missing.name} is not installed: pip install 'callgate[pydantic-ai]'"
+    raise ModuleNotFoundError(words, name=missing.name) from missing
+
+from pydantic_core import SchemaValidator, core_schema
+
+from callgate.errors import ConfigurationError
+from callgate.runtime import Event, Runtime
+from callgate.runtime.conversation import Conversation
+from callgate.runtime.model import DefinitionOptions
+
+from .answering import Answering
+
+__all__ = ["CallgateToolset"]
+
+OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
+"""callgate validates arguments itself, and words what is wrong for the model."""
+
+
+class CallgateToolset(AbstractToolset[AgentDepsT]):
+    """Tools that callgate answers: the meta-tools, and those of `direct`.
+
+    Made from a runtime, each run of the agent has a `Conversation` of its own: tools that a search has found are shown
+    from the next step on, in this run alone. Made from a conversation, they stay from run to run.
+
+    Approval is the runtime's (`Runtime(approve=...)`). Cancelling the agent's run ends the call and what it started.
+
+    Args:
+        source: a runtime, or a conversation of it.
+        id: the toolset's id, for agents that run in durable executions.
+        mistakes: what the model's own mistakes are to pydantic-ai: arguments that do not fit, a program or a plan that
+            was refused. ``"failed"``: `ToolFailed`, which the model sees, and answers as it likes. ``"retry"``:
+            `ModelRetry`, which counts: after more than `max_retries` in a row of one tool the agent's run ends with an
+            error. What a tool, or a program that ran, failed at is `ToolFailed` in any case.
+        max_retries: None for the agent's own. With ``"failed"``, only arguments that are no JSON object count.
+        instructions: whether the agent's instructions say how to choose among these tools.
+        on_event: told of prints, steps, call starts and call ends as they happen.
+        options: with a runtime: what to define, as for `Runtime.tool_definitions`: `direct`, `meta`, ...
+
+    Raises:
+        ConfigurationError: an option is wrong.
+    """
+
+    def __init__(
+        self,
+        source: Runtime | Conversation,
+        *,
+        id: str | None = None,
+        mistakes: Literal["failed", "retry"] = "failed",
+        max_retries: int | None = None,
+        instructions: bool = True,
+        on_event: Callable[[Event], None] | None = None,
+        **options: Unpack[DefinitionOptions],
+    ) -> None:
+        if mistakes not in ("failed", "retry"):
+            raise ConfigurationError(f"mistakes is 'failed' or 'retry', not {mistakes!r}")
+        self._answering = Answering(source, options, "openai", on_event)
+        self._id = id
+        self._mistakes = mistakes
+        self._max_retries = max_retries
+        self._instructions = instructions
+
+    @property
+    def id(self) -> str | None:
+        return self._id
+
+    async def for_run(self, ctx: RunContext[AgentDepsT]) -> AbstractToolset[AgentDepsT]:
+        own = copy.copy(self)
+        own._answering = self._answering.for_one()
+        return own
+
+    async def get_instructions(self, ctx: RunContext[AgentDepsT]) -> InstructionPart | None:
+        return InstructionPart(content=self._answering.instructions(), dynamic=False) if self._instructions else None
+
+    async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
+        retries = ctx.max_retries if self._max_retries is None else self._max_retries
+        shown = [each["function"] for each in self._answering.definitions()]
+        return {
+            function["name"]: ToolsetTool(
+                toolset=self,
+                tool_def=ToolDefinition(
+                    name=function["name"],
+                    description=function.get("description"),
+                    parameters_json_schema=function["parameters"],
+                    strict=True if function.get("strict") else None,
+                ),
+                max_retries=retries,
+                args_validator=OBJECT,
+            )
+            for function in shown
+        }
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
+    ) -> str:
+        answer = await self._answering.answer(name, tool_args)
+        if answer.ok:
+            return answer.text
+        raise (ModelRetry if answer.mistake and self._mistakes == "retry" else ToolFailed)(answer.text)

@@ -1,0 +1,81 @@
+"""Images, audio and files that tools return, kept on the host: a program and a model get a handle, people the bytes.
+
+Bounded: the oldest go when the newest need the room. One store serves one runtime, and so one tenant.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["MAX_KEPT_BYTES", "Artifact", "Artifacts"]
+
+MAX_KEPT_BYTES = 256 * 1024 * 1024
+"""Bytes of all artifacts of one runtime together; beyond that the oldest are given up."""
+MAX_KEPT = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """What a tool returned beside text."""
+
+    handle: str
+    """Under which it is found: ``"art_1"``."""
+    data: bytes = field(repr=False)
+    mime_type: str
+    server: str
+    """The name of the server it came from."""
+    tool: str
+    """The server's own name of the tool; empty where a resource was read."""
+    uri: str | None = None
+    """Of a resource."""
+
+    @property
+    def text(self) -> str:
+        """The bytes as UTF-8."""
+        return self.data.decode(errors="replace")
+
+    def to_json(self) -> dict[str, Any]:
+        """What a program and a model see in its place."""
+        seen = {"artifact": self.handle, "mime_type": self.mime_type, "bytes": len(self.data)}
+        return seen if self.uri is None else {**seen, "uri": self.uri}
+
+
+class Artifacts:
+    """The artifacts of one runtime.
+
+    Args:
+        max_bytes: of all together.
+    """
+
+    def __init__(self, max_bytes: int = MAX_KEPT_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self.kept_bytes = 0
+        self._kept: OrderedDict[str, Artifact] = OrderedDict()
+        self._made = 0
+
+    def add(self, data: bytes, mime_type: str, *, server: str, tool: str = "", uri: str | None = None) -> Artifact:
+        """Keep these bytes. Larger than all the room there is, they are not kept: the handle leads nowhere."""
+        self._made += 1
+        handle = f"art_{self._made}"
+        artifact = Artifact(handle=handle, data=data, mime_type=mime_type, server=server, tool=tool, uri=uri)
+        if len(data) <= self.max_bytes:
+            self._kept[handle] = artifact
+            self.kept_bytes += len(data)
+        while self.kept_bytes > self.max_bytes or len(self._kept) > MAX_KEPT:
+            _, oldest = self._kept.popitem(last=False)
+            self.kept_bytes -= len(oldest.data)
+        return artifact
+
+    def get(self, handle: str | Mapping[str, Any]) -> Artifact | None:
+        """The artifact of that handle, or of the object that holds one; None where it is not kept, or not any more."""
+        name = handle.get("artifact") if isinstance(handle, Mapping) else handle
+        return self._kept.get(name) if isinstance(name, str) else None
+
+    def __iter__(self) -> Iterator[Artifact]:
+        return iter(tuple(self._kept.values()))
+
+    def __len__(self) -> int:
+        return len(self._kept)

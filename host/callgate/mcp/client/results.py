@@ -1,0 +1,158 @@
+"""What a server answered to a call, as a value for a program.
+
+1. `isError` is a `ToolError` with the server's text as its message.
+2. `structuredContent` is the value, where there is some. Where the tool has an output schema and the server sent none,
+   its text is taken if it is JSON: servers from before structured output do that.
+3. Otherwise one text is the value: parsed where it is a JSON object or array, and as it stands where it is anything
+   else. ``"007"`` and ``"12345678901234567890"`` are texts. No content is None, several blocks are a list.
+4. Images, audio, and embedded resources become artifacts; their handles stand where they stood. Beside structured
+   content they are listed under ``artifacts``, where there is room in the object for that key.
+5. A link to a resource stays a link: ``{"uri", "name", "mime_type"}``; `McpServers.read_resource` follows it.
+
+Knows answers; makes no call.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Any
+
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+
+from callgate.errors import ToolError
+from callgate.tools.decoding import strict_json
+from callgate.tools.encoding import NotJson, compact_json
+
+from .artifacts import Artifact, Artifacts
+
+__all__ = ["Answer", "kept_resource"]
+
+MAX_INLINE_CHARACTERS = 16 * 1024
+"""Of a resource's text; beyond that a program gets the handle alone."""
+_OCTETS = "application/octet-stream"
+
+
+class Answer:
+    """Reads the answers of one tool.
+
+    Args:
+        artifacts: where what is no text is kept.
+        server: its name.
+        tool: the server's own name of the tool.
+        output_schema: what the value must fit; None when the tool does not say.
+        unwrap: the schema is that of the value under ``result``, as FastMCP wraps what is no object.
+    """
+
+    def __init__(
+        self, artifacts: Artifacts, server: str, tool: str, output_schema: dict[str, Any] | None, unwrap: bool
+    ) -> None:
+        self._artifacts = artifacts
+        self._server = server
+        self._tool = tool
+        self._schema = output_schema
+        self._unwrap = unwrap
+
+    def value(self, result: CallToolResult) -> Any:
+        """The value; raises `ToolError` for an error, and for an answer that makes no sense."""
+        blocks = [self._block(each) for each in result.content]
+        if result.is_error:
+            raise ToolError(_message(blocks), data=result.structured_content)
+        structured = result.structured_content
+        if structured is not None or "structured_content" in result.model_fields_set:
+            if self._unwrap and isinstance(structured, dict) and set(structured) == {"result"}:
+                return structured["result"]
+            return self._with_artifacts(structured, result.content, blocks)
+        if self._schema is not None:
+            return self._from_text(blocks)
+        if not blocks:
+            return None
+        return blocks[0] if len(blocks) == 1 else blocks
+
+    def _block(self, block: ContentBlock) -> Any:
+        match block:
+            case TextContent():
+                return _parsed(block.text)
+            case ImageContent() | AudioContent():
+                return self._keep(_bytes(block.data), block.mime_type).to_json()
+            case EmbeddedResource():
+                return kept_resource(block.resource, self._artifacts, self._server, self._tool)
+            case ResourceLink():
+                link = {"uri": block.uri, "name": block.name, "mime_type": block.mime_type}
+                return {key: value for key, value in link.items() if value is not None}
+
+    def _keep(self, data: bytes, mime_type: str) -> Artifact:
+        return self._artifacts.add(data, mime_type or _OCTETS, server=self._server, tool=self._tool)
+
+    def _with_artifacts(self, structured: Any, content: Sequence[ContentBlock], blocks: list[Any]) -> Any:
+        seen = [seen for block, seen in zip(content, blocks, strict=True) if not isinstance(block, TextContent)]
+        if not seen or not isinstance(structured, dict) or "artifacts" in structured:
+            return structured
+        if self._schema is not None and (
+            "artifacts" in self._schema.get("properties", {})
+            or self._schema.get("additionalProperties", True) is not True
+        ):
+            return structured
+        return {**structured, "artifacts": seen}
+
+    def _from_text(self, blocks: list[Any]) -> Any:
+        if len(blocks) == 1 and self._unwrap:
+            return blocks[0]
+        if len(blocks) == 1 and isinstance(blocks[0], (dict, list)):
+            return blocks[0]
+        raise ToolError(
+            f"the server {self._server!r} promised structured content and sent none: {_message(blocks)[:500]}"
+        )
+
+
+def kept_resource(
+    resource: TextResourceContents | BlobResourceContents, artifacts: Artifacts, server: str, tool: str = ""
+) -> dict[str, Any]:
+    """Keep a resource; returns its handle, with the text itself where it is short."""
+    if isinstance(resource, BlobResourceContents):
+        data, mime_type = _bytes(resource.blob), resource.mime_type or _OCTETS
+    else:
+        data, mime_type = resource.text.encode(errors="replace"), resource.mime_type or "text/plain"
+    seen = artifacts.add(data, mime_type, server=server, tool=tool, uri=resource.uri).to_json()
+    if isinstance(resource, TextResourceContents) and len(resource.text) <= MAX_INLINE_CHARACTERS:
+        seen["text"] = resource.text
+    return seen
+
+
+def _parsed(text: str) -> Any:
+    if text.lstrip()[:1] not in ("{", "["):
+        return text
+    try:
+        return strict_json(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _bytes(encoded: str) -> bytes:
+    try:
+        return base64.b64decode(encoded, validate=False)
+    except (binascii.Error, ValueError):
+        raise ToolError("the server sent an image or a file whose base64 cannot be read") from None
+
+
+def _message(blocks: list[Any]) -> str:
+    texts = [each if isinstance(each, str) else _compact(each) for each in blocks]
+    return "\n".join(text for text in texts if text.strip()) or "the tool failed and did not say why"
+
+
+def _compact(value: Any) -> str:
+    try:
+        return compact_json(value)
+    except NotJson:
+        return ""

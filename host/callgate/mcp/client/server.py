@@ -1,0 +1,343 @@
+"""One server through its life: started, kept, brought back, given up, stopped.
+
+    starting ──> running ──> restarting ──> running ...
+       │            ^            │
+       └──> failed ─┴── <────────┘          (a call, or `restart`, tries once more)
+
+1. A start may take `start_seconds`. Starts that fail are repeated after 0.5, 1, 2, ... s, `MAX_FAILURES` in a row; a
+   program that is not there is not tried twice. A connection that held for `STABLE_SECONDS` begins the count anew.
+2. Its tools stay in the registry while it is away. A call then waits for it, `WAIT_SECONDS` at most, and fails clearly.
+3. A call that was under way when it went fails at once.
+4. After it has failed, a call tries one more start, at most every `REVIVE_SECONDS`.
+
+Knows states and time; what is said is the connection's, how it is carried the transport's.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+
+from callgate.errors import ToolError
+from callgate.mcp.config import ServerConfig
+from callgate.tools import Registry
+from callgate.tools.encoding import NotJson, compact_json
+
+from .artifacts import Artifacts
+from .connection import Connection, connected
+from .dispatch import Listing
+from .faults import CannotStart, ServerFault, one_line
+from .imports import Adjust, imported
+from .results import Answer, kept_resource
+from .status import ServerState, ServerStatus
+from .streams import Fate
+from .transports import Wire, wired
+
+__all__ = ["Server"]
+
+logger = logging.getLogger("callgate.mcp")
+
+FIRST_DELAY_SECONDS = 0.5
+MAX_DELAY_SECONDS = 30.0
+MAX_FAILURES = 5
+STABLE_SECONDS = 30.0
+WAIT_SECONDS = 10.0
+REVIVE_SECONDS = 10.0
+SETTLE_SECONDS = 0.05
+"""Changes of a list of tools often come in several messages."""
+BETWEEN_LISTINGS_SECONDS = 1.0
+_STOPPED = "it was stopped"
+
+
+class Server:
+    """One server of the configuration.
+
+    Args:
+        config: as it was written.
+        artifacts: where what is no text goes.
+        start_seconds: from its start to its tools.
+        adjust: the operator's word about each tool.
+    """
+
+    def __init__(
+        self, config: ServerConfig, artifacts: Artifacts, *, start_seconds: float, adjust: Adjust | None
+    ) -> None:
+        self.config = config
+        self.settled = anyio.Event()
+        """Set when the first start has come to something, good or bad."""
+        self._artifacts = artifacts
+        self._start_seconds = start_seconds
+        self._adjust = adjust
+        self._state: ServerState = "disabled" if config.disabled else "stopped"
+        self._error = config.fault
+        self._remedy = "mend the configuration" if config.fault else None
+        self._connection: Connection | None = None
+        self._wire: Wire | None = None
+        self._listed: dict[str, Any] | None = None
+        self._names: tuple[str, ...] = ()
+        self._warnings: tuple[str, ...] = ()
+        self._about = ""
+        self._stderr = ""
+        self._fate = Fate()
+        self._starts = 0
+        self._attempted = -REVIVE_SECONDS
+        self._next_attempt: float | None = None
+        self._turned = anyio.Event()
+        self._wanted = anyio.Event()
+
+    # its life
+
+    def prepare(self) -> None:
+        """For the event loop that it will be served in."""
+        self.settled, self._turned, self._wanted = anyio.Event(), anyio.Event(), anyio.Event()
+        self._attempted, self._next_attempt = -REVIVE_SECONDS, None
+        self._starts = 0
+        if not self.config.disabled and self.config.fault is None:
+            self._state = "starting"
+
+    async def serve(self, registry: Registry) -> None:
+        """Keep it going until cancelled; its tools are in the registry meanwhile. Raises nothing of its own."""
+        if self.config.disabled or self.config.fault is not None:
+            if self.config.fault is not None:
+                self._turn("failed")
+                logger.warning("MCP server %r: %s", self.config.name, self.config.fault)
+            self.settled.set()
+            return
+        try:
+            await self._keep(registry)
+        finally:
+            self._next_attempt = None
+            self._turn("stopped")
+            self._listed, self._names = None, ()
+            registry.replace_server(self.config.name, ())
+
+    async def _keep(self, registry: Registry) -> None:
+        failures = 0
+        self._error = self._remedy = None
+        while True:
+            self._attempted = anyio.current_time()
+            self._wanted = anyio.Event()
+            starts = self._starts
+            fault = await self._live(registry)
+            if self._wanted.is_set():
+                failures = 0
+                self._turn("restarting")
+                continue
+            held = self._starts > starts and anyio.current_time() - self._attempted > STABLE_SECONDS
+            failures = 1 if held else failures + 1
+            self._error, self._remedy = self._hide(str(fault)), fault.remedy or None
+            if isinstance(fault, CannotStart) or failures >= MAX_FAILURES:
+                if failures > 1:
+                    self._error = f"given up after {failures} starts: {self._error}"
+                logger.warning("MCP server %r: %s", self.config.name, self._error)
+                self._turn("failed")
+                self.settled.set()
+                await self._wanted.wait()
+                failures = MAX_FAILURES - 1  # one more
+            else:
+                delay = min(MAX_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2 ** (failures - 1))
+                self._next_attempt = anyio.current_time() + delay
+                logger.info("MCP server %r: %s; tried again in %g s", self.config.name, self._error, delay)
+                self._turn("restarting" if self._starts else "starting")
+                if failures > 1:
+                    self.settled.set()
+                with anyio.move_on_after(delay):
+                    await self._wanted.wait()
+                self._next_attempt = None
+            self._turn("restarting" if self._starts else "starting")
+
+    async def _live(self, registry: Registry) -> ServerFault:
+        """One start and what follows, until it is over; returns why."""
+        self._fate = fate = Fate()
+        try:
+            with anyio.CancelScope(deadline=anyio.current_time() + self._start_seconds) as start:
+                async with wired(self.config, fate) as wire:
+                    self._wire = wire
+                    async with connected(wire.streams, fate) as connection:
+                        try:
+                            await self._attend(connection, registry, start)
+                        finally:
+                            self._connection = None
+            if start.cancelled_caught:
+                return ServerFault(
+                    f"it did not start within {self._start_seconds:g} s", "give it more with start_seconds"
+                )
+            return self._explained(ServerFault("it closed the connection"), fate)
+        except ServerFault as fault:
+            return self._explained(fault, fate)
+        except BaseExceptionGroup as group:
+            rest = group.split(Exception)[1]
+            if rest is not None and rest.subgroup((KeyboardInterrupt, SystemExit)):
+                raise
+            found = _first(group)
+            if isinstance(found, ServerFault):
+                return self._explained(found, fate)
+            logger.debug("MCP server %r", self.config.name, exc_info=group)
+            return ServerFault(fate.reason or f"the connection failed: {type(found).__name__}")
+        finally:
+            if self._wire is not None:
+                self._stderr, self._wire = self._wire.stderr, None
+
+    async def _attend(self, connection: Connection, registry: Registry, start: anyio.CancelScope) -> None:
+        await self._take(await connection.tools(), registry)
+        start.deadline = float("inf")
+        self._about = self._hide(connection.about)
+        self._connection = connection
+        self._starts += 1
+        self._turn("running")
+        self.settled.set()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._follow, connection, registry)
+            tasks.start_soon(connection.follow_changes)
+            tasks.start_soon(self._until, connection.fate.over, tasks.cancel_scope)
+            tasks.start_soon(self._until, self._wanted, tasks.cancel_scope)
+
+    async def _until(self, event: anyio.Event, scope: anyio.CancelScope) -> None:
+        await event.wait()
+        scope.cancel()
+
+    async def _follow(self, connection: Connection, registry: Registry) -> None:
+        while True:
+            await connection.changed()
+            await anyio.sleep(SETTLE_SECONDS)
+            try:
+                with anyio.fail_after(self._start_seconds):
+                    await self._take(await connection.tools(), registry)
+            except (ServerFault, TimeoutError) as error:
+                text = str(error) or f"it did not answer within {self._start_seconds:g} s"
+                self._warnings = (*self._warnings, f"its tools have changed, and cannot be listed: {text}")[-20:]
+            await anyio.sleep(BETWEEN_LISTINGS_SECONDS)
+
+    async def _take(self, listing: Listing, registry: Registry) -> None:
+        if listing.tools == self._listed:
+            return
+        name, timeout = self.config.name, self.config.timeout_seconds
+        tools = await anyio.to_thread.run_sync(
+            lambda: imported(name, listing, self._call, self._artifacts, timeout_seconds=timeout, adjust=self._adjust)
+        )
+        self._names = tuple(sorted(tool.name for tool in registry.replace_server(name, tools)))
+        self._listed = listing.tools
+        self._warnings = tuple(self._hide(one_line(each)) for each in listing.warnings)
+
+    # calls
+
+    async def _call(self, tool: str, arguments: dict[str, Any], answer: Answer, repeatable: bool) -> Any:
+        connection = await self._there()
+        try:
+            result = await connection.call(tool, arguments, repeatable=repeatable)
+        except ToolError as error:
+            raise self._presentable(error, f"server {self.config.name!r}: ") from None
+        try:
+            return answer.value(result)
+        except ToolError as error:
+            raise self._presentable(error) from None
+
+    async def read_resource(self, uri: str) -> list[dict[str, Any]]:
+        """Keep a resource as artifacts; returns their handles. Raises `ToolError`."""
+        connection = await self._there()
+        try:
+            contents = await connection.read_resource(uri)
+            return [kept_resource(each, self._artifacts, self.config.name) for each in contents]
+        except ToolError as error:
+            raise self._presentable(error, f"server {self.config.name!r}: ") from None
+
+    async def _there(self) -> Connection:
+        """The open connection, waited for where it is just being opened."""
+        if self._state == "failed" and anyio.current_time() - self._attempted >= REVIVE_SECONDS:
+            self._wanted.set()
+            self._turn("restarting")
+        with anyio.move_on_after(WAIT_SECONDS):
+            while True:
+                connection = self._connection
+                if connection is not None and not connection.is_over:
+                    return connection
+                if self._state in ("failed", "stopped", "disabled"):
+                    break
+                await self._turned.wait()
+        why = f": {self._error}" if self._error else ""
+        raise ToolError(
+            f"server {self.config.name!r} is {self._state}{why}; the call was not made, try again later", retryable=True
+        )
+
+    def _presentable(self, error: ToolError, before: str = "") -> ToolError:
+        error.message = before + self._hide(error.message)
+        error.args = (error.message,)
+        if error.data is not None:
+            try:
+                text = compact_json(error.data)
+                error.data = error.data if self._hide(text) == text else json.loads(self._hide(text))
+            except (NotJson, ValueError):
+                error.data = None
+        return error
+
+    # what is told
+
+    def stopping(self) -> None:
+        """It is about to be ended by us: what calls that are under way are told."""
+        self._fate.explain(_STOPPED)
+
+    def restart(self) -> None:
+        """End the connection, if there is one, and make another."""
+        if self._state not in ("stopped", "disabled") and self.config.fault is None:
+            self.stopping()
+            self._wanted.set()
+            self._turn("restarting")
+
+    async def restarted(self) -> None:
+        """Wait until it runs, or has failed."""
+        while self._state not in ("running", "failed", "stopped", "disabled"):
+            await self._turned.wait()
+
+    def status(self) -> ServerStatus:
+        """How it is doing."""
+        planned = None if self._next_attempt is None else max(0.0, self._next_attempt - anyio.current_time())
+        stderr = self._wire.stderr if self._wire is not None else self._stderr
+        return ServerStatus(
+            name=self.config.name,
+            state=self._state,
+            transport=self.config.transport,
+            about=self._about,
+            tools=self._names,
+            error=self._error,
+            remedy=self._remedy if self._error else None,
+            restarts=max(0, self._starts - 1),
+            next_attempt_seconds=planned,
+            warnings=(*self.config.notes, *self._warnings, *self._garbage()),
+            stderr=self._hide(stderr),
+        )
+
+    def _turn(self, state: ServerState) -> None:
+        self._state = state
+        self._turned.set()
+        self._turned = anyio.Event()
+
+    def _garbage(self) -> tuple[str, ...]:
+        lines, first = self._fate.garbage_lines, self._hide(self._fate.garbage_example)
+        what = f"it wrote {lines} line{'' if lines == 1 else 's'} to stdout that are no MCP messages"
+        return (f"{what}; the first: {first}",) if lines else ()
+
+    def _explained(self, fault: ServerFault, fate: Fate) -> ServerFault:
+        """With the last line of its stderr, which most often says why."""
+        if isinstance(fault, CannotStart):
+            return fault
+        reason = fate.reason if fate.reason and fate.reason != _STOPPED else str(fault)
+        words = self._wire.stderr.strip().splitlines()[-1:] if self._wire is not None else []
+        last = f"; its last words: {one_line(words[0], 160)}" if words and words[0].strip() else ""
+        return ServerFault(f"{reason}{last}", fault.remedy or fate.remedy)
+
+    def _hide(self, text: str) -> str:
+        return self.config.secrets.hide(text)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The fault in it, if there is one, or else the first of what went wrong."""
+    faults = group.subgroup(ServerFault)
+    error: BaseException = faults or group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,153 @@
+"""`McpServers`: the servers of one configuration as a source of tools."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+from callgate.errors import ConfigurationError
+from callgate.mcp.config import ServerConfig, read_config
+from callgate.tools import Registry
+from callgate.tools.faults import did_you_mean
+
+from .artifacts import MAX_KEPT_BYTES, Artifacts
+from .imports import Adjust
+from .server import Server
+from .status import ServerStatus
+
+__all__ = ["McpServers"]
+
+
+class McpServers:
+    """MCP servers whose tools a runtime offers: ``Runtime(sources=[McpServers.read("servers.json")])``.
+
+    They are started together when the runtime is entered, and ended with everything they started when it is left.
+
+    Args:
+        servers: from `read_config`.
+        ready_seconds: so long entering waits for servers that are still starting; their tools come later. 0 waits for
+            none.
+        start_seconds: from the start of one server to its tools; one that takes longer is ended and started again.
+        adjust: called with each tool, in a worker thread; returns it, changed with `dataclasses.replace` if need be, or
+            None to leave it out.
+        max_artifact_bytes: bytes of images and files that are kept, the newest first.
+
+    Raises:
+        ConfigurationError: two servers have one name, or a number makes no sense.
+    """
+
+    def __init__(
+        self,
+        servers: Iterable[ServerConfig],
+        *,
+        ready_seconds: float = 5.0,
+        start_seconds: float = 60.0,
+        adjust: Adjust | None = None,
+        max_artifact_bytes: int = MAX_KEPT_BYTES,
+    ) -> None:
+        if ready_seconds < 0 or start_seconds <= 0 or max_artifact_bytes < 0:
+            raise ConfigurationError("start_seconds must be above 0, ready_seconds and max_artifact_bytes 0 or more")
+        self.artifacts = Artifacts(max_artifact_bytes)
+        """Images, audio and files that the tools returned."""
+        self._ready_seconds = ready_seconds
+        self._serving = False
+        self._servers: dict[str, Server] = {}
+        for config in servers:
+            if config.name in self._servers:
+                raise ConfigurationError(f"there are two MCP servers called {config.name!r}; rename one")
+            self._servers[config.name] = Server(config, self.artifacts, start_seconds=start_seconds, adjust=adjust)
+
+    @classmethod
+    def read(
+        cls,
+        source: str | os.PathLike[str] | Mapping[str, Any],
+        *,
+        ready_seconds: float = 5.0,
+        start_seconds: float = 60.0,
+        adjust: Adjust | None = None,
+        max_artifact_bytes: int = MAX_KEPT_BYTES,
+    ) -> McpServers:
+        """The servers of a configuration as Claude Desktop, Cursor and VS Code keep it.
+
+        Args:
+            source: the path of a JSON file, or what is in it: ``{"mcpServers": {"name": {"command": ...}}}``.
+            ready_seconds: see `McpServers`; so are the others.
+            start_seconds: one start.
+            adjust: the operator's word about each tool.
+            max_artifact_bytes: of images and files.
+
+        Raises:
+            ConfigurationError: it cannot be read, or is no such configuration. What is wrong with one server alone is
+                in its `status`; the others work.
+        """
+        return cls(
+            read_config(source),
+            ready_seconds=ready_seconds,
+            start_seconds=start_seconds,
+            adjust=adjust,
+            max_artifact_bytes=max_artifact_bytes,
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the servers, as configured."""
+        return tuple(self._servers)
+
+    @asynccontextmanager
+    async def serving(self, registry: Registry) -> AsyncIterator[McpServers]:
+        """Start the servers, and keep their tools in the registry; see `Source`.
+
+        Raises:
+            ConfigurationError: they serve another runtime already.
+        """
+        if self._serving:
+            raise ConfigurationError("these McpServers serve a runtime already; read the configuration once for each")
+        self._serving = True
+        try:
+            async with anyio.create_task_group() as tasks:
+                for server in self._servers.values():
+                    server.prepare()
+                    tasks.start_soon(server.serve, registry)
+                try:
+                    with anyio.move_on_after(self._ready_seconds):
+                        for server in self._servers.values():
+                            await server.settled.wait()
+                    yield self
+                finally:
+                    for server in self._servers.values():
+                        server.stopping()
+                    tasks.cancel_scope.cancel()
+        finally:
+            self._serving = False
+
+    def status(self) -> tuple[ServerStatus, ...]:
+        """How each server is doing, in the order of the configuration."""
+        return tuple(server.status() for server in self._servers.values())
+
+    async def restart(self, name: str) -> ServerStatus:
+        """End a server and start it again; returns when it runs or has failed. Raises `ConfigurationError`."""
+        server = self._server(name)
+        if not self._serving:
+            raise ConfigurationError("the servers run while the runtime is entered: enter it first")
+        server.restart()
+        await server.restarted()
+        return server.status()
+
+    async def read_resource(self, server: str, uri: str) -> list[dict[str, Any]]:
+        """Read a resource of a server into `artifacts`; returns the handles.
+
+        Raises:
+            ToolError: the server cannot, or is not there.
+            ConfigurationError: there is no such server.
+        """
+        return await self._server(server).read_resource(uri)
+
+    def _server(self, name: str) -> Server:
+        try:
+            return self._servers[name]
+        except KeyError:
+            raise ConfigurationError(f"there is no MCP server {name!r}{did_you_mean(name, self._servers)}") from None

@@ -1,0 +1,148 @@
+"""``${VAR}`` in a configuration, the files that ``envFile`` names, and which of the values are secret. Knows text, no
+server.
+
+1. ``${VAR}`` and ``${env:VAR}`` are the host's environment variable; ``${VAR:-default}`` is the default where it is
+   unset or empty. ``${userHome}``, ``${workspaceFolder}``, ``${pathSeparator}`` and ``${/}`` are what editors make of
+   them.
+2. A variable that is not set is an error that names it: an empty token would fail later, and less clearly.
+3. What was inserted is not looked at again.
+4. Secret are values under names that sound so, and what came from a variable whose name does. They are hidden in every
+   text that leaves for a log, an error or a status.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+__all__ = ["MissingVariable", "Secrets", "Variables", "env_file", "sounds_secret"]
+
+_REFERENCE = re.compile(r"\$\{([^${}]*)\}")
+_SECRET = re.compile(
+    r"token|secret|passw|passphrase|credential|cookie|authorization|bearer|private"
+    r"|(^|[_\W])(api|access|auth|pat|pwd|key|dsn|signature|sig)([_\W]|$)|key$|_url$|connection",
+    re.IGNORECASE,
+)
+_HIDDEN = "***"
+_SCHEMES = ("bearer", "basic", "token", "apikey", "digest")
+_SHORTEST = 6
+"""Shorter values are no secrets, and hiding them would make holes in ordinary text."""
+
+
+class MissingVariable(ValueError):
+    """The message says which, and what to do."""
+
+
+def sounds_secret(name: str) -> bool:
+    """Whether what stands under this name should not be seen."""
+    return _SECRET.search(name) is not None
+
+
+class Secrets:
+    """Values that are not shown."""
+
+    def __init__(self) -> None:
+        self._values: set[str] = set()
+        self._pattern: re.Pattern[str] | None = None
+
+    def add(self, value: str) -> None:
+        """Hide this value from now on, and the part behind ``Bearer`` or another scheme of HTTP."""
+        scheme, _, rest = value.strip().partition(" ")
+        for each in (value, rest if scheme.lower() in _SCHEMES else ""):
+            if len(each) >= _SHORTEST:
+                self._values.add(each)
+                self._pattern = None
+
+    def hide(self, text: str) -> str:
+        """The text with every secret replaced."""
+        if not self._values:
+            return text
+        if self._pattern is None:
+            longest_first = sorted(self._values, key=len, reverse=True)
+            self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+        return self._pattern.sub(_HIDDEN, text)
+
+
+class Variables:
+    """Replaces the references in the texts of one configuration.
+
+    Args:
+        environment: the host's.
+        folder: of the configuration; what the editors call the workspace.
+        secrets: values found to be secret are added here.
+    """
+
+    def __init__(self, environment: Mapping[str, str], folder: Path, secrets: Secrets) -> None:
+        self._environment = environment
+        self._folder = folder
+        self._secrets = secrets
+
+    def expand(self, text: str) -> str:
+        """The text with its references replaced; raises `MissingVariable`."""
+        return _REFERENCE.sub(lambda match: self._value(match[1]), text)
+
+    def _value(self, reference: str) -> str:
+        name, dash, default = reference.partition(":-")
+        name = name.strip()
+        match name:
+            case "userHome":
+                return os.path.expanduser("~")
+            case "workspaceFolder":
+                return str(self._folder)
+            case "workspaceFolderBasename":
+                return self._folder.name
+            case "pathSeparator" | "/":
+                return os.sep
+        if name.startswith("input:"):
+            raise MissingVariable(
+                f"${{{reference}}} would be asked for by an editor; write ${{env:NAME}} and set that variable"
+            )
+        variable = name.removeprefix("env:")
+        value = self._environment.get(variable)
+        if value is None or (dash and not value):
+            if not dash:
+                raise MissingVariable(
+                    f"the environment variable {variable!r} is not set; set it, or write ${{{variable}:-default}}"
+                )
+            value = default
+        if sounds_secret(variable):
+            self._secrets.add(value)
+        return value
+
+
+def env_file(path: Path) -> dict[str, str]:
+    """What a file of ``NAME=value`` lines sets. Quotes around a value go, ``#`` begins a comment, ``export`` may stand.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: a line is something else; the message has its number, not its text.
+    """
+    found: dict[str, str] = {}
+    for number, line in enumerate(_lines(path), start=1):
+        text = line.strip().removeprefix("export ").strip()
+        if not text or text.startswith("#"):
+            continue
+        name, equals, value = text.partition("=")
+        name, value = name.strip(), value.strip()
+        if not equals or not name or not name.replace("_", "a").replace(".", "a").replace("-", "a").isalnum():
+            raise ValueError(f"line {number} is not NAME=value")
+        if value[:1] in ('"', "'"):
+            quote = value[0]
+            end = value.find(quote, 1)
+            if end < 0:
+                raise ValueError(f"line {number} has a quote that does not end")
+            value = value[1:end]
+            if quote == '"':
+                value = value.replace("\\n", "\n")
+        else:
+            value = value.partition(" #")[0].rstrip()
+        found[name] = value
+    return found
+
+
+def _lines(path: Path) -> Iterable[str]:
+    if path.stat().st_size > 1024 * 1024:
+        raise ValueError("it is larger than 1 MiB")
+    return path.read_text(encoding="utf-8-sig").splitlines()

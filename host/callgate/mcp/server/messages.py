@@ -1,0 +1,34 @@
+"""Reading JSON-RPC messages, and saying in a few words why something is none."""
+
+from __future__ import annotations
+
+from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
+from pydantic import ValidationError
+
+__all__ = ["NoMessage", "fault_of", "read_message"]
+
+
+class NoMessage(ValueError):
+    """It is no JSON-RPC message; the text says why, in one line."""
+
+
+def read_message(data: bytes) -> JSONRPCMessage:
+    """The message that the bytes are. Raises `NoMessage`."""
+    try:
+        message: JSONRPCMessage = jsonrpc_message_adapter.validate_json(data, by_name=False)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        reason = (
+            first["msg"] if first["type"] == "json_invalid" else "it is JSON, but no request, notification or answer"
+        )
+        raise NoMessage(f"no JSON-RPC message: {reason}") from None
+    return message
+
+
+def fault_of(body: bytes) -> str | None:
+    """What is wrong with the body of a request; None where it is a message."""
+    try:
+        read_message(body)
+    except NoMessage as error:
+        return f"the body is {error}"
+    return None

@@ -1,0 +1,163 @@
+"""What a run tells its client while it goes on: log messages for prints and calls, and progress. Knows events and
+words; sending is somebody else's.
+
+What has not been sent yet is kept here, prints joined and calls beyond a number counted, so that a client that reads
+slowly costs the host no memory beyond the run's own `max_log_bytes`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import anyio
+
+from callgate.runtime.calls import CallRecord
+from callgate.runtime.events import CallEnded, CallProgressed, CallStarted, Event, Printed, StepEnded
+from callgate.tools.faults import printable
+
+__all__ = ["Level", "Notes", "Teller", "sendable"]
+
+Level = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+
+_MOST_LINES = 200
+"""Lines about calls that wait to be sent; further ones are counted."""
+_SHORT = 80
+_LINE = 300
+
+
+class Teller(Protocol):
+    """Sends to the client. Raises nothing but cancellation."""
+
+    async def log(self, level: Level, logger: str, text: str) -> None: ...
+
+    async def progress(self, done: float, message: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    level: Level
+    logger: str
+    parts: list[str]
+
+
+class Notes:
+    """The notes of one run."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[_Note] = deque()
+        self._lines = 0
+        self._left_out = 0
+        self._done = 0
+        self._news = anyio.Event()
+        self._over = False
+        self._paused = False
+        self._sent = 0
+
+    def put(self, event: Event) -> None:
+        """Take an event in; never blocks."""
+        match event:
+            case Printed(text=text):
+                self._printed(text)
+            case CallStarted(record=record):
+                if self._room():
+                    self._line("debug", f"{_call(record)} ...")
+            case CallProgressed(record=record, progress=progress, total=total, message=message):
+                if self._room():
+                    of = "" if total is None else f" of {total:g}"
+                    self._line("debug", f"{record.tool}: {progress:g}{of}{f': {message}' if message else ''}")
+            case CallEnded(record=record):
+                self._done += 1
+                if self._room():
+                    self._line("info" if record.status == "succeeded" else "warning", _ended(record))
+            case StepEnded(step=step):
+                self._done += 1
+                if self._room():
+                    told = f"step {step.id}: {step.status}" + (f": {step.error}" if step.error else "")
+                    self._line("info" if step.status in ("succeeded", "skipped") else "warning", told)
+            case _:
+                return
+        self._news.set()
+
+    def finish(self) -> None:
+        """There is no more to come: `deliver` returns when everything is sent."""
+        self._over = True
+        self._news.set()
+
+    def pause(self) -> None:
+        """The present `deliver` returns when everything so far is sent; another one may follow."""
+        self._paused = True
+        self._news.set()
+
+    async def deliver(self, teller: Teller) -> None:
+        """Send what comes, in the order in which it happened, until `finish` or `pause`."""
+        self._paused = False
+        while self._waiting or not (self._over or self._paused):
+            if not self._waiting:
+                self._news = anyio.Event()
+                await self._news.wait()
+                continue
+            latest = ""
+            while self._waiting:
+                note = self._waiting.popleft()
+                if note.logger != "callgate.program":
+                    self._lines -= 1
+                latest = "".join(note.parts)
+                await teller.log(note.level, note.logger, latest)
+            if self._left_out:
+                latest = f"... and {self._left_out} more notes of calls, left out"
+                self._left_out = 0
+                await teller.log("info", "callgate.calls", latest)
+            # it has to grow each time, and a program that prints has got on, too
+            self._sent = max(self._sent + 1, self._done)
+            await teller.progress(self._sent, _one_line(latest))
+
+    def _printed(self, text: str) -> None:
+        last = self._waiting[-1] if self._waiting else None
+        if last is not None and last.logger == "callgate.program":
+            last.parts.append(sendable(text))
+        else:
+            self._waiting.append(_Note("info", "callgate.program", [sendable(text)]))
+
+    def _room(self) -> bool:
+        if self._lines < _MOST_LINES:
+            return True
+        self._left_out += 1
+        return False
+
+    def _line(self, level: Level, text: str) -> None:
+        self._lines += 1
+        self._waiting.append(_Note(level, "callgate.calls", [_one_line(text)]))
+
+
+def sendable(text: str) -> str:
+    """`text` without lone surrogates, which no message can carry."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _one_line(text: str) -> str:
+    line = printable(" ".join(text.split()))
+    return sendable(line if len(line) <= _LINE else f"{line[: _LINE - 1]}…")
+
+
+def _call(record: CallRecord) -> str:
+    given = record.arguments if isinstance(record.arguments, dict) else {"": record.arguments}
+    return f"{record.tool}({', '.join(f'{name}={_short(value)}' for name, value in list(given.items())[:8])})"
+
+
+def _short(value: object) -> str:
+    if isinstance(value, str) and len(value) > _SHORT:
+        value = value[:_SHORT]
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (RecursionError, TypeError, ValueError):
+        return "…"
+    return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
+
+
+def _ended(record: CallRecord) -> str:
+    cached = ", cached" if record.cached else ""
+    error = f": {record.error}" if record.error else ""
+    return f"{_call(record)} {record.status} in {record.duration_seconds * 1000:.1f} ms{cached}{error}"

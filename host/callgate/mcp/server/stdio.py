@@ -1,0 +1,210 @@
+"""MCP over this process's stdin and stdout. Knows descriptors, lines and messages; nothing of tools.
+
+1. Nothing but the protocol is on stdout: while a server runs, descriptor 1 leads to stderr, so that prints of tools, of
+   C libraries and of child processes land there, and descriptor 0 to nothing.
+2. Every wait can be cancelled. (The SDK's own transport reads in a thread, which Ctrl-C cannot end.)
+3. A line that is no message, or longer than `MAX_LINE_BYTES`, is told in one line on the log, and skipped.
+4. The end of stdin, or nobody reading stdout any more, ends the server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import stat
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import anyio
+import anyio.lowlevel
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INTERNAL_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCResponse,
+)
+
+from .messages import NoMessage, read_message
+
+__all__ = ["MAX_LINE_BYTES", "StdioWire", "stdio_wire", "streams"]
+
+logger = logging.getLogger("callgate")
+
+MAX_LINE_BYTES = 16 * 1024 * 1024
+"""Of one message from the client."""
+_CHUNK = 1 << 16
+_ATOMIC = 4096
+"""POSIX: a pipe that is ready takes as much without waiting."""
+_MOST_TOLD = 5
+"""Lines about messages that could not be read; further ones are not told."""
+
+
+@dataclass(frozen=True, slots=True)
+class StdioWire:
+    """The client's ends: where its messages come from, and where ours go."""
+
+    incoming: int
+    outgoing: int
+
+
+@contextlib.contextmanager
+def stdio_wire(*, for_good: bool = False) -> Iterator[StdioWire]:
+    """Take descriptors 0 and 1 for the protocol; everything else that reads or writes there finds other ends.
+
+    Args:
+        for_good: they are not given back, so that what libraries write when the process exits is no protocol either.
+    """
+    sys.stdout.flush()
+    wire = StdioWire(_moved(0), _moved(1))
+    nothing = os.open(os.devnull, os.O_RDWR)
+    try:
+        os.dup2(nothing, 0)
+        try:
+            os.dup2(2, 1)
+        except OSError:  # stderr is closed
+            os.dup2(nothing, 1)
+        with contextlib.redirect_stdout(sys.stderr):
+            yield wire
+    finally:
+        os.close(nothing)
+        if not for_good:
+            os.dup2(wire.incoming, 0)
+            os.dup2(wire.outgoing, 1)
+        os.close(wire.incoming)
+        os.close(wire.outgoing)
+
+
+def _moved(fd: int) -> int:
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+
+
+Read = MemoryObjectReceiveStream[SessionMessage | Exception]
+Write = MemoryObjectSendStream[SessionMessage]
+
+
+@contextlib.asynccontextmanager
+async def streams(wire: StdioWire) -> AsyncIterator[tuple[Read, Write]]:
+    """Messages from the client, and to it, for the SDK's server."""
+    to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_write_all, wire.outgoing, from_server, to_server)
+        tasks.start_soon(_read_all, wire.incoming, to_server)
+        try:
+            with from_client, to_client:
+                yield from_client, to_client
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+async def _read_all(fd: int, to_server: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+    bad = 0
+    async with to_server:
+        async for line in _lines(fd):
+            if line is None:
+                fault = f"a message is longer than {MAX_LINE_BYTES} bytes"
+            elif not line.strip():
+                continue
+            else:
+                try:
+                    message = read_message(line)
+                except NoMessage as error:
+                    fault = f"a line is {error}"
+                else:
+                    try:
+                        await to_server.send(SessionMessage(message))
+                    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                        return
+                    continue
+            bad += 1
+            if bad <= _MOST_TOLD:
+                more = "; further ones are skipped without a word" if bad == _MOST_TOLD else ""
+                logger.warning("from the client: %s; it is skipped%s", fault, more)
+
+
+async def _lines(fd: int) -> AsyncIterator[bytes | None]:
+    """Lines without their ends; None for one that is too long. A last one without an end counts."""
+    parts: list[bytes] = []
+    size = 0
+    while data := await _read(fd):
+        *ended, rest = data.split(b"\n")
+        for each in ended:
+            size += len(each)
+            yield None if size > MAX_LINE_BYTES else b"".join([*parts, each])
+            parts, size = [], 0
+        size += len(rest)
+        if size <= MAX_LINE_BYTES:
+            parts.append(rest)
+        else:
+            parts.clear()
+    if parts and any(parts):
+        yield b"".join(parts)
+
+
+async def _read(fd: int) -> bytes:
+    try:
+        await anyio.wait_readable(fd)
+    except (PermissionError, ValueError):  # a regular file is always ready, and no event loop watches it
+        await anyio.lowlevel.checkpoint()
+    try:
+        return os.read(fd, _CHUNK)
+    except OSError:  # a terminal that is gone
+        return b""
+
+
+async def _write_all(
+    fd: int,
+    from_server: MemoryObjectReceiveStream[SessionMessage],
+    to_server: MemoryObjectSendStream[SessionMessage | Exception],
+) -> None:
+    writer = _Writer(fd)
+    async with from_server:
+        async for message in from_server:
+            try:
+                await writer.write(_line(message.message))
+            except OSError as error:
+                logger.warning("the client does not read any more: %s", error.strerror)
+                to_server.close()  # as if it had closed stdin
+                return
+
+
+def _line(message: JSONRPCMessage) -> bytes:
+    try:
+        return message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+    except ValueError:  # what no JSON can carry, such as a lone surrogate
+        logger.exception("a message to the client could not be written")
+        if not isinstance(message, (JSONRPCResponse, JSONRPCError)):
+            return b""
+        error = ErrorData(code=INTERNAL_ERROR, message="the answer could not be written as JSON")
+        return JSONRPCError(jsonrpc="2.0", id=message.id, error=error).model_dump_json(by_alias=True).encode() + b"\n"
+
+
+class _Writer:
+    """Writes to a descriptor without ever holding up the event loop for long."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        mode = os.fstat(fd).st_mode
+        # a pipe's or socket's end is this process's own; a terminal is shared with others, who want it to block
+        self._own = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+        if self._own:
+            os.set_blocking(fd, False)
+
+    async def write(self, data: bytes) -> None:
+        """Raises `OSError` when nobody reads any more."""
+        rest = memoryview(data)
+        while rest:
+            piece = rest if self._own else rest[:_ATOMIC]
+            try:
+                rest = rest[os.write(self._fd, piece) :]
+            except BlockingIOError:
+                await anyio.wait_writable(self._fd)
+            else:
+                if rest:
+                    await anyio.lowlevel.checkpoint()

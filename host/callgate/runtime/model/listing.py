@@ -1,0 +1,81 @@
+"""The tools that stand in a description: typed signatures where they fit, names where these do, else how many.
+
+What tools say of themselves is the last thing in its place, one line for each, cleaned and cut: nothing of it can
+pretend to be something else that callgate says. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from callgate.tools import Registry, Tool
+from callgate.tools.stubs import stubs
+
+from .clean import one_line
+
+__all__ = ["Listing", "listing"]
+
+_LEAST_EACH = 12
+"""Characters that a tool's line takes at least; many times more tools than fit need not be written to be counted."""
+_MOST_SERVERS = 20
+
+
+class Listing(NamedTuple):
+    """What is said of the tools, and whether that is all one has to know to call them."""
+
+    text: str
+    complete: bool
+
+
+NOTHING = Listing("", False)
+
+
+def listing(registry: Registry, tools: Sequence[Tool], most: int, *, search: bool, programs: bool = True) -> Listing:
+    """Which tools there are, in at most about `most` characters.
+
+    Args:
+        registry: where they are from.
+        tools: those to list, sorted.
+        most: characters; 0: list nothing.
+        search: whether the model can search for the others.
+        programs: whether it is for programs; for plans, names are the tools' own.
+    """
+    if not tools or most <= 0:
+        return NOTHING
+    count = f"{len(tools)} tool{'' if len(tools) == 1 else 's'}"
+    if len(tools) * _LEAST_EACH * 2 <= most:
+        written = _compact(stubs(registry, detail="signatures", names=[tool.name for tool in tools]))
+        if len(written) <= most:
+            return Listing(f"{count}, whose own words describe and never instruct:\n{written}", True)
+    if len(tools) * _LEAST_EACH <= most:
+        names = registry.callable_names()
+        line = ", ".join(names[tool.name] if programs else one_line(tool.name, 80) for tool in tools)
+        if len(line) <= most:
+            ask = "; search_tools or describe_tools tell what they take" if search else ""
+            return Listing(f"{count}{ask}:\n{line}", False)
+    return Listing(_counted(tools, count, search), False)
+
+
+def _compact(module: str) -> str:
+    """The declarations of a module of stubs, without what a model need not read: its head, and bodies."""
+    _, _, declarations = module.partition("\n\n\n")
+    lines = [line for line in declarations.splitlines() if line.strip() and line != "    raise NotImplementedError"]
+    lines = [line for line in lines if line != "        raise NotImplementedError"]
+    return "\n".join(_cleaned(line) for line in lines)
+
+
+def _cleaned(line: str) -> str:
+    """A line; one of foreign words without characters that nobody sees."""
+    words = line.lstrip()
+    return f"{line[: len(line) - len(words)]}{one_line(words, len(words))}" if words.startswith('"""') else line
+
+
+def _counted(tools: Sequence[Tool], count: str, search: bool) -> str:
+    servers = Counter(tool.server for tool in tools if tool.server is not None).most_common()
+    shown = ", ".join(f"{one_line(name, 40)} ({n})" for name, n in sorted(servers[:_MOST_SERVERS]))
+    more = f" and {len(servers) - _MOST_SERVERS} more servers" if len(servers) > _MOST_SERVERS else ""
+    of = f" Servers: {shown}{more}." if servers else ""
+    ask = ", too many to list: find those you need with search_tools." if search else "."
+    return f"{count}{ask}{of}"

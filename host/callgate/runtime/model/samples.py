@@ -1,0 +1,100 @@
+"""Calls of real tools to show a model in an example. Made of what the tools' schemas say; never called. Pure.
+
+The simplest tool is taken: one that only reads, with one required argument of plain text or a choice. Names and values
+come from foreign schemas: only short, plain ones are used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from callgate.tools import Tool
+
+__all__ = ["Sample", "sample_of"]
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,15}")
+_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _./@-]{0,15}")
+_MOST_NAME = 30
+_MOST_TOOLS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A tool, one argument of it, and values that it may have."""
+
+    tool: Tool
+    python: str
+    """Its name in programs."""
+    argument: str
+    values: tuple[Any, ...]
+    """Two."""
+    field: str | None
+    """A member that every result has, and that is plain; None where none is known."""
+    real: bool
+    """Whether the values are the tool's own; else they only show where values go."""
+
+
+def sample_of(tools: Iterable[Tool], names: Mapping[str, str]) -> Sample | None:
+    """The best tool for an example; None where none is simple enough.
+
+    Args:
+        tools: to choose from, in an order that is always the same.
+        names: what programs call them.
+    """
+    best: tuple[int, Sample] | None = None
+    for _, tool in zip(range(_MOST_TOOLS), tools, strict=False):
+        sample = _sample(tool, names[tool.name])
+        if sample is None:
+            continue
+        score = 2 * tool.read_only + sample.real
+        if best is None or score > best[0]:
+            best = (score, sample)
+    return best[1] if best else None
+
+
+def _sample(tool: Tool, python: str) -> Sample | None:
+    properties = tool.input_schema.get("properties")
+    required = tool.input_schema.get("required")
+    if (
+        not isinstance(properties, dict)
+        or not isinstance(required, list)
+        or len(required) != 1
+        or len(python) > _MOST_NAME
+    ):
+        return None
+    argument = required[0]
+    below = properties.get(argument)
+    if not isinstance(argument, str) or not _NAME.fullmatch(argument) or not isinstance(below, dict):
+        return None
+    known = [each[argument] for each in tool.examples if isinstance(each, dict) and argument in each]
+    for source in (known, below.get("enum"), below.get("examples")):
+        values = _plain(source)
+        if len(values) >= 2:
+            return Sample(tool, python, argument, values, _field(tool), real=True)
+    if below.get("type") == "string":
+        return Sample(tool, python, argument, ("first", "second"), _field(tool), real=False)
+    if below.get("type") == "integer":
+        return Sample(tool, python, argument, (1, 2), _field(tool), real=False)
+    return None
+
+
+def _field(tool: Tool) -> str | None:
+    schema = tool.output_schema or {}
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, dict) or not isinstance(required, list):
+        return None
+    for kind in ("number", "integer", "string"):
+        for name, below in properties.items():
+            if name in required and _NAME.fullmatch(name) and isinstance(below, dict) and below.get("type") == kind:
+                return str(name)
+    return None
+
+
+def _plain(values: Any) -> tuple[Any, ...]:
+    if not isinstance(values, list):
+        return ()
+    plain = [each for each in values if type(each) is int or (isinstance(each, str) and _VALUE.fullmatch(each))]
+    return tuple(dict.fromkeys(plain))[:2]

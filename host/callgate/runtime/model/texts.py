@@ -1,0 +1,212 @@
+"""What a model is told of the meta-tools: when to use which, and when not. Words, and nothing else. Pure.
+
+Rules for the texts:
+
+1. Each is at most 1,024 characters: more, and OpenAI's Chat Completions refuse it.
+2. The same tools and limits give the same bytes, so that a prompt cache survives.
+3. No meta-tool is mentioned that the model does not have, and no call that it cannot make.
+4. One example each, of a real tool where one is simple enough.
+5. Only limits that a model can heed are told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from callgate.limits import Limits
+from callgate.runtime.result import MODEL_CHARACTERS
+
+from .meta import MetaTool
+from .samples import Sample
+
+__all__ = ["MAX_TEXT", "Language", "Situation", "instructions", "text_of"]
+
+MAX_TEXT = 1_024
+"""Characters of one description."""
+
+
+Language = Literal["full", "restricted", "graphs"]
+"""What programs may be: Python, Python with a language policy, or graphs of tool calls."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Situation:
+    """What a model has, as far as the texts go."""
+
+    meta: Collection[str]
+    """The meta-tools that it has."""
+    directly: bool
+    """Whether there are tools that it can call itself."""
+    grows: bool
+    """Whether tools that it finds are added to its list."""
+    session: bool
+    """Whether programs see each other's variables."""
+    listed: bool
+    """Whether the signatures of all tools stand in a description."""
+    language: Language
+    limits: Limits
+    sample: Sample | None
+    """For programs."""
+    plan_sample: Sample | None
+
+    def has(self, name: MetaTool) -> bool:
+        """Whether it has this meta-tool."""
+        return name in self.meta
+
+
+def text_of(name: MetaTool, here: Situation) -> str:
+    """The description of a meta-tool."""
+    return {
+        "search_tools": _search,
+        "describe_tools": _describe,
+        "execute_code": _code,
+        "execute_tool_plan": _plan,
+    }[name](here)
+
+
+def instructions(here: Situation) -> str:
+    """How to choose among what there is: a few lines for the system prompt."""
+    lines = ["How to use tools here:"]
+    if here.has("search_tools") and not here.listed:
+        lines.append(
+            "- You are not shown every tool there is. Search with search_tools before you say that something cannot be "
+            "done; search for what a tool does, not for the answer."
+        )
+    if here.directly or here.grows:
+        lines.append("- One or two quick calls, or a call whose whole result you have to read: call the tool itself.")
+    if here.has("execute_tool_plan"):
+        lines.append(
+            "- Several calls that are known beforehand, with results passed on as they are: one execute_tool_plan."
+        )
+    if here.has("execute_code"):
+        lines.append(
+            "- Three or more calls, or loops, conditions, filters, sums: one program with execute_code. Its results "
+            "stay out of this conversation; print only what you need."
+        )
+    if here.has("describe_tools"):
+        lines.append("- Do not guess what a tool takes or returns: describe_tools tells it.")
+    lines.append("- An answer that begins with 'Error:' says what to change. Change it, then call again.")
+    return "\n".join(lines)
+
+
+def _search(here: Situation) -> str:
+    ways = []
+    if here.grows:
+        ways.append("called like any other tool from your next turn on")
+    if here.has("execute_code"):
+        ways.append("called at once in a program (execute_code)")
+    if here.has("execute_tool_plan"):
+        ways.append("made steps of a plan (execute_tool_plan)")
+    then = f" What it finds can be {', or '.join(ways)}." if ways else ""
+    if here.listed:
+        when = f"Every tool is listed in {_listed_in(here)}: search only where that list does not help you."
+    else:
+        when = (
+            "There are more tools than you are shown: search before you say that something cannot be done, and before "
+            "you guess a name."
+        )
+    more = " What they leave open: describe_tools." if here.has("describe_tools") else ""
+    return (
+        f"Find tools by what they do. {when}{then}\n"
+        "Write what the tool should do in two to five words, not the question that you want answered; one search for "
+        f"each kind of tool.\nAnswers with names, signatures and a line each, best first.{more}\n"
+        'Example: {"query": "create calendar event"}; as a pattern: {"query": "issue|ticket", "regex": true}'
+    )
+
+
+def _listed_in(here: Situation) -> str:
+    return "execute_code" if here.has("execute_code") else "execute_tool_plan"
+
+
+def _describe(here: Situation) -> str:
+    name = here.sample.tool.name if here.sample is not None else "create_event"
+    found = ", as search_tools gives them" if here.has("search_tools") else ""
+    return (
+        "Everything there is to know of some tools: each parameter with its type and meaning, what comes back, limits, "
+        "examples.\n"
+        f"Give all the names at once{found}. Use it when a signature leaves open what to write or what comes back; not "
+        "for tools whose parameters are plain.\n"
+        f"Example: {json.dumps({'names': [name]}, ensure_ascii=False)}"
+    )
+
+
+def _code(here: Situation) -> str:
+    instead = ""
+    if here.directly or here.grows:
+        instead += " For one or two quick calls, call the tool itself."
+    if here.has("execute_tool_plan"):
+        instead += " For fixed calls without logic, execute_tool_plan."
+    kept = "Variables stay for your next program" if here.session else "Each program starts afresh"
+    return (
+        "Run Python that calls tools. Only what it prints, and the value of its last expression, come back. Use it for "
+        f"three or more calls, for loops, filters and sums over results, and for results too long to read.{instead}\n"
+        "- Tools are async functions: await each call. asyncio.gather(...) runs calls in parallel.\n"
+        "- Results are JSON values: r['id'] or r.id. A failed call raises ToolError (no import); catch it to go on.\n"
+        f"- print() what you need, not all: output beyond {MODEL_CHARACTERS // 2:,} characters is cut in the "
+        "middle.\n"
+        f"- {_LANGUAGES[here.language]} {kept}. {_spent(here.limits)}\n"
+        f"{_unseen(here)}"
+        f"Example:\n{_program(here.sample)}"
+    )
+
+
+_LANGUAGES: dict[Language, str] = {
+    "full": "Python's standard library; no network, no files of the host.",
+    "restricted": "A small part of the standard library; no dunder attributes.",
+    "graphs": "Calls, gather, for, if, sums, f-strings; no while, try, def.",
+}
+
+
+def _unseen(here: Situation) -> str:
+    if not here.has("search_tools") or here.listed:
+        return ""
+    return "- For tools you do not see: search_tools, also in the program: await search_tools('what it does').\n"
+
+
+def _spent(limits: Limits) -> str:
+    calls = f", {limits.max_tool_calls} calls" if limits.max_tool_calls <= 1_000 else ""
+    return f"At most {limits.wall_seconds:g} s{calls}."
+
+
+def _program(sample: Sample | None) -> str:
+    if sample is None:
+        return (
+            "import asyncio\n"
+            "found = await asyncio.gather(*(NAME_OF_TOOL(k) for k in ['a', 'b']))\n"
+            "print(sum(len(r) for r in found))"
+        )
+    shown = "str(r)[:80]" if sample.field is None else f"r.{sample.field}"
+    return (
+        "import asyncio\n"
+        f"found = await asyncio.gather(*({sample.python}({sample.argument}=k) for k in {list(sample.values)!r}))\n"
+        f"print([{shown} for r in found])"
+    )
+
+
+def _plan(here: Situation) -> str:
+    code = " Logic in between (loops, sums, text): execute_code." if here.has("execute_code") else ""
+    direct = " One call: call the tool itself." if here.directly or here.grows else ""
+    return (
+        "Run several tool calls at once from a JSON plan: each step begins as soon as the results it refers to are "
+        f"there, in parallel. Use it when the calls are known beforehand and results are passed on as they are.{code}"
+        f"{direct}\n"
+        '- "$ref:ID" in arguments is the whole result of step ID, "$ref:ID.items[0].name" a part of it; ${ID.name} '
+        "inserts it into text.\n"
+        '- "for_each": a list or a reference makes one call per item; there "$item" is the item.\n'
+        "- A step that fails skips the steps that need it; the others run. You see the results of output_steps, long "
+        "ones cut.\n"
+        f"Example: {_steps(here.plan_sample)}"
+    )
+
+
+def _steps(sample: Sample | None) -> str:
+    name, argument, values = "NAME_OF_TOOL", "ARGUMENT", ["a", "b"]
+    if sample is not None:
+        name, argument, values = sample.tool.name, sample.argument, list(sample.values)
+    steps = [
+        {"id": "each", "tool": name, "for_each": values, "arguments": {argument: "$item"}},
+    ]
+    return json.dumps({"steps": steps, "output_steps": ["each"]}, ensure_ascii=False)

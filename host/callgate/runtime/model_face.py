@@ -1,0 +1,221 @@
+"""The side of a runtime that a model's host speaks to: definitions, stubs, prompts, search, answers, conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Literal, Unpack
+
+from callgate.limits import Limits
+from callgate.tools import Registry, Tool
+from callgate.tools.stubs import stubs
+
+from .conversation.conversation import Conversation, House, Loader, chosen_tool
+from .core import Core
+from .events import Event
+from .model.answer import Answer
+from .model.answers import Answers, Call, caller_of
+from .model.definitions import Definitions
+from .model.messages import tool_result
+from .model.names import ModelNames
+from .model.options import DefinitionOptions, Provider
+from .search import Described, SearchResult, ToolSearch
+from .session import Session
+
+__all__ = ["ModelFace"]
+
+
+class ModelFace:
+    """What `Runtime` offers to those who speak with a model.
+
+    Args:
+        core: the tools, and what runs over them.
+        core_over: another one over another registry, for conversations that load tools.
+    """
+
+    def __init__(self, core: Core, core_over: Callable[[Registry], Core]) -> None:
+        self._core = core
+        self._names = ModelNames(core.registry)
+        self._definitions = Definitions(core.registry, self._names, core.limits, core.language_of_programs)
+        self._answers = Answers(core, self._names)
+        self._house = House(
+            core=core,
+            core_over=core_over,
+            names=self._names,
+            definitions=self._definitions,
+            must_be_open=self._must_be_open,
+        )
+
+    def tool_definitions(self, provider: Provider, **options: Unpack[DefinitionOptions]) -> list[dict[str, Any]]:
+        """What to hand to a model: the meta-tools, and tools that it may call itself. The same tools and options give
+        the same bytes. Needs no open runtime, but tools of `sources` are there only while it is open.
+
+        Args:
+            provider: ``"anthropic"``, ``"openai"`` (Chat Completions), ``"openai-responses"`` or ``"mcp"``.
+            options: `direct`, `meta`, `tools`, `texts`, `inline_characters`, `strict`, `defer`, `programmatic`: see
+                `DefinitionOptions`.
+
+        Returns:
+            The value of the request's `tools`, or of MCP's ``tools/list``; the caller's own to change.
+
+        Raises:
+            ConfigurationError: there is no such provider, option or tool, or the provider does not have what was asked.
+        """
+        return self._definitions.make(provider, options)
+
+    def tool_choice(
+        self, provider: Provider, choice: str, *, parallel: bool | None = None, **options: Unpack[DefinitionOptions]
+    ) -> dict[str, Any]:
+        """Which tools the model may or must call, as keyword arguments of the provider's request:
+        ``create(tools=..., **runtime.tool_choice("openai", "required"))``.
+
+        Args:
+            provider: as for `tool_definitions`, but ``"mcp"``, which has no tool choice.
+            choice: ``"auto"`` (the model decides), ``"required"`` (some tool), ``"none"``, or the name of a tool.
+            parallel: whether several calls may come in one turn; None leaves it to the provider.
+            options: as given to `tool_definitions`: which tools the model has.
+
+        Raises:
+            ConfigurationError: the model has no such tool, or the provider no tool choice.
+        """
+        return chosen_tool(self._definitions, self._names, provider, choice, options, parallel)
+
+    def instructions(self, **options: Unpack[DefinitionOptions]) -> str:
+        """A few lines for a system prompt: when to call a tool, when to write a plan, when to write a program.
+
+        Args:
+            options: as given to `tool_definitions`.
+        """
+        return self._definitions.instructions(options)
+
+    def stubs(
+        self,
+        *,
+        detail: Literal["names", "signatures", "full"] = "full",
+        names: Collection[str] | None = None,
+    ) -> str:
+        """Typed Python stubs of the tools: an importable module that passes a type checker; the same tools give the
+        same bytes.
+
+        Args:
+            detail: how much to say of each tool.
+            names: only these tools; None for all.
+        """
+        return stubs(self._core.registry, detail=detail, names=names)
+
+    @property
+    def search(self) -> ToolSearch:
+        """The tool search over the runtime's tools, and what it has learned."""
+        return self._core.search
+
+    def search_tools(self, query: str, **options: Any) -> SearchResult:
+        """Tools by what they do: see `ToolSearch.find`."""
+        return self._core.search.find(query, **options)
+
+    def describe_tools(self, names: Collection[str]) -> Described:
+        """All there is to know of these tools: see `ToolSearch.describe`."""
+        return self._core.search.describe(names)
+
+    def find_by_capability(self, capability: str) -> tuple[Tool, ...]:
+        """The tools that list this capability, sorted by name."""
+        return self._core.registry.by_capability(capability)
+
+    async def handle(self, name: str, arguments: Mapping[str, Any] | str | None, **options: Any) -> str:
+        """Answer a model's call with text for the model: see `answer`, whose text it is."""
+        return (await self.answer(name, arguments, **options)).text
+
+    async def answer(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | str | None,
+        *,
+        caller: str = "direct",
+        tools: Collection[str] | None = None,
+        limits: Limits | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        session: Session | None = None,
+    ) -> Answer:
+        """Answer a model's call: of ``search_tools``, ``describe_tools``, ``execute_code``, ``execute_tool_plan``, or
+        of a tool.
+
+        What the model did wrong is part of the answer: it is worded for the model, and nothing is raised for it.
+
+        Args:
+            name: as the model wrote it: the name in `tool_definitions`, the tool's own, ``server.tool``.
+            arguments: as the model gave them: an object, or its JSON as text.
+            caller: ``"direct"`` for the model itself; ``"code"`` for the provider's own code execution, or the type of
+                the call's `caller` as the provider writes it (``"code_execution_20260120"``, ``"program"``).
+            tools: names of the tools that there are for this model; None: all. The same as for `tool_definitions`.
+            limits: what a program, a plan or a call may spend, instead of the runtime's own; a session has its own.
+            on_event: told of prints, steps, call starts and call ends as they happen.
+            session: where ``execute_code`` is to run; None: each program in a guest of its own.
+
+        Raises:
+            SandboxError: no guest can be had, or the session is over.
+            ConfigurationError: `tools` names a tool that does not exist, or there is no such caller.
+        """
+        self._must_be_open()
+        call = Call(caller=caller_of(caller), tools=tools, limits=limits, on_event=on_event, session=session)
+        return await self._answers.answer(name, arguments, call)
+
+    def tool_result(
+        self, provider: Provider, answer: Answer, call_id: str, **options: Unpack[DefinitionOptions]
+    ) -> dict[str, Any]:
+        """An answer as the message that goes back to the model: Anthropic's ``tool_result`` block, OpenAI's message of
+        the role ``tool``, or its ``function_call_output``.
+
+        Where a search found tools that are deferred, Anthropic gets references to them and nothing else, and loads
+        their definitions.
+
+        Args:
+            provider: as for `tool_definitions`, but ``"mcp"``.
+            answer: what `answer` gave.
+            call_id: the id of the call: of the ``tool_use`` block, of the tool call, the ``call_id``.
+            options: as given to `tool_definitions`; of interest is `defer`.
+
+        Raises:
+            ConfigurationError: there is no such provider or option, or it is ``"mcp"``.
+        """
+        deferred = self._definitions.deferred(provider, options)
+        return tool_result(provider, answer, call_id, references=[deferred[n] for n in answer.found if n in deferred])
+
+    def conversation(
+        self,
+        *,
+        state: Mapping[str, Any] | None = None,
+        loader: Loader | None = None,
+        loader_seconds: float = 30.0,
+        session: bool = False,
+        grows: bool = True,
+        limits: Limits | None = None,
+        **options: Unpack[DefinitionOptions],
+    ) -> Conversation:
+        """One model's conversation, in which the tools that it finds become visible to it, and to nobody else.
+
+        ``async with runtime.conversation() as conversation``; without `loader` and `session` it need not be entered.
+
+        Args:
+            state: what `Conversation.state` gave earlier, to go on from there.
+            loader: asked for tools from elsewhere by each search, with its words: ``async def load(query) -> tools``.
+                What it gives is this conversation's own.
+            loader_seconds: so long it may take; then the search goes on without.
+            session: whether the programs of the conversation share a guest, and see each other's variables.
+            grows: whether tools that the model finds are added to its list. Without, searches are only learned from.
+            limits: what its programs, plans and calls may spend, instead of the runtime's own.
+            options: `direct`, `meta`, `tools` and the others: see `DefinitionOptions`.
+
+        Raises:
+            ConfigurationError: an option is wrong, or `state` is no state.
+        """
+        return Conversation(
+            self._house,
+            options,
+            state=state,
+            loader=loader,
+            loader_seconds=loader_seconds,
+            session=session,
+            grows=grows,
+            limits=limits,
+        )
+
+    def _must_be_open(self) -> None:
+        raise NotImplementedError

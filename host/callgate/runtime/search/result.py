@@ -1,0 +1,224 @@
+"""What a search found, what tools are described by, and how a model is told. Searches nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from callgate.search.index import Index, Ranked
+from callgate.search.learned import Learned
+from callgate.search.words import words_of
+from callgate.tools import Registry, Tool
+from callgate.tools.faults import printable
+from callgate.tools.stubs import DETAILS, Detail, signature, stubs
+
+__all__ = ["DETAILS", "MAX_FOUND", "Described", "Detail", "Found", "SearchResult", "Why"]
+
+MAX_FOUND = 100
+"""So many tools are found at most."""
+_MAX_TEXT_CHARACTERS = 20_000
+"""A text for the model ends after so many; the tools that are left are named."""
+_MAX_SUMMARY_CHARACTERS = 160
+_MAX_SIGNATURE_CHARACTERS = 600
+_MAX_QUERY_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Of one search: what is needed to say why a tool was found."""
+
+    query: str = ""
+    index: Index | None = None
+    learned: Learned | None = None
+    pattern: str = ""
+
+    def of(self, tool: Tool, ranked: Ranked | None) -> str:
+        """In words for people and models."""
+        if self.pattern:
+            return "the regular expression matches"
+        if ranked is None or self.index is None:
+            return ""
+        words = words_of(self.query)
+        own = [word for term, word in words.items() if self.index.tools.has(term, ranked.place)]
+        told = [f"it says {_listed(own)}"] if own else []
+        if tool.server and ranked.server > ranked.own / 2:
+            told.append(f"its server {printable(tool.server)[:60]} is about that")
+        if ranked.learned and self.learned is not None:
+            asked = [words[term] for term in self.learned.words(tool.name, words)]
+            told.append(f"earlier searches for {_listed(asked)} led to it" if asked else "earlier searches led to it")
+        return "; ".join(told) or "it has that name"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A tool that was found."""
+
+    tool: Tool
+    python_name: str
+    """What a program calls it."""
+    score: float
+    """The larger, the better; comparable within one search only. 0 where nothing was ranked."""
+    _why: Why = field(repr=False, compare=False)
+    _ranked: Ranked | None = field(repr=False, compare=False, default=None)
+
+    @property
+    def why(self) -> str:
+        """Which words of the query led to it."""
+        return self._why.of(self.tool, self._ranked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """What a search found."""
+
+    query: str
+    found: tuple[Found, ...]
+    """The best first."""
+    total: int
+    """How many tools were searched."""
+    matched: int | None
+    """How many match; None for a search by words, where every tool matches somewhat."""
+    detail: Detail
+    registry: Registry = field(repr=False)
+
+    def for_model(self) -> str:
+        """The tools as text, as much of each as `detail` says; at most 20,000 characters of tools."""
+        shown = printable(self.query[:_MAX_QUERY_SHOWN])
+        if not self.found:
+            return (
+                f"No tool matches {shown!r} ({_tools(self.total)} searched). "
+                "Say it in other words, or more generally: what the tool should do, not what you want to know."
+            )
+        if self.matched is None:
+            head = f"{len(self.found)} of {_tools(self.total)}, the best first:"
+        elif self.matched > len(self.found):
+            head = f"{len(self.found)} of {self.matched} tools that match (a higher limit gives more):"
+        else:
+            head = f"{_tools(self.matched)} that match{'es' if self.matched == 1 else ''}:"
+        if self.detail == "full":
+            return f"{head} {', '.join(each.python_name for each in self.found)}\n\n{self._full()}"
+        lines = _within_bounds([(each.python_name, self._entry(each)) for each in self.found])
+        return "\n".join([head, *lines])
+
+    def to_json(self) -> dict[str, Any]:
+        """``{"query", "found": [{"name", "python_name", "server", "description", "score", "why", ...}], "total"}``.
+
+        With `detail` ``signatures`` each has its ``signature`` besides, with ``full`` its schemas as well.
+        """
+        return {"query": self.query[:1000], "found": [self._json(each) for each in self.found], "total": self.total}
+
+    def _entry(self, each: Found) -> str:
+        if self.detail == "names":
+            return f"- {each.python_name}: {_summary(each.tool)}"
+        return f"{_signature(each.tool, each.python_name)}\n    {_summary(each.tool)}"
+
+    def _full(self) -> str:
+        return _stubs(self.registry, [each.tool for each in self.found])
+
+    def _json(self, each: Found) -> dict[str, Any]:
+        tool = each.tool
+        told: dict[str, Any] = {
+            "name": tool.name,
+            "python_name": each.python_name,
+            "server": tool.server,
+            "description": _summary(tool) if self.detail != "full" else tool.description,
+            "score": round(each.score, 2),
+            "why": each.why,
+        }
+        if self.detail != "names":
+            told["signature"] = _signature(tool, each.python_name)
+        if self.detail == "full":
+            told |= {"input_schema": tool.input_schema, "output_schema": tool.output_schema}
+        return told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """Tools that were asked for by name."""
+
+    tools: tuple[Tool, ...]
+    """In the order of the names, each once."""
+    unknown: tuple[str, ...]
+    """Names that are no tool's."""
+    faults: tuple[str, ...]
+    """What to say of them."""
+    registry: Registry = field(repr=False)
+
+    def for_model(self) -> str:
+        """Typed stubs with all descriptions; at most 20,000 characters of tools."""
+        text = _stubs(self.registry, list(self.tools))
+        return "\n".join([text, *self.faults]) if self.faults else text
+
+    def to_json(self) -> dict[str, Any]:
+        """``{"tools": [{"name", "python_name", "server", "description", "signature", "input_schema", "output_schema",
+        ...}], "unknown": [...]}``."""
+        return {"tools": [self._json(tool) for tool in self.tools], "unknown": [each[:60] for each in self.unknown]}
+
+    def _json(self, tool: Tool) -> dict[str, Any]:
+        info = self.registry.info(tool.name)
+        python_name = self.registry.callable_name(tool.name)
+        return {
+            "name": tool.name,
+            "python_name": python_name,
+            "server": tool.server,
+            "description": tool.description,
+            "signature": _signature(tool, python_name),
+            "input_schema": tool.input_schema,
+            "output_schema": tool.output_schema,
+            "category": tool.category,
+            "capabilities": list(tool.capabilities),
+            "limitations": list(tool.limitations),
+            "cost": tool.cost,
+            "read_only": tool.read_only,
+            "destructive": tool.destructive,
+            "requires_approval": tool.requires_approval,
+            "average_seconds": info.average_seconds,
+            "failure_rate": info.failure_rate,
+        }
+
+
+def _stubs(registry: Registry, tools: list[Tool]) -> str:
+    """Full stubs of as many of the tools as there is room for, the first of them; the others' names."""
+    there = [tool for tool in tools if tool.name in registry]  # one may have gone meanwhile
+    shown = len(there)
+    text = stubs(registry, detail="full", names=[tool.name for tool in there])
+    while len(text) > _MAX_TEXT_CHARACTERS and shown > 1:
+        shown = max(1, min(shown - 1, shown * _MAX_TEXT_CHARACTERS // len(text)))
+        text = stubs(registry, detail="full", names=[tool.name for tool in there[:shown]])
+    left = [registry.callable_name(tool.name) for tool in there[shown:]]
+    return f"{text}\n{_left(left)}" if left else text
+
+
+def _within_bounds(entries: list[tuple[str, str]]) -> list[str]:
+    lines: list[str] = []
+    room = _MAX_TEXT_CHARACTERS
+    for place, (_, text) in enumerate(entries):
+        room -= len(text) + 1
+        if room < 0 and lines:
+            return [*lines, _left([name for name, _ in entries[place:]])]
+        lines.append(text)
+    return lines
+
+
+def _left(names: list[str]) -> str:
+    return f"No room for: {', '.join(names)}. Ask for them by name with describe_tools."
+
+
+def _signature(tool: Tool, name: str) -> str:
+    text = signature(tool, name)
+    return text if len(text) <= _MAX_SIGNATURE_CHARACTERS else f"{text[:_MAX_SIGNATURE_CHARACTERS]} ..."
+
+
+def _summary(tool: Tool) -> str:
+    """The first line of the description that says something."""
+    line = next((line for line in tool.description[:2000].splitlines() if line.strip()), "(no description)").strip()
+    line = " ".join(printable(line).split())
+    return line if len(line) <= _MAX_SUMMARY_CHARACTERS else f"{line[:_MAX_SUMMARY_CHARACTERS]} ..."
+
+
+def _listed(words: list[str]) -> str:
+    return ", ".join(f'"{word[:40]}"' for word in dict.fromkeys(words[:6]))
+
+
+def _tools(count: int) -> str:
+    return f"{count:,} tool{'' if count == 1 else 's'}"

@@ -1,0 +1,141 @@
+"""Documents as counted words, and what each word of a query is worth in each of them: BM25.
+
+The formula and its constants are those of Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and
+Beyond" (2009), with Lucene's form of the inverse document frequency, which is never negative. A word that the query
+repeats counts by the square root of how often it does.
+
+A word's numbers are worked out when it is first asked for: most words of a registry never are. Words of many documents
+are then kept as lanes; those of few as pairs of place and number.
+
+Knows counted words by place; not what the places stand for.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from sys import byteorder
+
+from .lanes import MOST, STEP, Sums, packed
+
+__all__ = ["Postings", "Profile"]
+
+_K1 = 2.0
+_B = 0.75
+_FEW = 24
+"""Words of so many documents are added one by one: that is quicker than the lanes of all."""
+_MAX_LANES_BYTES = 64 << 20
+"""So much is kept as lanes; then all of it is forgotten, and worked out again where it is asked for."""
+_WEIGHTS = (0, 2, 3, 3, 4, 4, 5)
+"""Twice the square root of how often the query says the word, rounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A document, counted."""
+
+    counts: Mapping[str, int]
+    """How often each term occurs; in a more important text several times for once."""
+    length: int
+    """In terms, counted the same way."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Posting:
+    """A term's numbers, each half of what a query that says it once is given, in units of `STEP`."""
+
+    top: int
+    few: tuple[tuple[int, int], ...]
+    lanes: int
+
+
+_NOTHING = _Posting(0, (), 0)
+
+
+class Postings:
+    """Terms, and the documents that have them.
+
+    Args:
+        profiles: the documents; a document's place is its index.
+    """
+
+    def __init__(self, profiles: Sequence[Profile]) -> None:
+        self.places = len(profiles)
+        self._counts: dict[str, dict[int, int]] = {}
+        for place, profile in enumerate(profiles):
+            for term, count in profile.counts.items():
+                found = self._counts.get(term)
+                if found is None:
+                    self._counts[term] = {place: count}
+                else:
+                    found[place] = count
+        mean = sum(profile.length for profile in profiles) / max(self.places, 1) or 1.0
+        self._norms = [_K1 * (1 - _B + _B * profile.length / mean) for profile in profiles]
+        self._postings: dict[str, _Posting] = {}
+        self._kept_bytes = 0
+
+    def has(self, term: str, place: int) -> bool:
+        """Whether the document at that place has the term."""
+        found = self._counts.get(term)
+        return found is not None and place in found
+
+    def sums(self, terms: Mapping[str, int], among: int | None = None) -> Sums:
+        """What a query is worth in each document, in units of `STEP`.
+
+        Args:
+            terms: how often the query says each. Where a sum might overflow, those that are worth least are left out;
+                it takes some thirty rare words to come to that.
+            among: lanes of ones for the documents that count; None for all.
+        """
+        once = repeated = 0
+        few = array("H", bytes(2 * self.places))
+        for posting, weight in self._fitting(terms):
+            for place, number in posting.few:
+                few[place] += number * weight
+            if weight == 2:
+                once += posting.lanes
+            else:
+                repeated += posting.lanes * weight
+        total = once + once + repeated + int.from_bytes(few.tobytes(), byteorder)
+        return Sums(self.places, total if among is None else total & among)
+
+    def _fitting(self, terms: Mapping[str, int]) -> list[tuple[_Posting, int]]:
+        """Postings and weights of as many terms as no sum can overflow by."""
+        found = []
+        most = 0
+        for term, times in terms.items():
+            posting = self._postings.get(term) or self._posting(term)
+            weight = _WEIGHTS[times if times < 6 else 6]
+            found.append((posting, weight))
+            most += posting.top * weight
+        if most > MOST:
+            found.sort(key=lambda each: each[0].top * each[1])
+            while most > MOST:
+                posting, weight = found.pop(0)
+                most -= posting.top * weight
+        return found
+
+    def mask(self, places: Iterable[int]) -> int:
+        """Lanes of ones at these places."""
+        return packed(self.places, ((place, MOST) for place in places))
+
+    def _posting(self, term: str) -> _Posting:
+        counts = self._counts.get(term)
+        if counts is None:
+            return _NOTHING
+        rarity = math.log(1 + (self.places - len(counts) + 0.5) / (len(counts) + 0.5))
+        factor, norms = rarity * (_K1 + 1) / STEP / 2, self._norms
+        numbers = tuple((place, round(factor * n / (n + norms[place])) or 1) for place, n in counts.items())
+        top = max(number for _, number in numbers)
+        if len(numbers) <= _FEW:
+            posting = _Posting(top, numbers, 0)
+        else:
+            posting = _Posting(top, (), packed(self.places, numbers))
+            self._kept_bytes += 2 * self.places
+            if self._kept_bytes > _MAX_LANES_BYTES:
+                self._postings.clear()
+                self._kept_bytes = 2 * self.places
+        self._postings[term] = posting
+        return posting

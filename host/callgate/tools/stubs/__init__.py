@@ -1,0 +1,113 @@
+"""Typed Python stubs of tools, for a model, an editor or a type checker to read. Pure: JSON Schema in, text out.
+
+1. The stubs are importable Python and pass ``mypy --strict`` and pyright. What a schema says beyond Python's types is
+   left out of the annotations, never guessed: where nothing can be said, the annotation is `Any`.
+2. Sorted, and stable to the byte: the same tools give the same text, in whatever order they were added.
+3. Schemas and descriptions come from outside. Whatever is in them stays in strings, comments and names, and what one
+   tool takes up is bounded; what was left out for that is told in a comment.
+
+`references` knows where a ``$ref`` leads, `conjunction` what holds at once, `reading` makes forms of schemas, `equal`
+finds the types that are the same, `writing` makes text of forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any, Literal
+
+from callgate.errors import ConfigurationError
+from callgate.tools.registry import Registry
+from callgate.tools.tool import Tool
+
+from .texts import docstring
+from .tools import ToolForms, read_tool
+from .writing import Module
+
+__all__ = ["DETAILS", "Detail", "signature", "stubs"]
+
+Detail = Literal["names", "signatures", "full"]
+"""``names``: that they are there. ``signatures``: with types, and the first line of what they do. ``full``: with all
+that is said of them, their arguments, and the keys of their types."""
+DETAILS: tuple[Detail, ...] = ("names", "signatures", "full")
+
+_TITLE = "Typed stubs of the tools that a program may call. They describe, and do nothing."
+_NAMES_TITLE = "The tools that a program may call. Their arguments are not told here."
+
+
+def stubs(registry: Registry, *, detail: Detail = "full", names: Collection[str] | None = None) -> str:
+    """A Python module with one ``async def`` for every tool, and the types they use.
+
+    A tool that was imported from a server stands in the class of its server (``github.create_issue``), and under its
+    own name as well. With ``names`` the module has variables instead, of type `Any`.
+
+    Args:
+        registry: the tools.
+        detail: how much is told of each.
+        names: of these tools only, as the registry, a program or ``server.tool`` has them; None: of all.
+
+    Raises:
+        ToolNotFound: there is no tool of one of these names.
+        ConfigurationError: there is no such detail.
+    """
+    if detail not in DETAILS:
+        raise ConfigurationError(f"there is no detail {detail!r}; the details are: {', '.join(DETAILS)}")
+    wanted = None if names is None else {registry.resolve(name) or registry.get(name).name for name in names}
+    chosen = [tool for tool in registry if wanted is None or tool.name in wanted]
+    known = registry.callable_names()
+    namespaces = registry.namespaces()
+    taken = {*known.values(), *namespaces, *(member for members in namespaces.values() for member in members)}
+    if detail == "names":
+        module = Module((), taken, words=False)
+        listed = [f"{known[tool.name]}: {module.typing('Any')}\n" for tool in chosen]
+        return module.text(_NAMES_TITLE, ["".join(listed)] if listed else [])
+    read = {tool.name: read_tool(tool, known[tool.name]) for tool in chosen}
+    module = Module(list(read.values()), taken, words=detail == "full")
+    places = {tool: (server, member) for server, members in namespaces.items() for member, tool in members.items()}
+    return module.text(_TITLE, _functions(module, read, places))
+
+
+def signature(tool: Tool, name: str) -> str:
+    """The call of one tool on one line, types by their names: ``get_weather(city: str) -> Weather``.
+
+    Arguments that cannot stand in a signature are told as they are given: ``convert(**{'from': str, 'to': str})``.
+
+    Args:
+        tool: any.
+        name: what it is to be called.
+    """
+    read = read_tool(tool, name)
+    return Module([read], {name}, words=False).line(read, name)
+
+
+def _functions(module: Module, read: dict[str, ToolForms], places: dict[str, tuple[str, str]]) -> Iterator[str]:
+    """Plain functions and the classes of servers, in the order of their names."""
+    servers: dict[str, dict[str, ToolForms]] = {}
+    blocks: dict[str, str] = {}
+    for each in read.values():
+        server, member = places.get(each.tool.name, ("", ""))
+        if server and not member.startswith("__"):
+            servers.setdefault(server, {})[member] = each
+        else:
+            # a class body would mangle the name
+            note = f"the tool {each.tool.name!r}" if each.name != each.tool.name else ""
+            note = f"also {server}.{member}" if server else note
+            blocks[each.name] = module.function(each, each.name, note=note)
+    for server, members in servers.items():
+        blocks[server] = _namespace(module, server, members)
+    yield from (blocks[name] for name in sorted(blocks))
+
+
+def _namespace(module: Module, server: str, members: dict[str, ToolForms]) -> str:
+    said: Any = next(iter(members.values())).tool.server
+    stated = docstring(f"Tools of the server {said!r}.", "    ") if said != server else ""
+    functions = [
+        f"    @staticmethod\n{module.function(members[member], member, '    ', note=_note(members[member], member))}"
+        for member in sorted(members)
+    ]
+    also = [f"{each.name} = {server}.{member}\n" for member, each in sorted(members.items())]
+    return f"class {server}:\n{stated}" + "\n".join(functions) + "\n\n" + "".join(also)
+
+
+def _note(read: ToolForms, member: str) -> str:
+    own = read.tool.server_tool
+    return "" if own == member else f"the tool {own!r}"

@@ -1,0 +1,76 @@
+"""Words of others inside Python: class names, docstrings and comments that stay what they are, whatever is in them."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import re
+import unicodedata
+
+__all__ = ["class_name", "comment", "docstring", "first_line", "is_plain", "one_line", "shortened"]
+
+_MOST_NAME = 80
+# Comments that some checker obeys: wherever a comment begins, or begins once more.
+_OBEYED = "type|mypy|pyright|pyre|ruff|noqa|flake8|pylint|isort|fmt|yapf|nosec"
+_DIRECTIVE = re.compile(rf"(^|#)(\s*)({_OBEYED})(?=\s*:)", re.IGNORECASE)
+
+
+def class_name(text: str) -> str:
+    """An identifier like `text`, in words that begin with capitals; ``Type`` where nothing of it can be kept."""
+    kept = "".join(c if ("_" + c).isidentifier() else " " for c in unicodedata.normalize("NFKC", text[:1000]))
+    words = kept.replace("_", " ").split()
+    joined = "".join(word[0].upper() + word[1:] for word in words)[:_MOST_NAME]
+    joined = unicodedata.normalize("NFKC", joined)
+    return joined if joined.isidentifier() and not keyword.iskeyword(joined) else f"Type{joined}"
+
+
+def is_plain(key: str) -> bool:
+    """Whether a key can be a parameter or a field: an identifier that Python neither renames nor mangles."""
+    return (
+        key.isidentifier()
+        and not keyword.iskeyword(key)
+        and not key.startswith("__")
+        and key != "NotImplementedError"  # the stub raises it
+        and unicodedata.normalize("NFKC", key) == key
+    )
+
+
+def shortened(text: str, most: int) -> str:
+    """At most so many characters, and what is missing."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text) - most:,} more characters)"
+
+
+def one_line(text: str, most: int = 500) -> str:
+    """The text on one line."""
+    return shortened(" ".join(text.split()), most)
+
+
+def first_line(text: str, most: int) -> str:
+    """The first line, of whole words where it is too long."""
+    line = " ".join(text.partition("\n")[0].split())
+    return line if len(line) <= most else f"{line[:most].rpartition(' ')[0] or line[:most]} ..."
+
+
+def comment(text: str, most: int = 500) -> str:
+    """A comment that no checker takes for an instruction."""
+    return "# " + _printable(_DIRECTIVE.sub(r"\1\2'\3'", one_line(text, most)))
+
+
+def docstring(text: str, indent: str) -> str:
+    """A docstring of `text`, its lines behind `indent`."""
+    lines = [line.rstrip() for line in inspect.cleandoc(text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")]
+    lines = [_printable(line.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')) for line in lines]
+    if len(lines) == 1 and not lines[0].endswith('"'):
+        return f'{indent}"""{lines[0]}"""\n'
+    first, *others = lines
+    return "".join(
+        [f'{indent}"""{first}\n', *(f"{indent}{line}\n" if line else "\n" for line in others), f'{indent}"""\n']
+    )
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text.expandtabs(4)
+    )

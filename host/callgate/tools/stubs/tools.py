@@ -1,0 +1,74 @@
+"""One tool as forms: what it takes and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from callgate.tools.tool import Tool
+
+from .forms import ANY, Definition, Field, Form, uses
+from .reading import Reader
+from .texts import is_plain
+
+__all__ = ["ToolForms", "definitions_of", "read_tool"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolForms:
+    """A tool, read."""
+
+    tool: Tool
+    name: str
+    """The Python name of the tool."""
+    fields: tuple[Field, ...]
+    """Its arguments, in positional order."""
+    packed: Definition | None
+    """The arguments as a type, where a name cannot stand in a signature."""
+    rest: Form | None
+    """The form of the values of further arguments, where there may be any."""
+    result: Form
+    cuts: tuple[str, ...]
+    """What was left out for its size."""
+
+    def forms(self) -> Iterator[Form]:
+        """All that its signature names."""
+        yield from (field.form for field in self.fields)
+        if self.rest is not None:
+            yield self.rest
+        yield self.result
+
+
+def read_tool(tool: Tool, name: str) -> ToolForms:
+    """Read both schemas of a tool.
+
+    Args:
+        tool: any.
+        name: its Python name.
+    """
+    scope = f"the server {tool.server}" if tool.server is not None else f"the tool {tool.name}"
+    reader = Reader(tool.input_schema, f"{name} arguments", scope)
+    fields, rest = reader.arguments()
+    packed = None if all(is_plain(field.key) for field in fields) else reader.packed(fields)
+    result: Form = ANY
+    cuts = reader.cuts
+    if tool.output_schema is not None:
+        output = Reader(tool.output_schema, f"{name} result", scope)
+        result = output.form()
+        cuts += output.cuts
+    return ToolForms(tool=tool, name=name, fields=tuple(fields), packed=packed, rest=rest, result=result, cuts=cuts[:5])
+
+
+def definitions_of(tools: Iterable[ToolForms]) -> list[Definition]:
+    """Every definition that tools lead to, each once: tool by tool, those that are named first first."""
+    found: dict[Definition, None] = {}
+    for each in tools:
+        todo = [used for form in each.forms() for used in uses(form)]
+        if each.packed is not None:
+            todo.insert(0, each.packed)
+        for definition in todo:
+            if definition not in found:
+                found[definition] = None
+                forms = (definition.body, *(field.form for field in definition.fields))
+                todo.extend(used for form in forms for used in uses(form))
+    return list(found)

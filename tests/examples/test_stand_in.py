@@ -1,0 +1,358 @@
+"""The stand-ins speak the wire formats that the real SDKs expect, and refuse what the services refuse."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from anthropic.types import Message, RawMessageStreamEvent
+from openai.types.chat import ChatCompletion
+from openai.types.responses import Response
+from pydantic import TypeAdapter
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
+from stand_in import AnthropicMessages, Call, OpenAIChat, OpenAIResponses, Script, Turn, serving
+from stand_in.checks import Refused
+from stand_in.server import KEY
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+CLOSED = {**SCHEMA, "additionalProperties": False}
+SEEN: list[Turn] = []
+
+
+def _asks(turn: Turn) -> list[str | Call]:
+    SEEN.append(turn)
+    return ["let me look", Call("weather", {"city": "Rome"}), Call("weather", {"city": "Oslo"})]
+
+
+def _tells(turn: Turn) -> str:
+    SEEN.append(turn)
+    return " and ".join(answer.text for answer in turn.answers)
+
+
+SCRIPT = Script(_asks, _tells)
+HEADERS = {"x-api-key": KEY, "anthropic-version": "2023-06-01", "authorization": f"Bearer {KEY}"}
+USER = {"role": "user", "content": "hi"}
+
+
+def test_anthropics_sdk_holds_a_conversation_with_it() -> None:
+    SEEN.clear()
+    api = AnthropicMessages(SCRIPT)
+    tools: Any = [{"name": "weather", "description": "The weather.", "input_schema": SCHEMA}]
+    messages: list[Any] = [{"role": "user", "content": "Where is it warmer?"}]
+    with serving(api) as url, anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0) as client:
+        first = client.messages.create(model="a", max_tokens=100, messages=messages, tools=tools)
+        calls = [block for block in first.content if block.type == "tool_use"]
+        results = [{"type": "tool_result", "tool_use_id": c.id, "content": f"{c.input['city']}: 20"} for c in calls]
+        messages += [{"role": "assistant", "content": first.content}, {"role": "user", "content": results[::-1]}]
+        second = client.messages.create(model="a", max_tokens=100, messages=messages, tools=tools)
+    assert (first.stop_reason, second.stop_reason) == ("tool_use", "end_turn")
+    assert second.content[0].type == "text"
+    assert second.content[0].text == "Rome: 20 and Oslo: 20", "results belong to their calls, whatever their order"
+    assert SEEN[0].user == SEEN[1].user == "Where is it warmer?"
+    assert SEEN[0].tools == {"weather": SCHEMA}
+    assert second.usage.input_tokens > first.usage.input_tokens > 0
+    for message in (first, second):
+        Message.model_validate(message.model_dump(), strict=True)
+
+
+def test_what_anthropics_sdk_streams_adds_up_to_the_message() -> None:
+    sent: list[str] = []
+    api = AnthropicMessages(SCRIPT, before_piece=sent.append)
+    tools: Any = [{"name": "weather", "input_schema": SCHEMA}]
+    messages: list[Any] = [USER]
+    with (
+        serving(api) as url,
+        anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0) as client,
+        client.messages.stream(model="a", max_tokens=9, messages=messages, tools=tools) as stream,
+    ):
+        kinds = {event.type for event in stream}
+        message = stream.get_final_message()
+    assert {"message_start", "content_block_delta", "input_json", "message_stop"} <= kinds
+    assert [block.input for block in message.content if block.type == "tool_use"] == [
+        {"city": "Rome"},
+        {"city": "Oslo"},
+    ]
+    assert message.stop_reason == "tool_use"
+    assert json.dumps({"city": "Rome"}).startswith(sent[0])
+    wire = AnthropicMessages(SCRIPT)
+    body = {"model": "a", "max_tokens": 9, "messages": [USER], "tools": tools, "stream": True}
+    for event in wire.reply(HEADERS, body):
+        if isinstance(event, dict) and event["type"] != "ping":
+            TypeAdapter(RawMessageStreamEvent).validate_python(event)
+
+
+def test_openais_sdk_holds_a_chat_with_it() -> None:
+    SEEN.clear()
+    function = {"name": "weather", "parameters": CLOSED, "strict": True}
+    tools: Any = [{"type": "function", "function": function}]
+    messages: list[Any] = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where?"}]
+    api = OpenAIChat(SCRIPT)
+    with serving(api) as url, openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0) as client:
+        first = client.chat.completions.create(model="o", messages=messages, tools=tools)
+        said = first.choices[0].message
+        messages.append(said)
+        for call in said.tool_calls or []:
+            assert call.type == "function"
+            city = json.loads(call.function.arguments)["city"]
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": f"{city}: 20"})
+        second = client.chat.completions.create(model="o", messages=messages, tools=tools)
+    assert (first.choices[0].finish_reason, second.choices[0].finish_reason) == ("tool_calls", "stop")
+    assert second.choices[0].message.content == "Rome: 20 and Oslo: 20"
+    assert SEEN[1].user == "Where?"
+    for completion in (first, second):
+        ChatCompletion.model_validate(completion.model_dump(), strict=True)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_openais_sdk_gets_responses_from_it(stored: bool) -> None:
+    SEEN.clear()
+    tools: Any = [{"type": "function", "name": "weather", "parameters": SCHEMA, "strict": False}]
+    asked: list[Any] = [{"role": "user", "content": "Where?"}]
+    api = OpenAIResponses(SCRIPT)
+    with serving(api) as url, openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0) as client:
+        first = client.responses.create(model="o", input=asked, tools=tools)
+        calls = [item for item in first.output if item.type == "function_call"]
+        results: list[Any] = [
+            {
+                "type": "function_call_output",
+                "call_id": call.call_id,
+                "output": f"{json.loads(call.arguments)['city']}: 20",
+            }
+            for call in calls
+        ]
+        if stored:
+            second = client.responses.create(model="o", input=results, tools=tools, previous_response_id=first.id)
+        else:
+            whole: Any = [*asked, *[item.model_dump(exclude_none=True) for item in first.output], *results]
+            second = client.responses.create(model="o", input=whole, tools=tools)
+    assert second.output_text == "Rome: 20 and Oslo: 20"
+    assert [turn.number for turn in SEEN] == [0, 1]
+    for response in (first, second):
+        Response.model_validate(response.model_dump(), strict=True)
+
+
+def test_a_wrong_key_is_what_the_sdks_call_it() -> None:
+    with (
+        serving(AnthropicMessages(SCRIPT)) as url,
+        anthropic.Anthropic(base_url=url, api_key="no") as client,
+        pytest.raises(anthropic.AuthenticationError, match="invalid x-api-key"),
+    ):
+        client.messages.create(model="a", max_tokens=9, messages=[{"role": "user", "content": "hi"}])
+    with (
+        serving(OpenAIChat(SCRIPT)) as url,
+        openai.OpenAI(base_url=f"{url}/v1", api_key="no") as other,
+        pytest.raises(openai.AuthenticationError, match="Incorrect API key"),
+    ):
+        other.chat.completions.create(model="o", messages=[{"role": "user", "content": "hi"}])
+
+
+def test_another_address_is_not_found() -> None:
+    with (
+        serving(OpenAIChat(SCRIPT)) as url,
+        openai.OpenAI(base_url=f"{url}/v1", api_key=KEY) as client,
+        pytest.raises(openai.NotFoundError, match="POST /v1/responses"),
+    ):
+        client.responses.create(model="o", input="hi")
+
+
+def test_what_fails_in_the_script_is_raised() -> None:
+    def wrong(turn: Turn) -> str:
+        raise AssertionError("what the tool said is not what was expected")
+
+    with (
+        pytest.raises(AssertionError, match="not what was expected"),
+        serving(OpenAIChat(Script(wrong))) as url,
+        openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0) as client,
+    ):
+        client.chat.completions.create(model="o", messages=[{"role": "user", "content": "hi"}])
+
+
+CALLED = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "weather", "input": {}}]}
+RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "20"}]}
+LATE = {"role": "user", "content": [{"type": "text", "text": "well?"}, *RESULT["content"]]}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"max_tokens": None}, "max_tokens"),
+        ({"max_tokens": True}, "max_tokens"),
+        ({"mesages": []}, "body.mesages: Extra inputs"),
+        ({"messages": [{"role": "assistant", "content": "hi"}]}, "first message must use the user role"),
+        ({"messages": [USER, CALLED, USER]}, "ids were found without `tool_result` blocks immediately after: t1"),
+        ({"messages": [USER, CALLED, LATE]}, "ids were found without `tool_result`"),
+        ({"messages": [USER, RESULT]}, "unexpected `tool_use_id` found in `tool_result` blocks: t1"),
+        ({"messages": [USER, CALLED, RESULT, {"role": "assistant", "content": "so"}]}, "prefill"),
+        ({"messages": [{"role": "user", "content": ""}]}, "must be non-empty"),
+        ({"tools": [{"name": "a.b", "input_schema": SCHEMA}]}, r"should match pattern"),
+        ({"tools": [{"name": "a", "input_schema": SCHEMA}] * 2}, "must be unique"),
+        ({"tools": [{"name": "a", "input_schema": {"type": "array"}}]}, "must be a JSON Schema of"),
+        ({"tools": [{"name": "a", "input_schema": {"type": "object", "properties": {"x": 1}}}]}, "schema is invalid"),
+        ({"tools": [{"name": "a", "input_schema": {**SCHEMA, "anyOf": [{}]}}]}, "does not support anyOf"),
+        ({"tools": [{"name": "a", "input_schema": SCHEMA, "inputSchema": {}}]}, "inputSchema: Extra inputs"),
+        ({"tools": [{"name": "a", "input_schema": SCHEMA, "strict": True}]}, "additionalProperties"),
+        ({"tools": [{"name": "a", "input_schema": SCHEMA, "input_examples": [{"city": 1}]}]}, "does not fit"),
+        ({"tools": [{"name": "a", "input_schema": SCHEMA, "defer_loading": True}]}, "defer_loading=false"),
+        ({"tool_choice": {"type": "any"}}, "while providing tools"),
+        ({"tool_choice": {"type": "required"}}, "does not match any of the expected tags"),
+        ({"tool_choice": {"type": "none", "disable_parallel_tool_use": True}}, "Extra inputs"),
+    ],
+)
+def test_anthropics_refusals(body: dict[str, Any], words: str) -> None:
+    whole = {"model": "a", "max_tokens": 9, "messages": [USER], **body}
+    with pytest.raises(Refused, match=words):
+        AnthropicMessages(SCRIPT).reply(HEADERS, whole)
+
+
+ADDITION = {"role": "system", "content": [{"type": "tool_addition", "tool": {"type": "tool_reference", "name": "b"}}]}
+LATER = [{"name": "a", "input_schema": SCHEMA}, {"name": "b", "input_schema": SCHEMA, "defer_loading": True}]
+BETA = {**HEADERS, "anthropic-beta": "mid-conversation-tool-changes-2026-07-01"}
+
+
+def test_a_deferred_tool_is_visible_once_a_system_message_has_added_it() -> None:
+    seen: list[list[str]] = []
+
+    def look(turn: Turn) -> str:
+        seen.append(sorted(turn.tools))
+        return "I see"
+
+    body = {"model": "a", "max_tokens": 9, "tools": LATER}
+    AnthropicMessages(Script(look)).reply(HEADERS, {**body, "messages": [USER]})
+    AnthropicMessages(Script(look)).reply(BETA, {**body, "messages": [USER, ADDITION]})
+    assert seen == [["a"], ["a", "b"]]
+
+
+def test_a_deferred_tool_is_visible_once_a_result_refers_to_it() -> None:
+    def result(name: str) -> dict[str, Any]:
+        block = {"type": "tool_reference", "tool_name": name}
+        return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [block]}]}
+
+    seen: list[list[str]] = []
+
+    def look(turn: Turn) -> str:
+        seen.append(sorted(turn.tools))
+        return "I see"
+
+    api = AnthropicMessages(Script(look, look))
+    body = {"model": "a", "max_tokens": 9, "tools": LATER}
+    api.reply(HEADERS, {**body, "messages": [USER, CALLED, result("b")]})
+    assert seen == [["a", "b"]]
+    with pytest.raises(Refused, match="Tool reference 'c' not found"):
+        api.reply(HEADERS, {**body, "messages": [USER, CALLED, result("c")]})
+
+
+@pytest.mark.parametrize(
+    ("headers", "messages", "words"),
+    [
+        (HEADERS, [USER, ADDITION], "needs the header anthropic-beta"),
+        (BETA, [ADDITION, USER], "has to follow a user message"),
+        (BETA, [USER, CALLED, ADDITION, RESULT], "has to follow a user message"),
+        (BETA, [USER, {"role": "system", "content": [{"type": "image"}]}], "no block of type 'image'"),
+    ],
+)
+def test_system_messages_that_are_refused(headers: dict[str, str], messages: list[Any], words: str) -> None:
+    body = {"model": "a", "max_tokens": 9, "tools": LATER, "messages": messages}
+    with pytest.raises(Refused, match=words):
+        AnthropicMessages(SCRIPT).reply(headers, body)
+
+
+def test_a_script_has_to_give_the_output_that_was_asked_for() -> None:
+    body = {"model": "a", "max_tokens": 9, "messages": [USER]}
+    body["output_config"] = {"format": {"type": "json_schema", "schema": CLOSED}}
+    AnthropicMessages(Script(lambda turn: '{"city": "Rome"}')).reply(HEADERS, body)
+    with pytest.raises(ValueError, match="town"):
+        AnthropicMessages(Script(lambda turn: '{"city": "Rome", "town": 1}')).reply(HEADERS, body)
+
+
+ASKED = {
+    "role": "assistant",
+    "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}],
+}
+TOLD = {"role": "tool", "tool_call_id": "c1", "content": "20"}
+NULLABLE = {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}, "required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"messages": [USER, ASKED, USER]}, "did not have response messages: c1"),
+        ({"messages": [USER, ASKED]}, "did not have response messages: c1"),
+        ({"messages": [USER, TOLD]}, "must be a response to a preceeding message"),
+        ({"messages": [{"role": "function", "content": ""}]}, "Invalid value: 'function'"),
+        ({"tools": [{"type": "function", "function": {"name": "a" * 65}}]}, "should match pattern"),
+        ({"tools": [{"type": "function", "name": "a"}]}, "Extra inputs"),
+        (
+            {"tools": [{"type": "function", "function": {"name": "a", "parameters": SCHEMA, "strict": True}}]},
+            "'additionalProperties' is required",
+        ),
+        (
+            {
+                "tools": [
+                    {
+                        "type": "function",
+                        "function": {
+                            "name": "a",
+                            "parameters": {**NULLABLE, "additionalProperties": False},
+                            "strict": True,
+                        },
+                    }
+                ]
+            },
+            r"properties\.a: 'additionalProperties'",
+        ),
+        ({"tool_choice": "required"}, "only allowed when 'tools'"),
+        ({"tool_choice": {"type": "function", "function": {"name": "a"}}}, "not found in 'tools'"),
+        ({"tool_choice": "any"}, "Invalid value: 'any'"),
+        ({"parallel_tool_calls": False}, "only allowed when 'tools'"),
+        ({"stream": True}, "does not stream"),
+    ],
+)
+def test_openais_refusals_of_a_chat(body: dict[str, Any], words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        OpenAIChat(SCRIPT).reply(HEADERS, {"model": "o", "messages": [USER], **body})
+
+
+FUNCTION_CALL = {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": "{}"}
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "20"}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"input": [USER, FUNCTION_CALL]}, "No tool output found for function call c1"),
+        ({"input": [USER, OUTPUT]}, "No tool call found for function call output with call_id c1"),
+        ({"previous_response_id": "resp_9"}, "'resp_9' not found"),
+        ({"tools": [{"type": "function", "name": "a", "parameters": SCHEMA}]}, "Missing required parameter"),
+        ({"tools": [{"type": "function", "name": "a", "parameters": SCHEMA, "strict": True}]}, "additionalProperties"),
+        ({"tools": [{"type": "function", "function": {"name": "a"}}]}, "Missing required parameter"),
+        ({"tool_choice": {"type": "function", "name": "a"}}, "not found in 'tools'"),
+    ],
+)
+def test_openais_refusals_of_a_response(body: dict[str, Any], words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        OpenAIResponses(SCRIPT).reply(HEADERS, {"model": "o", "input": [USER], **body})
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        ({"type": "none"}, Call("weather", {"city": "Rome"})),
+        ({"type": "any"}, "I would rather not"),
+        ({"type": "tool", "name": "weather"}, "nor I"),
+        ({"type": "auto", "disable_parallel_tool_use": True}, [Call("weather", {"city": x}) for x in ("Rome", "Oslo")]),
+        ({"type": "auto"}, Call("wether", {"city": "Rome"})),
+        ({"type": "auto"}, Call("weather", {"town": "Rome"})),
+    ],
+)
+def test_a_script_has_to_keep_to_what_a_model_can_do(choice: dict[str, Any], said: Any) -> None:
+    tools = [{"name": "weather", "input_schema": CLOSED, "strict": True}]
+    body = {"model": "a", "max_tokens": 9, "messages": [USER], "tools": tools, "tool_choice": choice}
+    with pytest.raises((AssertionError, ValueError)):
+        AnthropicMessages(Script(lambda turn: said)).reply(HEADERS, body)

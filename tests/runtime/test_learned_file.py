@@ -1,0 +1,160 @@
+"""What searches taught outlives the process, in the file of the statistics. `test_statistics_file` has what both do."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callgate.errors import ConfigurationError
+from callgate.runtime import kept_file
+from callgate.runtime.learned_file import BATCH, LearnedFile
+from callgate.runtime.statistics_file import StatisticsFile
+from callgate.search.learned import MAX_LESSONS, MAX_PER_TOOL, Learned
+from callgate.tools.statistics import Statistics
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "statistics.sqlite"
+
+
+@pytest.fixture(autouse=True)
+def no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_file, "FLUSH_SECONDS", 1e6)
+
+
+async def read(path: Path) -> Learned:
+    learned = Learned()
+    async with LearnedFile(path, learned):
+        return learned
+
+
+@contextlib.contextmanager
+def database(path: Path) -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def rows(path: Path) -> list[tuple[Any, ...]]:
+    with database(path) as connection:
+        return connection.execute("SELECT tool, terms FROM lessons ORDER BY id").fetchall()
+
+
+async def test_what_was_learned_is_there_after_a_restart(path: Path) -> None:
+    learned = Learned()
+    async with LearnedFile(path, learned):
+        learned.learn("do I need an umbrella", "get_weather")
+    found = await read(path)
+    assert list(found.scores({"umbrella": 1})) == ["get_weather"]
+    assert rows(path) == [("get_weather", "umbrella")]
+
+
+async def test_statistics_and_lessons_share_a_file(path: Path) -> None:
+    statistics, learned = Statistics(), Learned()
+    async with StatisticsFile(path, statistics), LearnedFile(path, learned):
+        statistics.note("get_weather", 1.0, "succeeded")
+        learned.learn("umbrella", "get_weather")
+    again = Statistics()
+    async with StatisticsFile(path, again):
+        assert again.all()["get_weather"].calls == 1
+    assert (await read(path)).of("get_weather") == 1
+
+
+async def test_two_runtimes_add_to_each_other(path: Path) -> None:
+    one, other = Learned(), Learned()
+    async with LearnedFile(path, one), LearnedFile(path, other):
+        one.learn("umbrella", "get_weather")
+        other.learn("umbrella", "get_weather")
+        other.learn("revenue", "query_sales")
+    found = await read(path)
+    assert (len(found), found.of("get_weather")) == (2, 1)
+
+
+async def test_the_file_keeps_the_newest_of_each_tool(path: Path) -> None:
+    for start in range(0, 3 * MAX_PER_TOOL, 40):
+        learned = Learned()
+        async with LearnedFile(path, learned):
+            for n in range(start, start + 40):
+                learned.learn("word" + "abcdefghij"[n // 10 % 10] + "abcdefghij"[n % 10] * (1 + n // 100), "busy")
+            learned.learn("first", "rare")
+    kept = rows(path)
+    assert [terms for tool, terms in kept if tool == "rare"] == ["first"]
+    assert [terms for tool, terms in kept if tool == "busy"][-1] == "wordbjj"
+    assert len(kept) == MAX_PER_TOOL + 1
+
+
+async def test_the_file_is_bounded_as_a_whole(path: Path) -> None:
+    await read(path)
+    with database(path) as connection:
+        connection.execute("BEGIN")
+        many = [(f"tool{n}", "rain") for n in range(MAX_LESSONS + 500)]
+        connection.executemany("INSERT INTO lessons (tool, terms) VALUES (?, ?)", many)
+        connection.execute("COMMIT")
+    learned = Learned()
+    async with LearnedFile(path, learned):
+        assert (len(learned), learned.of("tool0"), learned.of(f"tool{MAX_LESSONS + 499}")) == (MAX_LESSONS, 0, 1)
+        learned.learn("umbrella", "get_weather")
+    assert len(rows(path)) == MAX_LESSONS
+    assert rows(path)[-1] == ("get_weather", "umbrella")
+
+
+async def test_a_full_batch_is_written_without_waiting_for_the_end(path: Path) -> None:
+    learned = Learned()
+    async with LearnedFile(path, learned) as file:
+        for n in range(BATCH):
+            learned.learn("word" + "abcdefghij"[n // 10 % 10] + "abcdefghij"[n % 10] * (1 + n // 100), "a")
+        await file.flush()
+        assert file.written == BATCH
+        assert len(rows(path)) == BATCH
+
+
+async def test_rows_that_make_no_sense_are_skipped(path: Path) -> None:
+    await read(path)
+    with database(path) as connection:
+        connection.executemany(
+            "INSERT INTO lessons (tool, terms) VALUES (?, ?)",
+            [("a", "rain"), ("", "rain"), ("b", ""), ("c", "x" * 5_000), ("d" * 300, "rain"), (b"e", "rain"), ("f", 7)],
+        )
+    assert [(await read(path)).of(tool) for tool in "abcdef"] == [1, 0, 0, 0, 0, 0]
+
+
+async def test_a_file_of_the_first_schema_gets_the_table_that_it_lacks(path: Path) -> None:
+    statistics = Statistics()
+    async with StatisticsFile(path, statistics):
+        statistics.note("a", 1.0, "succeeded")
+    with database(path) as connection:
+        connection.execute("DROP TABLE lessons")
+        connection.execute("PRAGMA user_version = 1")
+    learned = Learned()
+    async with LearnedFile(path, learned):
+        learned.learn("umbrella", "get_weather")
+    again = Statistics()
+    async with StatisticsFile(path, again):
+        assert again.all()["a"].calls == 1
+    assert rows(path) == [("get_weather", "umbrella")]
+
+
+async def test_a_file_that_says_it_is_of_the_first_schema_and_is_not_is_refused(path: Path) -> None:
+    await read(path)
+    with database(path) as connection:
+        connection.execute("PRAGMA user_version = 1")
+    with pytest.raises(ConfigurationError, match="its schema is not callgate's"):
+        await read(path)
+
+
+async def test_one_file_for_what_was_learned(path: Path, tmp_path: Path) -> None:
+    learned = Learned()
+    async with LearnedFile(path, learned):
+        with pytest.raises(ConfigurationError, match="what was learned is kept in a file already"):
+            async with LearnedFile(tmp_path / "other", learned):
+                pass

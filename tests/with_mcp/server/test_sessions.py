@@ -1,0 +1,143 @@
+"""Variables that live on between programs: tied to the client session, found by a handle."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp_types import CallToolResult
+
+from callgate import Runtime, ToolError
+from callgate.mcp.server import Serving
+from callgate.mcp.server.gateway import Gateway
+from callgate.mcp.server.sandboxes import Sandboxes
+from with_mcp.server.served import ERAS, Served, children, text, until
+
+pytestmark = pytest.mark.anyio
+
+
+async def run(client: Client, code: str, session: str | None = "new") -> CallToolResult:
+    arguments = {"code": code} if session is None else {"code": code, "session": session}
+    return await client.call_tool("execute_code", arguments)
+
+
+def handle(result: CallToolResult) -> str:
+    found: Any = result.structured_content["session"]
+    assert isinstance(found, str)
+    return found
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_variables_live_on(served: Served, era: str) -> None:
+    async with served.client(era=era) as client:
+        first = await run(client, "import math\nrows = await names()\ndef double(x):\n    return 2 * x")
+        assert f'"{handle(first)}"' in text(first)
+        second = await run(client, "double(len(rows)) + math.floor(0.5)", handle(first))
+        assert second.structured_content["value"] == 4
+        alone = await run(client, "try:\n    rows\nexcept NameError:\n    print('no rows')", None)
+        assert alone.structured_content["session"] is None
+        assert "rows" in text(alone)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_failed_program_leaves_the_session(served: Served, era: str) -> None:
+    async with served.client(era=era) as client:
+        first = await run(client, "a = 1")
+        failed = await run(client, "b = 2\n1 / 0", handle(first))
+        assert failed.is_error
+        assert handle(failed) == handle(first)
+        assert (await run(client, "a + b", handle(first))).structured_content["value"] == 3
+
+
+async def test_a_limit_ends_the_session(served: Served) -> None:
+    async with served.client("--wall-seconds", "1") as client:
+        first = await run(client, "a = 1")
+        over = await run(client, "while True:\n    pass", handle(first))
+        assert over.structured_content["session"] is None
+        assert "The session has ended" in text(over)
+        gone = await run(client, "a", handle(first))
+        assert gone.is_error
+        assert f"there is no session '{handle(first)}'" in text(gone)
+
+
+async def test_a_program_that_is_given_up_ends_the_session(served: Served) -> None:
+    async with served.client() as client:
+        first = await run(client, "a = 1")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run, client, "await hold(name='a')\nwhile True: pass", handle(first))
+            await until((served.folder / "a.begun").exists)
+            tasks.cancel_scope.cancel()
+        await until((served.folder / "a.ended").exists)
+        assert (await run(client, "a", handle(first))).is_error
+
+
+async def test_there_may_be_four(served: Served) -> None:
+    async with served.client() as client:
+        handles = [handle(await run(client, f"a = {n}")) for n in range(4)]
+        fifth = await run(client, "a = 5")
+        assert fifth.is_error
+        assert handles[0] in text(fifth)
+        assert (await run(client, "a", handles[3])).structured_content["value"] == 3
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_handles_of_others_are_not_told(anyio_backend: str) -> None:
+    async with Runtime(pool_size=0) as runtime:
+        own, shared = Sandboxes(runtime, 1, 60), Sandboxes(runtime, 1, 60, shared=True)
+        for kept in (own, shared):
+            handle = await kept.open()
+            with pytest.raises(ToolError, match="1 sessions are open") as refused:
+                await kept.open()
+            assert (handle in str(refused.value)) == (kept is own)
+            await kept.close()
+            with pytest.raises(ToolError, match="there is no session"):
+                async with kept.use(handle):
+                    pass
+
+
+async def test_no_other_client_session_can_use_it(served: Served) -> None:
+    with served.http() as (url, _):
+        async with served.http_client(url) as one, served.http_client(url) as other:
+            first = await run(one, "secret = 1")
+            assert (await run(other, "secret", handle(first))).is_error
+            assert (await run(one, "secret", handle(first))).structured_content["value"] == 1
+
+
+async def test_it_ends_with_the_client_session(served: Served) -> None:
+    with served.http() as (url, process):
+        async with served.http_client(url) as client:
+            await run(client, "1", None)
+            idle = len(children(process.pid))
+            for n in range(3):
+                await run(client, f"a = {n}")
+            assert len(children(process.pid)) >= idle + 3 - 1
+        async with served.http_client(url) as client:
+            await run(client, "1", None)
+            await until(lambda: len(children(process.pid)) <= idle)
+
+
+async def test_requests_that_stand_alone_share_it_by_its_handle(served: Served) -> None:
+    """Over HTTP, from 2026-07-28 on, there is no client session: the handle is all that is needed."""
+    with served.http() as (url, _):
+        async with served.http_client(url, era="auto") as client:
+            first = await run(client, "a = 1")
+        async with served.http_client(url, era="auto") as client:
+            assert (await run(client, "a", handle(first))).structured_content["value"] == 1
+            assert (await run(client, "a", handle(first)[:-1] + "~")).is_error
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("era", ERAS)
+async def test_one_that_nobody_uses_ends(anyio_backend: str, era: str) -> None:
+    async with Runtime(pool_size=0) as runtime:
+        gateway = Gateway(runtime, Serving(session_idle_seconds=0.5))
+        async with Client(gateway.server, mode=era) as client:
+            with anyio.fail_after(30):
+                idle = len(children(os.getpid()))
+                first = await run(client, "a = 1")
+                assert (await run(client, "a", handle(first))).structured_content["value"] == 1
+                await until(lambda: len(children(os.getpid())) <= idle)
+                assert (await run(client, "a", handle(first))).is_error
