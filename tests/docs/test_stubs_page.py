@@ -37,7 +37,7 @@ ISSUE = {
 def test_the_stub_that_is_shown_is_what_is_written() -> None:
     made = Tool.from_schema("github_create_issue", "Create an issue.", CREATE, dict, output_schema=ISSUE)
     text = stubs(Registry([replace(made, server="github", server_tool="create_issue")]))
-    shown = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[0]
+    shown = re.findall(r"^```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[0]
     assert text.endswith(f"\n\n\n{shown}")
 
 

@@ -137,12 +137,15 @@ class SecondEngine:
             self._process = None
 
     def processes(self) -> list[int]:
-        """Its processes: the engine, containerd, a shim for each container."""
+        """Its processes: the engine, containerd, a shim for each container, what a runtime had begun to start."""
         found = []
         for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
                 with contextlib.suppress(OSError):
-                    if os.fsencode(self.folder) in (entry / "cmdline").read_bytes():
+                    of_it = os.fsencode(self.folder) in (entry / "cmdline").read_bytes()
+                    # `runc init` waits for ever where the engine was killed between creating and starting a container
+                    opened = (os.readlink(each) for each in (entry / "fd").iterdir())
+                    if of_it or any(each.startswith(f"{self.folder}/") for each in opened):
                         found.append(int(entry.name))
         return found
 
