@@ -11,6 +11,18 @@ from guest.driver import GuestProcess, Ran
 
 EVIL = "class Evil(Exception):\n    def __str__(self):\n        raise {}\nraise Evil"
 
+
+def line_of_a_null_byte() -> int | None:
+    """The line that is told for a null byte: none since Python 3.11.4, and the first before that."""
+    try:
+        compile("1\0", "<program>", "exec")
+    except SyntaxError as error:
+        return error.lineno
+    except ValueError:
+        return 1
+    raise AssertionError
+
+
 # code, kind, message, line
 FAILURES: dict[str, tuple[str, str, str, int | None]] = {
     "plain": ("x = 1\n1 / 0", "ZeroDivisionError", "division by zero", 2),
@@ -55,7 +67,7 @@ FAILURES: dict[str, tuple[str, str, str, int | None]] = {
     "after a return": ("return 1\nx = (", "SyntaxError", "'(' was never closed", 2),
     "nested too deeply": ("-" * 20_000 + "1", "SyntaxError", "the program is nested too deeply", 1),
     "nested in brackets": ("(" * 5_000 + ")" * 5_000, "SyntaxError", "too many nested parentheses", 1),
-    "a null byte": ("1\0", "SyntaxError", "source code string cannot contain null bytes", 1),
+    "a null byte": ("1\0", "SyntaxError", "source code string cannot contain null bytes", line_of_a_null_byte()),
     "half a pair in the source": (
         "'\ud800'", "SyntaxError", "'utf-8' codec can't encode character '\\ud800' in position 1: surrogates "
                                    "not allowed", 1),

@@ -109,8 +109,20 @@ class SecondEngine:
                 await anyio.run_process(self.command("load"), stdin=archive)
 
     def containers(self) -> list[str]:
-        """Ids of the containers that it knows, those that have ended included."""
-        return self.docker("ps", "-aq", "--no-trunc").split()
+        """Ids of the containers that it has, those that have ended included.
+
+        Engine 20.10, killed and started again, may go on listing one as dead that it has removed: who asks for that one
+        is told that there is none.
+        """
+        listed = self.docker("ps", "-aq", "--no-trunc").split()
+        if not listed:
+            return []
+        asked = self.command("container", "inspect", "--format={{.Id}}", *listed)
+        ran = subprocess.run(asked, capture_output=True, text=True, timeout=SECONDS)
+        there = ran.stdout.split()
+        missing = [each for each in listed if each not in there]
+        assert all(f"No such container: {each}" in ran.stderr for each in missing), ran.stderr
+        return there
 
     def log(self) -> str:
         """The end of what it wrote."""
