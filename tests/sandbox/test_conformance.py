@@ -260,16 +260,17 @@ async def test_many_guests_at_once_and_nothing_left(backend: Backend, backend_na
             assert await gone(place)
 
 
-async def test_opening_may_be_cancelled(backend: Backend) -> None:
+async def test_opening_may_be_cancelled(backend: Backend, backend_name: str) -> None:
     await (await backend.open(ALLOWANCE)).aclose()
     before = len(open_files())
-    for _ in range(10):
+    connections = 8 if backend_name.startswith("docker") else 0  # to the engine, which are kept
+    for _ in range(connections + 10):
         with anyio.CancelScope() as scope:
             scope.cancel()
             guest = await backend.open(ALLOWANCE)
             with anyio.CancelScope(shield=True):
                 await guest.aclose()
-    await until(lambda: len(open_files()) <= before)
+    await until(lambda: len(open_files()) <= before + connections)
     guest = await backend.open(ALLOWANCE)
     assert (await ask(guest, "1")).value == 1
     await guest.aclose()
