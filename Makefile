@@ -25,7 +25,7 @@ demo: $(VENV)/.runtime
 test: lint
 	tests/run_unprivileged.sh
 	$(BIN)/python -m pytest tests/probes
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --ignore tests/probes
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --ignore tests/probes
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check

@@ -1,4 +1,4 @@
-"""Every async test runs on both event loops; Ctrl-C is Ctrl-C however the tests were started."""
+"""Every async test runs on both event loops; Ctrl-C is Ctrl-C however the tests were started; slow files go first."""
 
 from __future__ import annotations
 
@@ -15,3 +15,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     backend: str = request.param
     return backend
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first, so that no worker is left alone with one; otherwise the order stays."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)

@@ -55,4 +55,4 @@ as_nobody() {
     "${nobody[@]}" "$place/venv/bin/python" -m pytest "$@"
 }
 as_nobody tests/probes
-as_nobody --numprocesses 3 --dist loadfile "${present[@]}" --ignore-glob="*/test_fast_path*"  # those are about the host
+as_nobody --numprocesses 3 --dist loadfile --no-loadscope-reorder "${present[@]}" --ignore-glob="*/test_fast_path*"  # those are about the host

@@ -22,7 +22,7 @@ class Limits:
 
     wall_seconds: float = 60.0
     """Seconds from the moment the program is handed over, waiting for tools included. At the limit the guest is
-    killed."""
+    killed. It bounds as well what a model calls without a program: a plan, and one tool."""
     cpu_seconds: float = 30.0
     """Processor seconds of the guest. The kernel counts in whole seconds: a fraction is rounded up."""
     memory_bytes: int = 512 * 1024 * 1024

@@ -111,7 +111,7 @@ async def test_arguments_that_are_no_json_are_answered_in_words(world: World) ->
     (tool,) = openai_agents_tools(world.runtime, meta=(), direct=["add_numbers"])
     assert isinstance(tool, FunctionTool)
     context = context_of("add_numbers")
-    assert "not JSON" in await tool.on_invoke_tool(context, '{"a": 1,')
+    assert "not valid JSON" in await tool.on_invoke_tool(context, '{"a": 1,')
     assert "must be an object" in await tool.on_invoke_tool(context, "[1]")
 
 

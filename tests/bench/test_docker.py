@@ -19,7 +19,7 @@ from callgate.sandbox.docker.hardening import container_options
 from callgate.sandbox.docker.sweep import LABEL
 from sandbox.docker.images import have_engine_and_image
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")]
 
 
 @pytest.fixture(scope="module")

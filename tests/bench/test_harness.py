@@ -16,7 +16,7 @@ from callgate.bench.measures import MEASURES
 from callgate.bench.peers import MontyPeer, PeerFailed
 from callgate.bench.report import Report
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")]
 
 
 HERE = [name for name in MEASURES if name != "docker"]

@@ -14,6 +14,8 @@ from callgate.sandbox.docker.engine import Engine
 from cli.command import Command
 from sandbox.docker.images import without
 
+pytestmark = pytest.mark.slow
+
 NOWHERE = "unix:///nowhere/docker.sock"
 
 

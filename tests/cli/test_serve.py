@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import socket
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +47,61 @@ def test_servers_that_fail_are_told_with_a_remedy_and_the_others_are_served(cli:
     failed = report(done).partition("not up: gone (failed; ")[2]
     assert failed.startswith("the command 'no-such-command-anywhere' was not found")
     assert "install it, or write its full path)" in failed
+
+
+def test_of_many_tools_passed_through_the_number_is_told(cli: Command) -> None:
+    done = cli("serve", "--mcp", configured(cli, {"good": EVERYTHING}), "--pass", "*", "--pass", "nothing")
+    (passed,) = [part for part in report(done).split("; ") if part.startswith("passed through: ")]
+    assert passed.startswith("passed through: good_add, good_big, ")
+    assert re.search(r", \w+ and \d+ more$", passed)
+    assert len(passed) < 120
+    assert "WARNING --pass nothing: no tool of that name may be called directly, so far" in done.err
+
+
+def test_a_configuration_without_servers_is_nothing_to_serve(cli: Command) -> None:
+    done = cli("serve", "--mcp", configured(cli, {}))
+    assert done.status == 2
+    assert "there are no tools to serve" in done.error
+
+
+def test_what_may_not_be_served_is_refused_before_anything_is_started(cli: Command) -> None:
+    started = {"command": sys.executable, "args": ["-c", "open('started', 'w')"]}
+    done = cli("serve", "--mcp", configured(cli, {"one": started}), "--http", "0.0.0.0:0")
+    assert done.status == 2
+    assert len(done.err.splitlines()) == 2
+    assert not (cli.folder / "started").exists()
+
+
+def test_credentials_of_servers_are_in_no_line(cli: Command) -> None:
+    """Of a server that cannot be reached, and of one that refuses them."""
+    with socket.create_server(("127.0.0.1", 0)) as refusing:
+        port = refusing.getsockname()[1]
+        web = {
+            "url": f"http://user:s3cret-word@127.0.0.1:{port}/mcp?key=s3cret-key",
+            "headers": {"Authorization": "Basic dXNlcjpzM2NyZXQtd29yZA==", "X-Key": "s3cret-key"},
+        }
+        gone = web | {"url": "http://user:s3cret-word@127.0.0.1:9/mcp"}
+        thread = threading.Thread(target=refuse, args=(refusing,), daemon=True)
+        thread.start()
+        done = cli("serve", "--verbose", "--mcp", configured(cli, {"web": web, "gone": gone}))
+    assert done.status == 0
+    assert "not up: web (" in report(done)
+    assert "gone (" in report(done)
+    for secret in ("s3cret-word", "s3cret-key", "dXNlcjpzM2NyZXQtd29yZA"):
+        assert secret not in done.err
+
+
+def refuse(listening: socket.socket) -> None:
+    """Answer each request with 401 and what it sent."""
+    try:
+        while True:
+            connection, _ = listening.accept()
+            with connection:
+                sent = connection.recv(65536)
+                told = b"you sent: " + sent
+                connection.sendall(b"HTTP/1.1 401 No\r\nContent-Length: %d\r\n\r\n%s" % (len(told), told))
+    except OSError:
+        pass
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
 from installing import NotHere, git_server, node_server, python_server
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -173,7 +173,7 @@ async def test_tool_choice_and_instructions_are_those_of_the_conversation(runtim
     assert conversation.tool_choice("anthropic", "send_mail", parallel=False) == {
         "tool_choice": {"type": "tool", "name": "send_mail", "disable_parallel_tool_use": True}
     }
-    assert "call the tool itself" in conversation.instructions()
+    assert "find the tool, then call it itself" in conversation.instructions()
     texts = {each["name"]: each["description"] for each in conversation.tool_definitions("anthropic")}
     assert "called like any other tool from your next turn on" in texts["search_tools"]
 
@@ -485,6 +485,31 @@ async def test_programs_of_a_conversation_may_share_their_variables(runtime: Run
         assert not (await other.answer("execute_code", {"code": "x"})).ok
 
 
+async def test_programs_of_a_conversation_at_the_same_time_run_one_after_the_other() -> None:
+    begun, go_on = anyio.Event(), anyio.Event()
+
+    @tool
+    async def hold() -> None:
+        begun.set()
+        await go_on.wait()
+
+    answers: dict[str, str] = {}
+    async with opened(hold, pool_size=0) as runtime, runtime.conversation(session=True) as conversation:
+
+        async def run(code: str) -> None:
+            answers[code] = await conversation.handle("execute_code", {"code": code})
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run, "x = [1]\nawait hold()\nx.append(2)\nlen(x)")
+            await begun.wait()
+            tasks.start_soon(run, "x.append(3)\nx")
+            with anyio.move_on_after(0.01):
+                await run("x = None")
+            assert (await conversation.answer("execute_code", {"code": 5})).mistake
+            go_on.set()
+    assert list(answers.values()) == ["Value: 2", "Value: [1, 2, 3]"]
+
+
 async def test_a_session_that_ended_is_replaced_and_the_model_is_told(runtime: Runtime) -> None:
     async with runtime.conversation(session=True) as conversation:
         assert (await conversation.answer("execute_code", {"code": "x = 1"})).ok
@@ -530,3 +555,47 @@ async def test_programs_and_plans_teach_it_too(runtime: Runtime) -> None:
         assert own.search.learned is not None
         assert own.search.learned.of("get_weather") == own.search.learned.of("get_forecast") == 1
         assert own.search.learned.of("send_mail") == 0
+
+
+async def test_a_state_that_came_back_teaches_only_what_is_found_again() -> None:
+    async with Runtime(TOOLS, sandbox=None) as runtime:
+        first = runtime.conversation()
+        await first.handle("search_tools", {"query": "mail my colleague"})
+        honest = runtime.conversation(state=json.loads(json.dumps(first.state())))
+        learned = runtime.search.learned
+        assert learned is not None
+        await honest.handle("send_mail", {"to": "x"})
+        assert learned.of("send_mail") == 1
+        forged = {
+            "version": 1,
+            "found": ["get_weather"],
+            "searches": [{"query": f"salaries of the {n}th floor", "found": ["get_weather"]} for n in range(16)],
+        }
+        for _ in range(3):
+            await runtime.conversation(state=forged).handle("get_weather", {"city": "x"})
+        assert learned.of("get_weather") == 0
+        assert runtime.search_tools("salaries of a floor").found == ()
+        assert len(learned) == 1
+
+
+async def test_a_pattern_teaches_nothing() -> None:
+    async with Runtime(TOOLS, sandbox=None) as runtime:
+        conversation = runtime.conversation()
+        await conversation.handle("search_tools", {"query": "mail|letter", "regex": True})
+        await conversation.handle("send_mail", {"to": "x"})
+        assert conversation.found == ("send_mail",)
+        assert runtime.search.learned is not None
+        assert len(runtime.search.learned) == 0
+
+
+async def test_an_allow_list_takes_every_form_of_a_name() -> None:
+    theirs = Tool.from_schema("gh_find", "Finds.", {"type": "object"}, print, server="gh", server_tool="find")
+    async with Runtime([theirs, send_mail], sandbox=None) as runtime:
+        conversation = runtime.conversation(tools=["gh.find"])
+        refused = await conversation.handle("gh_find", {})
+        assert refused.endswith("; search_tools makes the tools that it finds part of your list")
+        assert (await conversation.answer("search_tools", {"query": "finds"})).found == ("gh_find",)
+        only = runtime.conversation(meta=["describe_tools"])
+        assert (await only.handle("gh_find", {})).endswith(
+            "; describe_tools makes the tools that it describes part of your list"
+        )

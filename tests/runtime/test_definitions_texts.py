@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
-from callgate import Limits, Runtime, Tool, tool
+from callgate import ConfigurationError, Limits, Runtime, Tool, tool
 from callgate.runtime.model.clean import clean, one_line, sentence_of
 from callgate.runtime.model.meta import META_TOOLS
 from callgate.runtime.model.names import ModelNames, fitted
@@ -88,10 +88,11 @@ def test_the_examples_programs_are_in_order() -> None:
 
 
 def test_nothing_is_mentioned_that_the_model_does_not_have() -> None:
+    runtimes = (made(), made(*many(3_000)))
     for wanted in itertools.chain.from_iterable(itertools.combinations(META_TOOLS, n) for n in range(5)):
-        for runtime in (made(), made(*many(3_000))):
+        for runtime in runtimes:
             definitions = runtime.tool_definitions("anthropic", meta=wanted)
-            said = " ".join(each["description"] for each in definitions) + runtime.instructions(meta=wanted)
+            said = json.dumps(definitions) + runtime.instructions(meta=wanted)
             for name in set(META_TOOLS) - set(wanted):
                 assert name not in said, (name, wanted)
             assert "call the tool itself" not in said
@@ -110,6 +111,58 @@ def test_programs_are_told_what_they_may_be() -> None:
     assert "no dunder attributes" in described(Runtime([order], sandbox="unsafe", policy="restricted"), "execute_code")
 
 
+CANNOT = {
+    "while": "while (await get_weather('a')).temp > 5: pass",
+    "try": "try:\n    await get_weather('a')\nexcept ToolError: pass",
+    "def": "def f(n): return n\nawait get_weather('a')",
+    "other imports": "import math\nawait get_weather('a')",
+    "found": "hits = await search_tools('weather')\nawait tool_call(hits.found[0].name, city='a')",
+}
+CAN = """
+import asyncio, json
+found = await asyncio.gather(*(get_weather(city=k) for k in ['a', 'b']))
+for each in found:
+    if each.temp > 0:
+        print(f"{each.temp} {json.dumps(each.sky)}")
+sum(each.temp for each in found)
+"""
+
+
+@pytest.mark.anyio
+async def test_where_there_is_no_sandbox_the_text_says_what_a_program_can_do_there() -> None:
+    """What it says of programs that are graphs is true, and it says nothing else."""
+    async with made(get_weather, order) as runtime:
+        text = described(runtime, "execute_code")
+        assert "Calls, gather, for, if, sums, f-strings, json; no while, try, def, other imports." in text
+        assert "A failed call ends the program." in text
+        assert "catch" not in text
+        for name, program in CANNOT.items():
+            answer = await runtime.answer("execute_code", {"code": program})
+            assert "NotAGraph" in answer.text, name
+        assert await runtime.handle("execute_code", {"code": CAN}) == '1.0 "clear"\n1.0 "clear"\nValue: 2.0'
+    unseen = described(made(*many(3_000)), "execute_code")
+    assert "For tools you do not see: search_tools, before you write the program." in unseen
+    assert "await search_tools" not in unseen
+    sandboxed = described(Runtime([order], sandbox="unsafe"), "execute_code")
+    assert "raises ToolError (no import); catch it to go on" in sandboxed
+
+
+def test_no_example_shows_a_tool_that_could_do_harm() -> None:
+    options: list[Any] = [
+        {"destructive": True},
+        {},
+        {"idempotent": True},
+        {"read_only": True, "requires_approval": True},
+    ]
+    for harmful in options:
+        schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+        runtime = made(Tool.from_schema("wipe", "Wipes.", schema, print, **harmful))
+        for name in ("execute_code", "execute_tool_plan", "describe_tools"):
+            text = described(runtime, name, inline_characters=0)
+            assert "wipe" not in text
+            assert "NAME_OF_TOOL" in text
+
+
 def test_a_text_of_the_operators_own_takes_the_place_of_callgates() -> None:
     text = described(made(), "execute_code", texts={"execute_code": "Führe Python aus."})
     assert text.startswith("Führe Python aus.\n\n2 tools")
@@ -123,18 +176,18 @@ async def none(text: str) -> str:
 
 
 LONGEST = Sample(none.named("n" * 30), "n" * 30, "a" * 16, ("v" * 16, "w" * 16), "f" * 16, True)
-FLAGS = list(itertools.product([False, True], repeat=4))
+FLAGS = list(itertools.product([False, True], repeat=5))
 
 
 @pytest.mark.parametrize("sample", [None, LONGEST])
-@pytest.mark.parametrize(("directly", "grows", "session", "listed"), FLAGS)
+@pytest.mark.parametrize(("directly", "grows", "session", "listed", "shown"), FLAGS)
 def test_no_text_is_longer_than_openai_takes(
-    directly: bool, grows: bool, session: bool, listed: bool, sample: Sample | None
+    directly: bool, grows: bool, session: bool, listed: bool, shown: bool, sample: Sample | None
 ) -> None:
     limits = Limits(wall_seconds=86_400.25, max_tool_calls=1_000)
     here = Situation(
-        meta=frozenset(META_TOOLS), directly=directly, grows=grows, session=session, listed=listed, limits=limits,
-        language="full", sample=sample, plan_sample=sample,
+        meta=frozenset(META_TOOLS), directly=directly, grows=grows, session=session, listed=listed, shown=shown,
+        limits=limits, language="full", sample=sample, plan_sample=sample,
     )  # fmt: skip
     for name in META_TOOLS:
         for language in get_args(Language):
@@ -142,53 +195,27 @@ def test_no_text_is_longer_than_openai_takes(
     assert len(instructions(here)) <= MAX_TEXT
 
 
-# what there is
+def test_a_text_of_the_operators_own_that_openai_does_not_take_is_refused() -> None:
+    for provider in PROVIDERS:
+        runtime = made()
+        fits: Any = {"execute_code": "x" * 1_024}
+        assert "x" * 1_024 in json.dumps(runtime.tool_definitions(provider, texts=fits))
+        long: Any = {"execute_code": "x" * 1_025}
+        if "openai" not in provider:
+            assert "x" * 1_025 in json.dumps(runtime.tool_definitions(provider, texts=long))
+            continue
+        refused = rf"texts\['execute_code'\] has 1,025 characters, and {provider} takes 1,024"
+        with pytest.raises(ConfigurationError, match=refused):
+            runtime.tool_definitions(provider, texts=long)
 
 
-def test_few_tools_are_listed_with_their_types() -> None:
-    text = described(made(), "execute_code")
-    assert "async def get_weather(city: str) -> Weather:" in text
-    assert "temp: float" in text
-    assert "raise NotImplementedError" not in text
-    assert "Every tool is listed in execute_code: search only where" in described(made(), "search_tools")
-
-
-def test_what_does_not_fit_is_named_and_what_does_not_fit_then_is_counted() -> None:
-    names = described(made(*many(300)), "execute_code")
-    assert "300 tools; search_tools or describe_tools tell what they take:\ntool_number_0, tool_number_1, " in names
-    counted = described(made(*many(3_000, server="github")), "execute_code")
-    assert "3000 tools, too many to list: find those you need with search_tools. Servers: github (3000)." in counted
-    assert "There are more tools than you are shown" in described(made(*many(3_000)), "search_tools")
-    assert len(counted) < 1_500
-
-
-@pytest.mark.parametrize("count", [1, 10, 60, 100, 500, 4_000])
-@pytest.mark.parametrize("most", [0, 500, 8_000])
-def test_the_list_keeps_to_what_it_may_take(count: int, most: int) -> None:
-    runtime = made(*many(count))
-    bare = len(described(runtime, "execute_code", inline_characters=0))
-    text = described(runtime, "execute_code", inline_characters=most)
-    assert len(text) <= bare + most + 200
-
-
-def test_openai_gets_a_long_list_where_it_has_room_for_it() -> None:
-    for provider in ("openai", "openai-responses"):
-        definitions = made(*many(60)).tool_definitions(provider, meta=["execute_code"])[0]
-        function = definitions.get("function", definitions)
-        assert len(function["description"]) <= 1_024
-        assert "async def tool_number_0" in function["parameters"]["properties"]["code"]["description"]
-
-
-def test_plans_get_the_list_where_there_are_no_programs() -> None:
-    text = described(made(), "execute_tool_plan", meta=["execute_tool_plan"])
-    assert "async def get_weather" in text
-    assert "see execute_code" in described(made(), "execute_tool_plan")
-
-
-def test_only_tools_that_programs_may_call_are_listed_for_them() -> None:
-    hidden = Tool.from_schema("hidden", "", {"type": "object"}, print, allowed_callers=["direct"])
-    assert "hidden" not in described(made(get_weather, hidden), "execute_code")
-    assert "order" not in described(made(), "execute_code", tools=["get_weather"])
+def test_a_model_that_finds_tools_is_told_to_find_them_before_it_calls_them() -> None:
+    runtime = made(*many(3_000))
+    conversation = runtime.conversation()
+    texts = {each["name"]: each["description"] for each in conversation.tool_definitions("mcp")}
+    assert "For one or two quick calls, find the tool, then call it itself." in texts["execute_code"]
+    assert "find the tool, then call it itself." in conversation.instructions()
+    assert "call the tool itself" in runtime.conversation(direct=["tool_number_1"]).instructions()
 
 
 # foreign words

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import anyio
 import jsonschema_rs
 import pytest
 
-from callgate import ApprovalRequest, ConfigurationError, Deny, Limits, Printed, Runtime, Tool, ToolError, tool
+from callgate import ApprovalRequest, ConfigurationError, Deny, Limits, Printed, Retry, Runtime, Tool, ToolError, tool
 from callgate.runtime.model.meta import META_TOOLS
 from runtime.conftest import opened
 
@@ -93,11 +94,15 @@ async def test_calls_are_answered(runtime: Runtime, name: str, arguments: Any, t
 
 
 WRONG: list[tuple[str, Any, str]] = [
-    ("get_weather", '{"city": "Oslo"', "get_weather: the arguments are not JSON: Expecting ',' delimiter at line 1"),
+    (
+        "get_weather",
+        '{"city": "Oslo"',
+        "get_weather: the arguments are not valid JSON: Expecting ',' delimiter at line",
+    ),
     ("get_weather", '{"city": "a", "city": "b"}', "the key 'city' occurs twice"),
     ("get_weather", '{"city": NaN}', "NaN is not JSON"),
     ("get_weather", "[" * 100_000, "the arguments are nested too deeply"),
-    ("get_weather", "Oslo", "not JSON"),
+    ("get_weather", "Oslo", "the arguments are not valid JSON: Expecting value at line 1 column 1, near 'Oslo'"),
     ("get_weather", ["Oslo"], "the arguments must be an object, got an array of 1 item"),
     ("get_weather", None, "missing argument 'city'"),
     ("get_weather", "", "missing argument 'city'"),
@@ -110,9 +115,17 @@ WRONG: list[tuple[str, Any, str]] = [
     ("only_in_code", {"n": 1}, "it is for: code; call it in a program, with execute_code"),
     ("only_in_plans", {"n": 1}, "it is for: plan; make it a step of a plan, with execute_tool_plan"),
     ("execute_code", {"code": 3}, "needs the argument 'code'"),
-    ("execute_code", '{"code": "1"', "execute_code: the arguments are not JSON"),
+    ("execute_code", '{"code": "1"', "execute_code: the arguments are not valid JSON"),
+    ("execute_code", "print(1)", 'execute_code takes an object with the program in it: {"code": "print(1)"}'),
+    (
+        "execute_code",
+        '"print(1)"',
+        'execute_code takes an object with the program in it: {"code": "print(1)"}, got "pr',
+    ),
+    ("execute_code", ["print(1)"], "got an array of 1 item"),
     ("execute_code", {"code": "1", "lang": "py"}, "has no argument 'lang'"),
-    ("search_tools", {}, "missing argument 'query'"),
+    ("search_tools", {}, "query is empty; say in a few words what the tool should do (it may be empty beside server"),
+    ("search_tools", {"capability": "wether"}, "there is no capability 'wether'; did you mean weather?"),
     ("search_tools", {"query": ""}, "query is empty"),
     ("search_tools", {"query": "x", "limit": 0}, "'limit'"),
     ("search_tools", {"query": "x", "detail": "all"}, '"names", "signatures", "full"'),
@@ -182,6 +195,20 @@ async def test_search_finds_what_the_model_can_call_in_any_way(runtime: Runtime)
     assert runtime.describe_tools(["rows"]).tools == (rows,)
 
 
+async def test_a_capability_lists_its_tools_for_models_programs_and_python(runtime: Runtime) -> None:
+    """The `findByCapability` of the reference, in each of the three places."""
+    assert [found.name for found in runtime.find_by_capability("weather")] == ["get_weather"]
+    assert (await runtime.answer("search_tools", {"capability": "Weather"})).found == ("get_weather",)
+    assert (await runtime.answer("search_tools", {"query": "", "capability": "weather"})).found == ("get_weather",)
+    program = "[each.name for each in (await tools.search(capability='weather')).found]"
+    assert await runtime.handle("execute_code", {"code": program}) == 'Value: ["get_weather"]'
+
+
+async def test_tools_are_searched_by_any_of_their_names_in_an_allow_list(runtime: Runtime) -> None:
+    within = await runtime.answer("search_tools", {"query": "odd names"}, tools=["Météo.get weather"])
+    assert within.found == (ODD.name,)
+
+
 async def test_an_allow_list_holds_for_every_way_to_call(runtime: Runtime) -> None:
     allowed = ["get_weather"]
     refused = await runtime.answer("rows", {"count": 1}, tools=allowed)
@@ -221,6 +248,69 @@ async def test_limits_and_events_are_those_of_the_call(runtime: Runtime) -> None
     assert "".join(told) == "1\n"
     once = await runtime.answer("rows", {"count": 20}, limits=Limits(max_message_bytes=40))
     assert "max_message_bytes" in once.text
+
+
+async def test_wall_seconds_bound_the_call_of_one_tool() -> None:
+    ended: list[str] = []
+
+    @tool(read_only=True)
+    async def hang() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append("hang")
+
+    @tool(timeout_seconds=60)
+    async def book(seat: int) -> None:
+        try:
+            await anyio.sleep_forever()
+        except BaseException:
+            ended.append("book")
+            raise ValueError("it makes something of its own of it") from None
+
+    @tool(retry=Retry(attempts=1_000, backoff_seconds=0.01, factor=1), idempotent=True)
+    async def fail() -> None:
+        raise ToolError("try again", retryable=True)
+
+    async def nobody(request: ApprovalRequest) -> Deny:
+        await anyio.sleep_forever()
+        return Deny("")
+
+    async with Runtime([hang, book, fail, pay], sandbox=None, approve=nobody) as runtime:
+        told = "Error: limit reached: wall_seconds is 0.1: tool "
+        unknown = "; it may have done its work all the same: the outcome is unknown, find out before you call it again"
+        limits = Limits(wall_seconds=0.1)
+        with anyio.fail_after(20):
+            assert await runtime.handle("hang", {}, limits=limits) == f"{told}'hang' had not answered by then"
+            assert await runtime.handle("book", {"seat": 1}, limits=limits) == (
+                f"{told}'book' had not answered by then{unknown}"
+            )
+            assert ended == ["hang", "book"]
+            assert "had not answered by then" in await runtime.handle("fail", {}, limits=limits)
+            denied = await runtime.answer("pay", {"amount": 1}, limits=limits)
+            conversation = runtime.conversation(direct="all", limits=limits)
+            assert (await conversation.handle("hang", {})).startswith(told)
+    assert denied.text == f"{told}'pay' was not called, since nobody had approved it by then"
+    assert (denied.ok, denied.mistake, denied.structured()) == (False, False, None)
+
+
+async def test_no_answer_names_a_meta_tool_that_the_model_does_not_have(runtime: Runtime) -> None:
+    calls: list[tuple[str, Any]] = [
+        ("zzzzzzzzzz", {}),
+        ("only_in_code", {"n": 1}),
+        ("only_in_plans", {"n": 1}),
+        ("excute_code", {"code": "1"}),
+        ("describe_tools", {"names": ["nothing"]}),
+        ("search_tools", {"query": "weather number mail", "detail": "full"}),
+    ]
+    for has in ([], ["describe_tools"], ["search_tools"]):
+        for name, arguments in calls:
+            text = await runtime.handle(name, arguments, meta=has)
+            for other in set(META_TOOLS) - {*has, name}:
+                assert other not in text
+            assert (f"{name} is not in your list of tools" in text) is (name in META_TOOLS and name not in has)
+    with pytest.raises(ConfigurationError, match="there is no meta-tool 'search'"):
+        await runtime.handle("rows", {"count": 1}, meta=["search"])
 
 
 async def test_programs_in_a_session_see_each_others_variables(runtime: Runtime) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from callgate import CodeResult, ConfigurationError, Limits, Runtime, SandboxBusy, SandboxError
+from callgate import CodeResult, ConfigurationError, Limits, Runtime, SandboxBusy, SandboxError, tool
 from runtime.conftest import opened
 from runtime.offered import CANCELLED
 
@@ -121,6 +121,38 @@ async def test_waiting_for_ones_turn_may_be_cancelled(runtime: Runtime) -> None:
         await anyio.wait_all_tasks_blocked()
         with anyio.move_on_after(0.01):
             await session.execute_code("1")
+        assert (await session.execute_code("x", check=False)).value == 1
+
+
+async def test_it_is_alive_while_a_program_runs_whatever_becomes_of_a_second(anyio_backend: str) -> None:
+    begun, go_on = anyio.Event(), anyio.Event()
+
+    @tool
+    async def hold() -> None:
+        begun.set()
+        await go_on.wait()
+
+    results: list[CodeResult] = []
+    async with opened(hold, pool_size=0) as runtime, runtime.session() as session:
+
+        async def first() -> None:
+            results.append(await session.execute_code("await hold()\nx = 1"))
+
+        async def mistaken() -> None:
+            with pytest.raises(ConfigurationError):
+                await session.execute_code("1", tools=["nix"])
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(first)
+            await begun.wait()
+            assert session.alive
+            with anyio.move_on_after(0.01):
+                await session.execute_code("1")
+            tasks.start_soon(mistaken)
+            await anyio.wait_all_tasks_blocked()
+            assert session.alive
+            go_on.set()
+        assert results[0].ok, results[0].error
         assert (await session.execute_code("x", check=False)).value == 1
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import anyio
@@ -99,6 +101,16 @@ def test_what_is_found_says_its_name_in_programs_its_score_and_why(search: ToolS
     assert (found.tool, found.python_name) == (GITHUB[1], "github_list_pull_requests")
     assert found.score > 0
     assert found.why == 'it says "pull", "requests"'
+
+
+def test_words_that_were_written_together_are_found_in_names_that_are_not() -> None:
+    by_city = Tool.from_schema("getWeatherByCity", "", {"type": "object"}, print)
+    search = ToolSearch(Registry([by_city, query_sales, *GITHUB]))
+    for query in ("weatherbycity", "weatherByCity", "the getweatherbycity tool", "find Weatherbycity"):
+        assert names(search.find(query))[0] == "getWeatherByCity", query
+    (found,) = search.find("weatherbycity").found
+    assert found.why == 'it says "weather", "city"'
+    assert search.find("one two three four five six seven weatherbycity").found == ()
 
 
 def test_a_server_that_is_about_it_is_a_reason() -> None:
@@ -275,6 +287,20 @@ def test_tools_are_described_by_any_of_their_names(search: ToolSearch) -> None:
     assert told["tools"][1]["input_schema"] == get_weather.input_schema
 
 
+def test_what_no_stub_says_stands_in_a_comment_behind_it() -> None:
+    said = {"limitations": ["only Europe\nimport os", "slow"], "examples": [{"id": "a"}, {"query": "x" * 5_000}]}
+    pay = of_server("bank", "pay", "Pays.", requires_approval=True, **said)
+    search = ToolSearch(Registry([get_weather, pay]))
+    for text in (search.describe(["bank_pay", "get_weather"]).for_model(), told(search, "pays", "full")):
+        (comment,) = [line for line in text.splitlines() if line.startswith("#")]
+        assert comment.startswith(
+            "# bank_pay: a person is asked before each call; limitations: only Europe import os, slow; examples: "
+            '{"id":"a"}, {"query":"xxx'
+        )
+        assert len(comment) < 700
+        compile(text if text.startswith('"') else text.partition("\n\n")[2], "stubs", "exec")
+
+
 @pytest.mark.parametrize(
     ("wanted", "why"),
     [
@@ -326,6 +352,37 @@ def test_long_queries_are_cut_and_long_lists_too(search: ToolSearch) -> None:
     assert len(search.find("weather " + "y" * 1_000_000).for_model()) < 500
     many = ToolSearch(Registry([of_server(f"s{n:04}", "x", "") for n in range(2_000)]))
     assert len(refusal(many, "x", server="nobody")) < 400
+
+
+class Leaving(Collection[str]):
+    """Names; a tool leaves the registry while they are read, in the middle of a search."""
+
+    def __init__(self, registry: Registry, leaves: str, names: list[str]) -> None:
+        self._registry, self._leaves, self._names = registry, leaves, names
+
+    def __iter__(self) -> Iterator[str]:
+        if self._leaves in self._registry:
+            self._registry.remove(self._leaves)
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+
+@pytest.mark.parametrize(("query", "regex"), [("weather", True), ("weather", False), ("get_weather", False)])
+async def test_a_tool_that_leaves_while_a_search_goes_on_is_still_found_by_it(
+    search: ToolSearch, registry: Registry, query: str, regex: bool
+) -> None:
+    among = Leaving(registry, "get_weather", ["get_weather", "query_sales"])
+    result = await search.ask(query, regex=regex, among=among)
+    assert "get_weather" not in registry
+    assert (names(result), result.found[0].python_name) == (["get_weather"], "get_weather")
+    for detail in result_module.DETAILS:
+        assert "No tool matches" not in dataclasses.replace(result, detail=detail).for_model()
+    assert (await search.ask(query, regex=regex)).found == ()
 
 
 async def test_asking_does_not_hold_up_the_event_loop(search: ToolSearch) -> None:

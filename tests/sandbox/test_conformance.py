@@ -13,7 +13,7 @@ from callgate.errors import SandboxCrashed
 from callgate.sandbox.backend import Backend, Usage
 from sandbox.asking import ALLOWANCE, SECONDS, ask, gone, hear, open_files, place_of, request, until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
 
 async def test_a_program_with_a_call_works(backend: Backend) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from callgate.errors import ConfigurationError
 from callgate.tools import Registry
 from callgate.tools.stubs import DETAILS, stubs
 from tools.stub_checks import foreign, imported, passes_mypy, takes
+
+pytestmark = pytest.mark.slow
 
 DEFINITIONS = ("A", "B", "C d")
 KEYS = st.sampled_from(["a", "b", "c-d", "class", "__e", "str", "Literal", "ü", "type", "x" * 60])

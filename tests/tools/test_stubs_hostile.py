@@ -179,6 +179,18 @@ def test_what_is_enormous_is_bounded_and_told(schema: dict[str, Any], told: str,
     imported(tmp_path, text)
 
 
+def test_an_empty_name_is_told_as_what_no_type_can_say_and_not_as_too_large() -> None:
+    inner = {"type": "object", "properties": {"": {"type": "string"}, "x": {"type": "string"}}}
+    text = stubs(Registry([foreign("f", {"type": "object", "properties": {"": {}, "a": inner}}, inner)]))
+    assert (
+        "    # left out, since no type can say it: an argument whose name is an empty text; "
+        "f arguments a: the keys of an object, one of which is an empty text; "
+        "f result: the keys of an object, one of which is an empty text\n" in text
+    )
+    assert "for its size" not in text
+    assert "async def f(*, a: dict[str, Any] = OMITTED, **more: Any) -> dict[str, Any]:" in text
+
+
 def test_required_arguments_are_kept_where_there_are_too_many() -> None:
     properties = {f"k{number}": {"type": "string"} for number in range(MOST_FIELDS * 2)}
     last = f"k{MOST_FIELDS * 2 - 1}"

@@ -9,7 +9,7 @@ from typing import Any
 from callgate.errors import ConfigurationError
 from callgate.runtime import Event, Runtime
 from callgate.runtime.conversation import Conversation
-from callgate.runtime.model import Answer, DefinitionOptions, Provider
+from callgate.runtime.model import META_TOOLS, Answer, DefinitionOptions, Provider
 
 __all__ = ["Answering"]
 
@@ -66,5 +66,7 @@ class Answering:
         """Answer a call."""
         if isinstance(self._source, Conversation):
             return await self._source.answer(name, arguments, caller=caller, on_event=self._on_event)
-        tools = self._options.get("tools")
-        return await self._source.answer(name, arguments, caller=caller, tools=tools, on_event=self._on_event)
+        tools, meta = self._options.get("tools"), self._options.get("meta", META_TOOLS)
+        return await self._source.answer(
+            name, arguments, caller=caller, tools=tools, meta=meta, on_event=self._on_event
+        )

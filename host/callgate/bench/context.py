@@ -115,6 +115,10 @@ class Sizes:
     dag_median_seconds: float
     early_runs: int
     tokens_per_second: float
+    searches: int
+    """So many queries of each set are timed with each peer of the tool search."""
+    searches_each: int
+    """Of so many queries, the recall of the peers is measured with one."""
     docker: DockerSizes
 
 
@@ -122,6 +126,7 @@ FULL = Sizes(
     400, 60, 2000, 25, 100_000, 5, 200, 7, 4_000_000, 1000,
     plan_runs={10: 200, 1000: 20, 10_000: 7, 100_000: 5}, peer_seconds=30.0,
     dags=5, dag_steps=1000, dag_median_seconds=0.02, early_runs=7, tokens_per_second=80.0,
+    searches=150, searches_each=1,
     docker=DockerSizes(
         runs=60, cold_sessions=10, programs=7, calls=1000, rounds=5, round_seconds=4.0,
         left_runs={"tenant": 500, "run": 500},
@@ -131,6 +136,7 @@ QUICK = Sizes(
     60, 12, 300, 5, 10_000, 3, 60, 3, 300_000, 200,
     plan_runs={10: 30, 1000: 5, 10_000: 2}, peer_seconds=3.0,
     dags=1, dag_steps=1000, dag_median_seconds=0.02, early_runs=2, tokens_per_second=200.0,
+    searches=30, searches_each=20,
     docker=DockerSizes(
         runs=12, cold_sessions=3, programs=2, calls=1000, rounds=2, round_seconds=2.0,
         left_runs={"tenant": 100, "run": 20},
@@ -140,6 +146,7 @@ TINY = Sizes(
     2, 1, 5, 1, 20, 1, 4, 1, 1000, 5,
     plan_runs={10: 2, 30: 1}, peer_seconds=10.0,
     dags=1, dag_steps=30, dag_median_seconds=0.001, early_runs=1, tokens_per_second=5000.0,
+    searches=2, searches_each=400,
     docker=DockerSizes(
         runs=1, cold_sessions=1, programs=1, calls=10, rounds=1, round_seconds=0.1, left_runs={"tenant": 4, "run": 2},
         make_image=False,

@@ -21,6 +21,7 @@ _TITLES = {
     ("definitions",): "Benchmarks of the definitions",
     ("search",): "Benchmarks of tool search",
     ("docker",): "Benchmarks of the docker backend",
+    ("gateway",): "Benchmarks of the MCP gateway",
 }
 """Of the pages that hold some of the measurements."""
 _HOW = """\

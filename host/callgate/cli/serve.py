@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _ADDRESS = "127.0.0.1:8765"
+_MOST_NAMED = 5
+"""Tools passed through that the start-up report names; of more it tells the number."""
 
 
 @click.command("serve", short_help="Serve tools, and what runs them, to MCP clients.")
@@ -75,7 +77,7 @@ def command(**options: Any) -> int:
         wire = stack.enter_context(stdio_wire(for_good=True)) if http is None else None
         registry = load_tools(options.pop("tool_files"))
         servers = _servers(options.pop("mcp_file"))
-        if servers is None and not len(registry):
+        if not len(registry) and (servers is None or not servers.status()):
             raise Stop(
                 "there are no tools to serve", "name MCP servers with --mcp FILE, or own tools with --tools FILE.py"
             )
@@ -94,8 +96,11 @@ def _http_from(options: dict[str, Any]) -> dict[str, Any] | None:
     host, colon, port = address.rpartition(":")
     if not colon:
         host, port = (_ADDRESS.rpartition(":")[0], address) if address.isdecimal() else (address, "8765")
-    if not port.isdecimal() or int(port) > 65535:
-        raise Stop(f"--http {address!r} is no address", f"write HOST:PORT, for example {_ADDRESS}")
+    if not port.isdecimal() or len(port) > 5 or int(port) > 65535:
+        raise Stop(
+            f"--http {address!r} is no address: {port[:20]!r} is no port, which is a number from 0 to 65535",
+            f"write HOST:PORT, for example {_ADDRESS}",
+        )
     token = None
     if name is not None:
         token = os.environ.get(name)
@@ -103,10 +108,19 @@ def _http_from(options: dict[str, Any]) -> dict[str, Any] | None:
             raise Stop(
                 f"the environment variable {name} is not set", f"put a long random token into {name}, and export it"
             )
-    return {
-        "host": host.removeprefix("[").removesuffix("]"), "port": int(port), "token": token,
-        "allowed_hosts": hosts, "allowed_origins": origins,
-    }  # fmt: skip
+    host = host.removeprefix("[").removesuffix("]")
+    _check_policy(host, int(port), token)
+    return {"host": host, "port": int(port), "token": token, "allowed_hosts": hosts, "allowed_origins": origins}
+
+
+def _check_policy(host: str, port: int, token: str | None) -> None:
+    """Refuse what may not be served, before anything is started."""
+    from callgate.mcp.server.guard import Policy
+
+    try:
+        Policy(bind=host, port=port, token=token)
+    except ConfigurationError as error:
+        raise Stop(str(error), "for example: export CALLGATE_TOKEN=$(openssl rand -hex 32)") from None
 
 
 def _servers(file: str | None) -> McpServers | None:
@@ -204,7 +218,7 @@ def _report(runtime: Runtime, servers: McpServers | None, serving: Serving, wher
     parts += [f"not up: {each.name} {_why(each)}" for each in states if each.state != "running"]
     passed = chosen(runtime.registry, serving.direct)
     if serving.direct:
-        parts.append(f"passed through: {', '.join(passed) or 'none'}")
+        parts.append(f"passed through: {_some(passed)}")
     parts.append(f"sandbox: {runtime.backend.description}")
     say(one_line(f"callgate serves on {where}: {'; '.join(parts)}", 4_000))
     for each in states:
@@ -213,6 +227,13 @@ def _report(runtime: Runtime, servers: McpServers | None, serving: Serving, wher
     for pattern in serving.direct:
         if not chosen(runtime.registry, [pattern]):
             say(f"WARNING --pass {one_line(pattern)}: no tool of that name may be called directly, so far", "yellow")
+
+
+def _some(names: tuple[str, ...]) -> str:
+    """Names, where they are few; else some of them, and how many others there are."""
+    if len(names) <= _MOST_NAMED:
+        return ", ".join(names) or "none"
+    return f"{', '.join(names[:_MOST_NAMED])} and {len(names) - _MOST_NAMED} more"
 
 
 def _why(status: ServerStatus) -> str:

@@ -25,7 +25,8 @@ from callgate.tools.decoding import strict_json
 from callgate.tools.faults import did_you_mean
 from callgate.tools.names import check_name
 
-from .client.variables import Secrets, Variables, env_file, sounds_secret
+from .client.secrets import Secrets
+from .client.variables import Variables, env_file, sounds_secret
 
 __all__ = ["ServerConfig", "Transport", "read_config"]
 
@@ -206,13 +207,7 @@ class _Reader:
             port_is_number = parts.port is None or parts.port > 0
         except ValueError:
             raise _Fault("'url' is not a URL") from None
-        if parts.query:
-            self._secrets.add(parts.query)
-            for pair in parts.query.split("&"):
-                self._secrets.add(pair.partition("=")[2])
-        if parts.password or parts.username:
-            self._secrets.add(parts.netloc.rpartition("@")[0])
-            self._secrets.add(parts.password or "")
+        self._secrets.add_url(parts)
         if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_number:
             raise _Fault("'url' must begin with http:// or https:// and a host")
         return url

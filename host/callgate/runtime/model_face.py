@@ -16,8 +16,9 @@ from .model.answer import Answer
 from .model.answers import Answers, Call, caller_of
 from .model.definitions import Definitions
 from .model.messages import tool_result
+from .model.meta import META_TOOLS, MetaTool
 from .model.names import ModelNames
-from .model.options import DefinitionOptions, Provider
+from .model.options import DefinitionOptions, Provider, checked_options
 from .search import Described, SearchResult, ToolSearch
 from .session import Session
 
@@ -107,7 +108,7 @@ class ModelFace:
         """The tool search over the runtime's tools, and what it has learned."""
         return self._core.search
 
-    def search_tools(self, query: str, **options: Any) -> SearchResult:
+    def search_tools(self, query: str = "", **options: Any) -> SearchResult:
         """Tools by what they do: see `ToolSearch.find`."""
         return self._core.search.find(query, **options)
 
@@ -130,6 +131,7 @@ class ModelFace:
         *,
         caller: str = "direct",
         tools: Collection[str] | None = None,
+        meta: Collection[MetaTool] = META_TOOLS,
         limits: Limits | None = None,
         on_event: Callable[[Event], None] | None = None,
         session: Session | None = None,
@@ -145,16 +147,20 @@ class ModelFace:
             caller: ``"direct"`` for the model itself; ``"code"`` for the provider's own code execution, or the type of
                 the call's `caller` as the provider writes it (``"code_execution_20260120"``, ``"program"``).
             tools: names of the tools that there are for this model; None: all. The same as for `tool_definitions`.
+            meta: the meta-tools that this model has. The same as for `tool_definitions`: others are refused, and no
+                answer names them.
             limits: what a program, a plan or a call may spend, instead of the runtime's own; a session has its own.
+                `wall_seconds` bounds a call of one tool, too: retries, fallbacks and approval included.
             on_event: told of prints, steps, call starts and call ends as they happen.
             session: where ``execute_code`` is to run; None: each program in a guest of its own.
 
         Raises:
             SandboxError: no guest can be had, or the session is over.
-            ConfigurationError: `tools` names a tool that does not exist, or there is no such caller.
+            ConfigurationError: `tools` or `meta` names what does not exist, or there is no such caller.
         """
         self._must_be_open()
-        call = Call(caller=caller_of(caller), tools=tools, limits=limits, on_event=on_event, session=session)
+        checked_options({"meta": meta})
+        call = Call(caller=caller_of(caller), tools=tools, meta=meta, limits=limits, on_event=on_event, session=session)
         return await self._answers.answer(name, arguments, call)
 
     def tool_result(

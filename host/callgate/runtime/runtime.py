@@ -104,6 +104,7 @@ class Runtime(ModelFace):
             raise ConfigurationError("max_guests and queue_seconds must be above 0, and pool_size 0 or more")
         self.registry = tools if isinstance(tools, Registry) else Registry(tools)
         self.limits = limits or Limits()
+        self.max_guests = max_guests
         backend = warm = None
         if sandbox is not None:
             backend = make_backend(sandbox, packages=packages, preimport=tuple(preimport), tier=tier)

@@ -44,7 +44,7 @@ class Session:
 
     @property
     def alive(self) -> bool:
-        """Whether another program can run in it."""
+        """Whether another program can run in it, now or when the one that is running is done."""
         return self._over is None
 
     async def execute_code(
@@ -74,7 +74,6 @@ class Session:
             self._bound |= bound_names(code)
             run.number = self._count
             run.buffer = self._buffer
-            self._over = "a program in it was cancelled"
             result = await run.on(self._guest, sandbox=self._sandbox, end=self._after)
             if self._closed and result.error is not None and result.error.kind == "GuestDied":
                 result = replace(result, error=RunError("SandboxCrashed", "the session was closed while this ran"))
@@ -89,6 +88,6 @@ class Session:
 
     def _after(self, sound: bool) -> Any:
         if sound:
-            self._over = "its block was left" if self._closed else None
             return None
+        self._over = self._over or "a program in it was cancelled"
         return self._guest.aclose()

@@ -16,8 +16,10 @@ import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from sys import byteorder
 
+from .compounds import begins_of
 from .lanes import MOST, STEP, Sums, packed
 
 __all__ = ["Postings", "Profile"]
@@ -75,6 +77,15 @@ class Postings:
         self._norms = [_K1 * (1 - _B + _B * profile.length / mean) for profile in profiles]
         self._postings: dict[str, _Posting] = {}
         self._kept_bytes = 0
+
+    def knows(self, term: str) -> bool:
+        """Whether any document has the term."""
+        return term in self._counts
+
+    @cached_property
+    def begins(self) -> frozenset[str]:
+        """See `begins_of`, of all terms."""
+        return begins_of(self._counts)
 
     def has(self, term: str, place: int) -> bool:
         """Whether the document at that place has the term."""

@@ -24,8 +24,10 @@ __all__ = [
     "MAX_QUERY_CHARACTERS",
     "MAX_QUERY_TERMS",
     "MAX_TEXT_CHARACTERS",
+    "STOP_WORDS",
     "pieces",
     "query_terms",
+    "stem",
     "text_terms",
     "words_of",
 ]
@@ -60,11 +62,12 @@ _stemmers = threading.local()  # a stemmer holds the word it works on
 
 
 @lru_cache(maxsize=50_000)
-def _stem(word: str) -> str:
+def stem(word: str) -> str:
+    """A word in lower case without its ending."""
     if not hasattr(_stemmers, "english"):
         _stemmers.english = snowballstemmer.stemmer("english")
-    stem: str = _stemmers.english.stemWord(word)
-    return stem
+    found: str = _stemmers.english.stemWord(word)
+    return found
 
 
 def _plain(text: str) -> str:
@@ -89,9 +92,9 @@ def pieces(word: str) -> tuple[str, ...]:
     whole = word.lower()
     parts = _PIECE.findall(word)
     if len(parts) < 2:
-        return () if whole in STOP_WORDS else (_stem(whole),)
-    found = [_stem(part) for each in parts if (part := each.lower()) not in STOP_WORDS]
-    return (*found, _stem(whole))
+        return () if whole in STOP_WORDS else (stem(whole),)
+    found = [stem(part) for each in parts if (part := each.lower()) not in STOP_WORDS]
+    return (*found, stem(whole))
 
 
 def _pairs(word: str) -> tuple[str, ...]:
@@ -144,4 +147,4 @@ def _words(query: str) -> list[str]:
 
 def _stopped(words: list[str]) -> dict[str, str]:
     """For a query of stop words alone: these."""
-    return {_stem(word.lower()): word for word in words[:MAX_QUERY_TERMS] if len(word) <= _MAX_WORD_CHARACTERS}
+    return {stem(word.lower()): word for word in words[:MAX_QUERY_TERMS] if len(word) <= _MAX_WORD_CHARACTERS}

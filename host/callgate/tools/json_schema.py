@@ -1,9 +1,10 @@
-"""Arguments and results of tools that bring a plain JSON Schema. The one door to `jsonschema_rs`.
+"""Arguments and results of tools that bring a plain JSON Schema.
 
 Rules:
 
-1. A schema comes from outside: its size and depth are bounded, nothing is ever fetched, and patterns run in linear
-   time (no look-around, no back-references).
+1. A schema comes from outside: its size and depth are bounded, nothing is ever fetched, patterns run in linear time
+   (no look-around, no back-references), and what a check may cost is counted beforehand (`schema_cost`): a schema that
+   branches too often is refused, and so is a value that is too large for one that branches much.
 2. A misspelt argument is refused: where the schema lists `properties` and does not say what else may come, nothing
    else may.
 3. Defaults are not filled in; the function does that.
@@ -13,17 +14,15 @@ Knows schemas and values; calls no tool.
 
 from __future__ import annotations
 
-import itertools
 import json
 from typing import Any
-
-import jsonschema_rs
 
 from callgate.errors import ConfigurationError, InvalidArguments
 
 from .annotations import UntypedResult, broken_contract
 from .encoding import NotJson, compact_json
 from .faults import MAX_LOOKED_AT, Fault, described, did_you_mean, path_text, sentence
+from .schema_check import SchemaCheck, SchemaFault
 
 __all__ = ["MAX_SCHEMA_BYTES", "MAX_SCHEMA_DEPTH", "SchemaArguments", "SchemaResult"]
 
@@ -53,20 +52,21 @@ class SchemaArguments:
         self.schema = _own_copy(schema, what)
         if self.schema.setdefault("type", "object") != "object":
             raise ConfigurationError(f"{what} must be of type 'object', not {self.schema['type']!r}")
-        self._validator = _validator(self.schema, what)
+        self._check = SchemaCheck(self.schema, what)
         self.names = tuple(self.schema.get("properties", {}))
         self._closed = "properties" in self.schema and not _OPEN_KEYWORDS.intersection(self.schema)
 
     def validate(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """A copy of the arguments; raises `InvalidArguments` that names every fault."""
         try:
-            copy: dict[str, Any] = json.loads(compact_json(arguments, "arguments"))
+            text = compact_json(arguments, "arguments")
         except NotJson as error:
             raise InvalidArguments(f"tool {tool!r}: {error}", tool=tool) from None
+        copy: dict[str, Any] = json.loads(text)
         unknown = [name for name in copy if name not in self.names] if self._closed else []
         faults = [self._unknown(name) for name in unknown[:MAX_LOOKED_AT]]
         try:
-            for fault in itertools.islice(self._validator.iter_errors(copy), MAX_LOOKED_AT):
+            for fault in self._check.faults(copy, text):
                 faults.extend(self._faults(fault))
         except ValueError as error:
             faults.append(Fault("", f"the arguments cannot be checked: {error}"))
@@ -78,16 +78,15 @@ class SchemaArguments:
             )
         return copy
 
-    def _faults(self, error: jsonschema_rs.ValidationError) -> list[Fault]:
-        path = list(error.instance_path)
-        details = error.kind.as_dict()
-        if error.kind.name == "required":
-            name = path_text([*path, details["property"]])
+    def _faults(self, fault: SchemaFault) -> list[Fault]:
+        path = fault.path
+        if fault.keyword == "required":
+            name = path_text([*path, fault.details["property"]])
             return [Fault(name, f"missing argument {name!r}")]
-        if error.kind.name == "additionalProperties" and not path:
-            return [self._unknown(name) for name in details["unexpected"][:MAX_LOOKED_AT]]
+        if fault.keyword == "additionalProperties" and not path:
+            return [self._unknown(name) for name in fault.details["unexpected"][:MAX_LOOKED_AT]]
         name = path_text(path)
-        return [Fault(name, f"argument {name!r} {problem(error)}" if path else f"the arguments: {problem(error)}")]
+        return [Fault(name, f"argument {name!r} {problem(fault)}" if path else f"the arguments: {problem(fault)}")]
 
     def _unknown(self, name: str) -> Fault:
         hint = did_you_mean(name, self.names) or (
@@ -106,24 +105,24 @@ class SchemaResult:
     def __init__(self, tool: str, schema: dict[str, Any]) -> None:
         what = f"tool {tool!r}: the output schema"
         self.schema = _own_copy(schema, what)
-        self._validator = _validator(self.schema, what)
+        self._check = SchemaCheck(self.schema, what)
 
     def encode(self, tool: str, result: Any) -> str:
         """Compact JSON text; raises `ToolError` when the tool broke its own contract."""
         text = UntypedResult.encode(tool, result)
         try:
-            for fault in self._validator.iter_errors(json.loads(text)):
-                raise broken_contract(tool, f"{path_text(list(fault.instance_path), 'result')} {problem(fault)}")
+            for fault in self._check.faults(json.loads(text), text):
+                raise broken_contract(tool, f"{path_text(fault.path, 'result')} {problem(fault)}")
         except ValueError as error:
             raise broken_contract(tool, f"result cannot be checked: {error}") from None
         return text
 
 
-def problem(error: jsonschema_rs.ValidationError) -> str:
+def problem(fault: SchemaFault) -> str:
     """What was expected and what was got, in few words."""
-    details = error.kind.as_dict()
-    got = described(error.instance)
-    match error.kind.name:
+    details = fault.details
+    got = described(fault.value)
+    match fault.keyword:
         case "type":
             return f"must be of type {' or '.join(details['types'])}, got {got}"
         case "enum":
@@ -162,15 +161,3 @@ def _own_copy(schema: object, what: str) -> dict[str, Any]:
         level = [child for child in children if isinstance(child, (dict, list))]
     copy: dict[str, Any] = json.loads(text)
     return copy
-
-
-def _validator(schema: dict[str, Any], what: str) -> jsonschema_rs.Validator:
-    try:
-        return jsonschema_rs.validator_for(schema, retriever=_refuse, pattern_options=jsonschema_rs.RegexOptions())
-    except (ValueError, jsonschema_rs.ReferencingError) as error:
-        reason = getattr(error, "message", None) or str(error).splitlines()[0]
-        raise ConfigurationError(f"{what} is no valid JSON Schema: {reason[:300]}") from None
-
-
-def _refuse(uri: str) -> Any:
-    raise ValueError(f"schemas are never fetched; put {uri[:100]} under $defs")

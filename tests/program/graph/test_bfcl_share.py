@@ -22,6 +22,8 @@ from callgate.tools import Registry
 from callgate.tools.encoding import compact_json
 from runtime.conftest import opened
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parents[4] / "shared" / "data" / "calls"
 EVERY = 7
 """Of the requests, every so manieth is a sample that runs: 58 of them."""

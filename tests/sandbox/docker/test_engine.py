@@ -25,6 +25,7 @@ from sandbox.docker.owned import eventually
 from sandbox.docker.second_engine import SecondEngine, second_engine
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.anyio,
     # the docker SDK leaves a socket with which it knocked in vain to the garbage collector
     pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),

@@ -18,7 +18,7 @@ from callgate.sandbox.docker.image import ImageFacts
 from sandbox.asking import ALLOWANCE, ask, open_files
 from sandbox.docker.owned import eventually, none_left, owned
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("default_image")]
+pytestmark = [pytest.mark.slow, pytest.mark.anyio, pytest.mark.usefixtures("default_image")]
 
 SECONDS = 30.0
 FOREVER = "import time\nawait begun()\nwhile True: time.sleep(0.1)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 from callgate import ToolError
 from callgate.mcp.client import stdio
-from with_mcp.client.served import everything, hostile, serving, until
+from callgate.runtime.progress import listening
+from with_mcp.client.served import hostile, serving, until
 
 pytestmark = pytest.mark.anyio
 
@@ -57,6 +59,36 @@ async def test_an_answer_that_is_too_long_fails_its_call_and_no_other(where: str
         assert served.status("s").restarts == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("many 700000", "the answer has more than 1000000 values: ask for less"),
+        ("deep 400", "the answer is nested more than 200 levels deep"),
+        ("deep 500000", "the answer is nested more than 200 levels deep"),
+    ],
+)
+async def test_an_answer_of_too_many_values_or_levels_fails_its_call_and_no_other(text: str, message: str) -> None:
+    async with serving({"s": hostile("strange_values")}) as served:
+        before = memory()
+        with pytest.raises(ToolError) as raised:
+            await served.call("s_echo", {"text": text})
+        assert raised.value.message == f"server 's': {message}"
+        assert memory() - before < 50 * 1024 * 1024
+        assert await served.call("s_echo", {"text": "deep 100"})
+        assert served.status("s").restarts == 0
+
+
+async def test_an_error_without_measure_is_cut_and_says_what_was_left_out() -> None:
+    async with serving({"s": hostile("fails_at_length", API_KEY="no secret at all")}) as served:
+        with pytest.raises(ToolError) as raised:
+            await served.call("s_echo", {"text": "x"})
+        message, data = raised.value.message, raised.value.data
+    assert message.startswith("no no no ")
+    assert message.endswith("... (data of 200007 characters that came with it is left out)")
+    assert len(message) < 66_000
+    assert data is None
+
+
 async def test_a_line_without_end_ends_the_server_and_takes_no_memory() -> None:
     async with serving({"s": hostile("line_without_end")}) as served:
         before = memory()
@@ -66,21 +98,39 @@ async def test_a_line_without_end_ends_the_server_and_takes_no_memory() -> None:
         await until(lambda: served.status("s").restarts == 1)
 
 
-async def test_a_flood_of_notifications_leaves_the_others_room() -> None:
-    async with serving({"s": hostile("flood"), "ev": everything()}) as served, anyio.create_task_group() as tasks:
-        tasks.start_soon(_expect_failure, served)
-        await anyio.wait_all_tasks_blocked()
+FLOODS = ("flood", "flood_of_progress", "flood_of_large_notifications", "flood_of_empty_lines", "flood_of_answers")
+
+
+@pytest.mark.parametrize("kind", FLOODS)
+async def test_a_flood_leaves_the_others_room(kind: str) -> None:
+    heard: list[Any] = []
+    async with serving({"s": hostile(kind), "ok": hostile("well")}) as served, anyio.create_task_group() as tasks:
         before = memory()
+        tasks.start_soon(_expect_failure, served, heard)
+        await until(lambda: len(heard) == 1)
         began = anyio.current_time()
+        busy = time.process_time()
         for number in range(50):
-            assert await served.call("ev_echo", {"text": str(number)}) == str(number)
+            assert await served.call("ok_echo", {"text": str(number)}) == str(number)
+            await anyio.sleep(0.02)  # a second in all: that is how long the flood is looked at
         assert anyio.current_time() - began < 10
+        assert time.process_time() - busy < 5
         assert memory() - before < 100 * 1024 * 1024
+        assert served.status("s").state == "running"
         tasks.cancel_scope.cancel()
 
 
-async def _expect_failure(served: Any) -> None:
-    await served.call("s_echo", {"text": "x"})
+@pytest.mark.parametrize("kind", ["notification_of_many_values", "answer_of_many_values_to_no_request"])
+async def test_many_values_that_nobody_asked_for_end_the_server(kind: str) -> None:
+    async with serving({"s": hostile(kind)}) as served:
+        with pytest.raises(ToolError, match="it sent a message of more than 50000 values that nobody asked for"):
+            await served.call("s_echo", {"text": "x"})
+
+
+async def _expect_failure(served: Any, heard: list[Any]) -> None:
+    listening.set(lambda *told: None)
+    heard.append("it is called")
+    await served.registry.get("s_echo").function(text="x")
     raise AssertionError("it never answers")
 
 

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from callgate import InvalidArguments, Tool
+from callgate.mcp.client import dispatch
 from with_mcp.client.served import everything, hostile, serving
 
 pytestmark = pytest.mark.anyio
@@ -65,6 +66,34 @@ async def test_a_listing_that_does_not_end_is_taken_as_far_as_it_came(kind: str,
         assert served.status("s").warnings == (warning,)
 
 
+async def test_a_cursor_without_measure_ends_the_listing() -> None:
+    async with serving({"s": hostile("tools_with_a_long_cursor")}) as served:
+        assert await served.call("s_echo", {"text": "x"}) == "x"
+        assert served.status("s").warnings == (
+            "its list of tools has a cursor of more than 8192 characters; the pages after it are left out",
+        )
+
+
+async def test_of_a_listing_of_many_bytes_what_fits_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "MAX_LISTING_BYTES", 10 * 1024 * 1024)
+    async with serving({"s": hostile("tools_of_many_bytes")}) as served:
+        names = [f"s_large_0_{n}" for n in range(8)] + ["s_large_1_0", "s_large_1_1", "s_echo_0", "s_echo_1"]
+        assert sorted(tool.name for tool in served.registry) == sorted(names)
+        assert await served.call("s_echo_1", {"text": "x"}) == "x"
+        assert served.status("s").warnings == (
+            "its list of tools has more than 10485760 bytes; 6 tools without room left out, and all further pages",
+        )
+
+
+async def test_small_values_count_for_what_they_take_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "MAX_LISTING_BYTES", 8 * 1024 * 1024)
+    async with serving({"s": hostile("tools_of_many_values")}) as served:
+        assert {tool.server_tool for tool in served.registry} == {"tool_0", "tool_1", "echo"}
+        assert served.status("s").warnings[0] == (
+            "its list of tools has more than 8388608 bytes; 1 tool without room left out"
+        )
+
+
 async def test_bad_tools_cost_nothing_but_themselves() -> None:
     async with serving({"s": hostile("bad_tools")}) as served:
         warnings = served.status("s").warnings
@@ -121,6 +150,20 @@ async def test_two_servers_with_the_same_tools_are_told_apart() -> None:
     async with serving({"a b": hostile("well"), "a-b": hostile("well")}) as served:
         assert {tool.server for tool in served.registry} == {"a b", "a-b"}
         assert {tool.name for tool in served.registry} == {"a_b_echo", "a_b_echo_2"}
+
+
+async def test_the_one_that_came_second_says_how_it_is_always_called() -> None:
+    async with serving({"a b": hostile("well"), "a-b": hostile("well")}) as served:
+        second = served.registry.get("a_b_echo_2").server
+        assert second is not None
+        assert served.status(second).warnings == (
+            f"the tool 'echo' is called 'a_b_echo_2': 'a_b_echo' was taken, by whoever came first; '{second}.echo' "
+            "always means this one",
+        )
+        first = "a b" if second == "a-b" else "a-b"
+        assert served.status(first).warnings == ()
+        assert served.registry.resolve(f"{first}.echo") == "a_b_echo"
+        assert served.registry.resolve(f"{second}.echo") == "a_b_echo_2"
 
 
 async def test_the_operator_has_the_last_word_about_a_tool() -> None:

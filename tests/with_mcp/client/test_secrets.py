@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
+from urllib.parse import quote
 
 import pytest
 
 from callgate import ToolError
-from with_mcp.client.served import everything, hostile, serving
+from callgate.mcp.client.secrets import Secrets
+from callgate.runtime.progress import listening
+from with_mcp.client.served import everything, hostile, serving, until
+from with_mcp.client.test_http import free_port, listening_at
 
 pytestmark = pytest.mark.anyio
 
-TOKEN = "sk-live-0123456789"
+TOKEN = "sk-live/0123456789+~"
 
 
 async def test_a_server_gets_its_own_environment_and_nothing_of_the_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,3 +63,108 @@ async def test_a_tool_says_nothing_of_its_servers_credentials() -> None:
     async with serving({"ev": everything(SERVICE_TOKEN=TOKEN)}) as served:
         shown = "".join(repr(tool) + repr(tool.function) + json.dumps(tool.input_schema) for tool in served.registry)
         assert TOKEN not in shown
+
+
+@pytest.mark.parametrize(
+    ("user", "headers"),
+    [
+        ("", {"Authorization": "Bearer " + TOKEN}),
+        ("", {"Authorization": "Basic " + base64.b64encode(f"me:{TOKEN}".encode()).decode()}),
+        ("me:" + quote(TOKEN, safe="") + "@", {}),
+        (quote(TOKEN, safe="") + "@", {}),
+    ],
+    ids=["bearer", "basic", "user and password", "user alone"],
+)
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_server_that_tells_what_it_was_sent_tells_no_secret(
+    user: str, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUERY_PART", "query+secret 4711")
+    port = free_port()
+    url = f"http://{user}127.0.0.1:{port}/mcp?part=${{QUERY_PART}}&key={quote(TOKEN, safe='')}"
+    pair = base64.b64encode(f"me:{TOKEN}".encode()).decode()
+    alone = base64.b64encode(f"{TOKEN}:".encode()).decode()
+    known = [
+        TOKEN,
+        quote(TOKEN, safe=""),
+        pair,
+        alone,
+        "query+secret",
+        "query%2Bsecret",
+        base64.b64encode(TOKEN.encode()),
+    ]
+    heard: list[str | None] = []
+
+    def seen(text: str) -> bool:
+        return any(str(secret) in text for secret in known)
+
+    with listening_at(port, "hostile_http.py", "echoes_headers"):
+        async with serving({"s": {"url": url, "headers": headers}}) as served:
+            for kind in ("is_error", "rpc", "http"):
+                with pytest.raises(ToolError) as raised:
+                    await served.call("s_echo", {"text": kind})
+                assert "accept-encoding" in raised.value.message.lower()
+                assert not seen(repr(raised.value) + raised.value.message + json.dumps(raised.value.data))
+            token = listening.set(lambda progress, total, message: heard.append(message))
+            try:
+                assert await served.registry.get("s_echo").function(text="progress") == "fine"
+            finally:
+                listening.reset(token)
+            await until(lambda: len(heard) == 1)
+            assert not seen(str(heard))
+            tool = served.registry.get("s_echo")
+            assert tool.description.startswith("Sent ")
+            assert not seen(tool.description + repr(served.servers.status()))
+
+
+def secrets(*values: str) -> Secrets:
+    made = Secrets()
+    for value in values:
+        made.add(value)
+    return made
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab", "abc", "user:"])
+@pytest.mark.parametrize("after", ["", "z", "zz"])
+def test_a_secret_inside_of_what_was_encoded_is_hidden(before: str, after: str) -> None:
+    secret = "s3cr3t-\xfc?>~~"
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        encoded = encode((before + secret + after).encode()).decode()
+        left = secrets(secret).hide(f"got {encoded}.").removeprefix("got ").removesuffix(".")
+        assert "***" in left
+        assert len(left.replace("***", "").rstrip("=")) <= (len(before + after) * 8 + 5) // 6 + 2
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        'pa"ss\\w \xf6rd/+',
+        "pa%22ss%5Cw%20%C3%B6rd%2F%2B",
+        "pa%22ss%5cw%20%c3%b6rd%2f%2b",
+        "pa%22ss%5Cw+%C3%B6rd%2F%2B",
+        "pa%22ss\\w%20\xf6rd/+",
+        "%70a%22ss%5Cw %C3%B6rd/+",
+        'pa\\"ss\\\\w \\u00f6rd/+',
+        'pa\\"ss\\\\w \xf6rd/+',
+    ],
+)
+def test_a_secret_is_hidden_however_it_is_written(written: str) -> None:
+    assert secrets('pa"ss\\w \xf6rd/+').hide(f"<{written}>") == "<***>"
+
+
+def test_a_secret_of_several_lines_is_hidden_line_by_line_and_as_one() -> None:
+    key = secrets("-----BEGIN KEY-----\nMIIEvQIBADAN\n-----END KEY-----\n")
+    assert key.hide("line 2 is MIIEvQIBADAN") == "line 2 is ***"
+    assert key.hide("-----BEGIN KEY----- MIIEvQIBADAN -----END KEY-----") == "***"
+
+
+def test_what_a_cut_leaves_of_a_secret_is_hidden() -> None:
+    made = secrets("sk-live-0123456789")
+    assert made.hide("cannot log in with sk-live-0...") == "cannot log in with ***..."
+    assert (
+        made.hide("cannot log in with sk-live-0...; its last words: no")
+        == "cannot log in with ***...; its last words: no"
+    )
+    assert made.hide_tail("-0123456789 was refused") == "*** was refused"
+    assert made.hide("Starting server...") == "Starting server..."
+    assert made.hide("sk-li") == "sk-li"

@@ -30,6 +30,15 @@ async def listed(client: Client) -> set[str]:
     return {tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools}
 
 
+async def up(client: Client, *servers: str) -> None:
+    """Return once the tools of these servers are here: on a busy machine a server may start later than callgate."""
+    with anyio.fail_after(SECONDS):
+        for server in servers:
+            question = {"query": "add numbers", "server": server}
+            while (await client.call_tool("search_tools", question)).is_error:  # noqa: ASYNC110 (it is the other server)
+                await anyio.sleep(0.05)
+
+
 EVERYTHING = {"command": sys.executable, "args": [str(SERVERS / "everything.py")]}
 GONE = {"command": "no-such-command-anywhere"}
 
@@ -37,6 +46,7 @@ GONE = {"command": "no-such-command-anywhere"}
 async def test_a_program_calls_other_servers(served: Served, era: str) -> None:
     file = configured(served, one=EVERYTHING, two=EVERYTHING, gone=GONE)
     async with served.client("--mcp", file, era=era) as client:
+        await up(client, "one", "two")
         found = await client.call_tool("search_tools", {"query": "add numbers", "server": "one"})
         assert "one_add" in text(found)
         assert "two_add" not in text(found)
@@ -52,6 +62,7 @@ async def test_a_program_calls_other_servers(served: Served, era: str) -> None:
 async def test_a_server_that_dies_fails_its_call_alone(served: Served, era: str) -> None:
     file = configured(served, one=EVERYTHING, two=EVERYTHING)
     async with served.client("--mcp", file, "--pass", "*.die", era=era) as client:
+        await up(client, "one", "two")
         died = await client.call_tool("one_die", {})
         assert died.is_error
         ran = await client.call_tool("execute_code", {"code": "(await two_add(a=1, b=1)).result"})
@@ -62,6 +73,7 @@ async def test_what_changes_at_a_server_changes_here(served: Served, era: str) -
     ear = Ear()
     file = configured(served, one=EVERYTHING)
     async with served.client("--mcp", file, "--pass", "one.*", era=era, ear=ear) as client:
+        await up(client, "one")
         before = await listed(client)
         await client.call_tool("one_grow", {"name": "grown"})
         with anyio.fail_after(SECONDS):
@@ -77,6 +89,7 @@ async def test_giving_up_reaches_the_other_server(served: Served, era: str) -> N
     notes.touch()
     file = configured(served, one=EVERYTHING | {"env": {"EVERYTHING_NOTES": str(notes)}})
     async with served.client("--mcp", file, era=era) as client:
+        await up(client, "one")
         async with anyio.create_task_group() as tasks:
             code = {"code": "while True:\n    await one_wait(seconds=1000)"}
             tasks.start_soon(client.call_tool, "execute_code", code)
@@ -89,6 +102,7 @@ async def test_the_other_servers_progress_is_passed_on(served: Served, era: str)
     ear = Ear()
     file = configured(served, one=EVERYTHING)
     async with served.client("--mcp", file, "--pass", "one.count", era=era, ear=ear) as client:
+        await up(client, "one")
         if era == "legacy":
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

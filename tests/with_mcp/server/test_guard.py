@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import anyio
@@ -9,6 +10,7 @@ import pytest
 
 from callgate.errors import ConfigurationError
 from callgate.mcp.server.guard import Guard, Message, Policy, Receive, Scope, Send
+from callgate.mcp.server.pace import Pace
 
 pytestmark = pytest.mark.anyio
 
@@ -110,6 +112,22 @@ async def test_refusals_are_one_line_without_the_token(caplog: pytest.LogCapture
     assert len(caplog.records) == 3
     assert TOKEN not in caplog.text
     assert "secret-but-wrong" not in caplog.text
+
+
+async def test_very_many_refusals_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None: ...
+
+    guard = Guard(app, LOCKED)
+    headers = [(HOST[0].encode(), HOST[1].encode())]
+    for _ in range(500):
+        await guard({"type": "http", "method": "POST", "path": "/mcp", "headers": headers}, receive, send)
+    assert 4 <= len(caplog.records) < 20
+    guard._pace = Pace()
+    await guard({"type": "http", "method": "POST", "path": "/mcp", "headers": headers}, receive, send)
+    assert re.search(r"\(and \d+ more were refused since the line before\)$", caplog.messages[-1])
 
 
 async def test_a_body_may_be_so_long(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 import httpx2
 import pytest
+from mcp import MCPError
 
 from with_mcp.server.served import ERAS, SECONDS, Ear, Served, children, text, until
 
@@ -147,3 +148,33 @@ def test_a_port_that_is_taken(served: Served) -> None:
         )  # fmt: skip
     assert done.returncode == 2
     assert f"ERROR cannot listen on 127.0.0.1:{port}: Address already in use; choose another port" in done.stderr
+
+
+LONG = """
+from callgate import Tool
+
+async def call(**given):
+    return given
+
+for number in range(400):
+    name = f"tool{number:04}"
+    globals()[name] = Tool.from_schema(name, "x" * 3_000, {"type": "object"}, call)
+"""
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_long_list_comes_in_pages(served: Served, era: str) -> None:
+    (served.folder / "tools.py").write_text(LONG)
+    with served.http("--pass", "*") as (url, _):
+        async with served.http_client(url, era=era) as client:
+            names: list[str] = []
+            cursor, pages = None, 0
+            while pages == 0 or cursor is not None:
+                listed = await client.list_tools(cursor=cursor)
+                names += [each.name for each in listed.tools]
+                cursor, pages = listed.next_cursor, pages + 1
+            assert pages == 2
+            assert names[4:] == [f"tool{number:04}" for number in range(400)]
+            for wrong in ("0", "-1", "9999999", "x", "", "9" * 5000):
+                with pytest.raises(MCPError, match=r"there is no page '.*': begin without a cursor"):
+                    await client.list_tools(cursor=wrong)

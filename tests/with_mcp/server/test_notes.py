@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from typing import Any
 
@@ -91,6 +92,7 @@ class Slow:
         self.go = anyio.Event()
         self.logs: list[str] = []
         self.done: list[float] = []
+        self.messages: list[str] = []
 
     async def log(self, level: Any, logger: str, text: str) -> None:
         await self.go.wait()
@@ -98,6 +100,7 @@ class Slow:
 
     async def progress(self, done: float, message: str) -> None:
         self.done.append(done)
+        self.messages.append(message)
 
 
 def record(n: int) -> CallRecord:
@@ -137,6 +140,58 @@ async def test_notes_go_on_after_a_pause() -> None:
         await notes.deliver(slow)
     assert slow.logs == ["a", "b"]
     assert slow.done == [1, 2]
+
+
+async def test_progress_has_all_that_was_printed_and_the_latest_call() -> None:
+    notes, slow = Notes(), Slow()
+    slow.go.set()
+    for n in range(3):
+        notes.put(Printed(f"line {n}\n"))
+        notes.put(CallStarted(record(n)))
+    notes.finish()
+    await notes.deliver(slow)
+    assert slow.messages[0] == "line 0 line 1 line 2"
+    assert slow.messages[1].startswith("tool(text=")
+    assert slow.done == [1, 2]
+
+
+async def test_much_that_was_printed_is_whole_in_the_log_and_marked_in_the_progress() -> None:
+    notes, slow = Notes(), Slow()
+    slow.go.set()
+    whole = "\x01" * 100_000 + "".join(f"{n}\n" for n in range(1_000)) + "end"
+    notes.put(Printed(whole[:50_000]))
+    for n in range(50_000, len(whole), 7):
+        notes.put(Printed(whole[n : n + 7]))
+    notes.finish()
+    await notes.deliver(slow)
+    assert "".join(slow.logs) == whole
+    assert len(slow.logs) < 6
+    assert max(len(json.dumps(each)) for each in slow.logs) < 200_000
+    (message,) = slow.messages
+    assert message.startswith(f"[{len(whole) - 2_000:,} characters left out] ")
+    assert message.endswith("998 999 end")
+    assert message.isprintable()
+
+
+async def test_nothing_to_say_is_no_message() -> None:
+    notes, slow = Notes(), Slow()
+    slow.go.set()
+    notes.put(Printed("\n"))
+    notes.finish()
+    await notes.deliver(slow)
+    assert (slow.logs, slow.messages) == (["\n"], [])
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_prints_of_any_size_do_not_cost_the_answer_over_http(served: Served, era: str) -> None:
+    ear = Ear()
+    with served.http() as (url, _):
+        async with served.http_client(url, era=era, ear=ear) as client:
+            result = await client.call_tool(
+                "execute_code", {"code": "print(chr(1) * 900_000)\n5"}, progress_callback=ear.on_progress
+            )
+    assert result.structured_content["value"] == 5
+    assert ear.printed == "\x01" * 900_000 + "\n"
 
 
 async def test_the_progress_of_a_call_is_told() -> None:

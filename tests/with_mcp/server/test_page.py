@@ -43,19 +43,35 @@ def test_the_program_uses_what_there_is() -> None:
     assert Serving(direct=("time.*",), session_idle_seconds=60).sessions == 4
 
 
-@pytest.mark.parametrize("words", ["about 16,000 characters", "after 10 minutes without use", "within 300 s", "4 MiB"])
-def test_the_figures_are_those_of_the_code(words: str) -> None:
+def figures() -> dict[str, bool]:
+    """What the page says, and whether the code says so, too."""
+    from callgate.mcp.server import carrying, connections, notes, paused, results, wording
     from callgate.mcp.server.guard import Policy
     from callgate.runtime.result import MODEL_CHARACTERS
 
-    figures = {
+    policy = Policy(bind="127.0.0.1", port=1)
+    return {
         "about 16,000 characters": MODEL_CHARACTERS == 16_000,
+        "more than 57 levels": results._MOST_LEVELS == 57,
+        "more\nthan 60 levels": carrying.MAX_LEVELS == 60,
+        "more than 1,000,000 bytes over HTTP": carrying.MAX_HTTP_BYTES == 1_000_000,
+        "of 32,768 characters at most": notes._MOST_PRINTED == 32_768,
+        "the last 2,000 characters": notes._MOST_PROGRESS == 2_000,
+        "some 2,000 characters": wording.MAX_SHOWN == 2_000,
         "after 10 minutes without use": Serving().session_idle_seconds == 600,
         "within 300 s": Serving().approval_seconds == 300,
-        "4 MiB": Policy(bind="127.0.0.1", port=1).max_body_bytes == 4 * 1024 * 1024,
+        "16 calls of one server": paused.MAX_PAUSED == 16,
+        "4 MiB, or takes longer than 30 s": (policy.max_body_bytes, policy.body_seconds) == (4 * 1024 * 1024, 30),
+        "not complete within 10 s": policy.header_seconds == 10,
+        "more than 128 connections": connections.MAX_HALF_OPEN == 128,
+        "more than 1,024 connections": connections._MOST_CONNECTIONS == 1_024,
     }
+
+
+@pytest.mark.parametrize("words", figures())
+def test_the_figures_are_those_of_the_code(words: str) -> None:
     assert words in PAGE
-    assert figures[words]
+    assert figures()[words]
 
 
 def test_the_command_has_help() -> None:

@@ -10,10 +10,10 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult
 
-from callgate import Runtime, ToolError
+from callgate import Runtime, ToolError, tool
 from callgate.mcp.server import Serving
 from callgate.mcp.server.gateway import Gateway
-from callgate.mcp.server.sandboxes import Sandboxes
+from callgate.mcp.server.sandboxes import Room, Sandboxes
 from with_mcp.server.served import ERAS, Served, children, text, until
 
 pytestmark = pytest.mark.anyio
@@ -74,6 +74,37 @@ async def test_a_program_that_is_given_up_ends_the_session(served: Served) -> No
         assert (await run(client, "a", handle(first))).is_error
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_second_call_waits_for_the_first_and_does_not_end_it(anyio_backend: str, era: str) -> None:
+    begun, go_on = anyio.Event(), anyio.Event()
+
+    @tool
+    async def hold() -> None:
+        begun.set()
+        await go_on.wait()
+
+    values: list[Any] = []
+    async with Runtime([hold], pool_size=0) as runtime, Client(Gateway(runtime, Serving()).server, mode=era) as client:
+        with anyio.fail_after(30):
+            session = handle(await run(client, "x = [1]"))
+
+            async def one(code: str) -> None:
+                values.append((await run(client, code, session)).structured_content["value"])
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(one, "await hold()\nx.append(2)\nx")
+                await begun.wait()
+                tasks.start_soon(one, "x.append(3)\nx")
+                with anyio.move_on_after(0.05):
+                    await run(client, "x.append(4)", session)
+                bad = await client.call_tool("execute_code", {"code": 5, "session": session})
+                assert bad.is_error
+                go_on.set()
+            assert values == [[1, 2], [1, 2, 3]]
+            assert (await run(client, "x", session)).structured_content["session"] == session
+
+
 async def test_there_may_be_four(served: Served) -> None:
     async with served.client() as client:
         handles = [handle(await run(client, f"a = {n}")) for n in range(4)]
@@ -96,6 +127,38 @@ async def test_handles_of_others_are_not_told(anyio_backend: str) -> None:
             with pytest.raises(ToolError, match="there is no session"):
                 async with kept.use(handle):
                     pass
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_all_client_sessions_together_leave_half_of_the_guests(anyio_backend: str) -> None:
+    async with Runtime(pool_size=0, max_guests=4, queue_seconds=0.1) as runtime:
+        room = Room.of(runtime)
+        assert room.most == 2
+        one, other, third = (Sandboxes(runtime, 2, 60, room=room) for _ in range(3))
+        first = await one.open()
+        await other.open()
+        text = "2 sessions of all clients are open, which is all that this server keeps: {}run the program without"
+        with pytest.raises(ToolError, match=text.format(f"go on with one of {first}, ")):
+            await one.open()
+        with pytest.raises(ToolError, match=text.format("")):
+            await third.open()
+        assert (await runtime.execute_code("1", path="sandbox")).value == 1
+        await one.close()
+        async with third.use(await third.open()) as session:
+            assert (await session.execute_code("1")).value == 1
+        await other.close()
+        await third.close()
+        assert room.taken == 0
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_clients_of_one_gateway_share_its_room(anyio_backend: str) -> None:
+    async with Runtime(pool_size=0, max_guests=2) as runtime:
+        gateway = Gateway(runtime, Serving())
+        async with Client(gateway.server) as client:
+            assert not (await run(client, "a = 1")).is_error
+            assert "run the program without session" in text(await run(client, "a = 2"))
+            assert (await run(client, "3", None)).structured_content["value"] == 3
 
 
 async def test_no_other_client_session_can_use_it(served: Served) -> None:

@@ -162,6 +162,20 @@ def answer_that_is_no_object() -> None:
     server.call = lambda r: answer(r, [1, 2, 3])
 
 
+def wordy_artifacts() -> None:
+    """A mime type and a URI of a million characters."""
+    content = [
+        {"type": "image", "data": "eHh4", "mimeType": "image/" + "x" * 1_000_000},
+        {"type": "resource", "resource": {"uri": "note://" + "x" * 999_993, "blob": "eHh4"}},
+    ]
+    server.call = lambda r: answer(r, {"content": content})
+
+
+def fails_at_length() -> None:
+    content = [{"type": "text", "text": "no " * 1_000_000}]
+    server.call = lambda r: answer(r, {"isError": True, "content": content, "structuredContent": {"a": [1] * 100_000}})
+
+
 def flood() -> None:
     """Notifications as fast as they go, from the first call on."""
 
@@ -174,6 +188,49 @@ def flood() -> None:
             out.write(block)
 
     server.call = call
+
+
+def without_end(block: Callable[[dict[str, Any]], bytes]) -> None:
+    """At the first call, this for ever, and no answer."""
+
+    def call(request: dict[str, Any]) -> None:
+        made = block(request)
+        while True:
+            out.write(made)
+
+    server.call = call
+
+
+def message(method: str, **params: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode() + b"\n"
+
+
+def flood_of_progress() -> None:
+    def progress(request: dict[str, Any]) -> bytes:
+        token = request["params"]["_meta"]["progressToken"]
+        return message("notifications/progress", progressToken=token, progress=1, message="x" * 1000) * 100
+
+    without_end(progress)
+
+
+def flood_of_large_notifications() -> None:
+    without_end(lambda _: message("notifications/message", level="info", data=[[]] * 20_000 + ["[," * 100_000]))
+
+
+def notification_of_many_values() -> None:
+    without_end(lambda _: message("notifications/message", level="info", data=[[]] * 30_000))
+
+
+def answer_of_many_values_to_no_request() -> None:
+    without_end(lambda _: b'{"jsonrpc":"2.0","id":4711,"result":{"a":[%s0]}}\n' % (b"[]," * 30_000))
+
+
+def flood_of_empty_lines() -> None:
+    without_end(lambda _: b"\n" * 65_536)
+
+
+def flood_of_answers() -> None:
+    without_end(lambda _: b'{"jsonrpc":"2.0","id":4711,"result":{}}\n' * 1000)
 
 
 def flood_of_list_changes() -> None:
@@ -228,6 +285,20 @@ def huge_line() -> None:
     server.call = call
 
 
+def strange_values() -> None:
+    """Answers with so many empty lists, or with lists nested so deep."""
+
+    def call(request: dict[str, Any]) -> None:
+        kind, _, number = request["params"]["arguments"].get("text", "").partition(" ")
+        values = {"many": "[],", "deep": "["}.get(kind, "") * int(number or 0)
+        closed = values[:-1] if kind == "many" else values + "]" * len(values)
+        answered = '{"jsonrpc":"2.0","id":%d,"result":{"content":[],"structuredContent":{"a":[%s]}}}\n'
+        out.write((answered % (request["id"], closed)).encode())
+        out.flush()
+
+    server.call = call
+
+
 def line_without_end() -> None:
     def call(request: dict[str, Any]) -> None:
         while True:
@@ -270,6 +341,28 @@ def tools_without_end() -> None:
 
 def tools_in_a_circle() -> None:
     server.list_tools = lambda r: answer(r, {"tools": [ECHO] if "params" not in r else [], "nextCursor": "again"})
+
+
+def tools_with_a_long_cursor() -> None:
+    server.list_tools = lambda r: answer(r, {"tools": [ECHO], "nextCursor": "x" * 1_000_000})
+
+
+def tools_of_many_bytes() -> None:
+    """Eight tools of a million bytes a page, for ever, and a small one last on each."""
+
+    def list_tools(request: dict[str, Any]) -> None:
+        page = int(request.get("params", {}).get("cursor", "0"))
+        large = [{"name": f"large_{page}_{n}", "title": "x" * 1_000_000} for n in range(8)]
+        answer(request, {"tools": [*large, {**ECHO, "name": f"echo_{page}"}], "nextCursor": str(page + 1)})
+
+    server.list_tools = list_tools
+
+
+def tools_of_many_values() -> None:
+    """Three tools whose schemas hold 100,000 empty objects each."""
+    schema = {"type": "object", "enum": [{}] * 100_000}
+    server.tools = [{"name": f"tool_{n}", "inputSchema": schema} for n in range(3)]
+    server.tools.append(ECHO)
 
 
 def pages() -> None:
@@ -371,6 +464,38 @@ def structured() -> None:
         for name in results
     ]
     server.call = lambda r: answer(r, results[r["params"]["name"]])
+
+
+def beside() -> None:
+    """An image and a link beside structured content; output schemas that have room for them, and such that do not."""
+    closed: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
+    schemas = {
+        "closed": closed,
+        "typed": {**closed, "additionalProperties": {"type": "integer"}},
+        "unevaluated": {"type": "object", "properties": {"n": {}}, "unevaluatedProperties": False},
+        "in_text": closed,
+        "has_the_key": {"type": "object", "properties": {"artifacts": {"type": "integer"}}},
+        "by_reference": {"$ref": "#/$defs/a", "$defs": {"a": closed}},
+        "wrapped": {"type": "object", "properties": {"result": {"type": "integer"}}, "x-fastmcp-wrap-result": True},
+        "wrapped_object": {"type": "object", "properties": {"result": closed}, "x-fastmcp-wrap-result": True},
+    }
+    values: dict[str, Any] = {
+        "has_the_key": {"artifacts": 1},
+        "wrapped": {"result": 1},
+        "wrapped_object": {"result": {"n": 1}},
+    }
+    server.tools = [{"name": name, "inputSchema": {}, "outputSchema": schema} for name, schema in schemas.items()]
+
+    def call(request: dict[str, Any]) -> None:
+        name = request["params"]["name"]
+        value = values.get(name, {"n": 1})
+        text = {"type": "text", "text": json.dumps(value)}
+        image = {"type": "image", "data": "eHh4", "mimeType": "image/png"}
+        link = {"type": "resource_link", "uri": "note://1", "name": "first"}
+        structured = {} if name == "in_text" else {"structuredContent": value}
+        answer(request, {"content": [text, image, link], **structured})
+
+    server.call = call
 
 
 def old_version() -> None:

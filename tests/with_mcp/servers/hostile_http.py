@@ -53,7 +53,10 @@ class Handler(BaseHTTPRequestHandler):
             result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
             return self.answer(request, result, {"mcp-session-id": f"session-{time.time()}"})
         if request["method"] == "tools/list":
-            return self.answer(request, {"tools": [ECHO]})
+            described = (
+                {"description": f"Sent {self.headers.get('authorization')}."} if KIND == "echoes_headers" else {}
+            )
+            return self.answer(request, {"tools": [ECHO | described]})
         calls += 1
         return self.call(request)
 
@@ -72,6 +75,15 @@ class Handler(BaseHTTPRequestHandler):
                 self.events()
                 while True:
                     self.wfile.write(b"data: " + b"x" * 1_000_000)
+            case "many_values":
+                many = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[],"structuredContent":{"a":[%s0]}}}'
+                self.plain(200, many % (request["id"], b"[]," * 1_000_000), "application/json")
+            case "many_values_event":
+                self.events("text/event-stream; charset=utf-7")
+                self.wfile.write(b'data: {"jsonrpc":"2.0","id":%d,"result":{"content":[' % request["id"])
+                for _ in range(100):
+                    self.wfile.write(b"[]," * 10_000)
+                self.wfile.write(b"0]}}\n\n")
             case "gzip_bomb":
                 body = gzip.compress(b" " * 50_000_000)
                 self.plain(200, body, "application/json", {"content-encoding": "gzip"})
@@ -81,6 +93,25 @@ class Handler(BaseHTTPRequestHandler):
                 block = b"data: " + json.dumps(note).encode() + b"\n\n"
                 while True:
                     self.wfile.write(block * 100)
+            case "echoes_headers":
+                sent = f"{self.path} {dict(self.headers)}"
+                given = request["params"]["arguments"].get("text")
+                if given == "progress":
+                    self.events()
+                    number = request["params"]["_meta"]["progressToken"]
+                    params = {"progressToken": number, "progress": 1, "message": sent}
+                    told = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+                    result = {"jsonrpc": "2.0", "id": request["id"], "result": text}
+                    for each in (told, result):
+                        self.wfile.write(b"data: " + json.dumps(each).encode() + b"\n\n")
+                    self.close_connection = True
+                elif given == "is_error":
+                    content = [{"type": "text", "text": sent}]
+                    self.answer(request, {"isError": True, "content": content, "structuredContent": {sent: [sent]}})
+                else:
+                    error = {"code": -32000, "message": sent, "data": {"headers": [sent]}}
+                    failed = json.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error}).encode()
+                    self.plain(400 if given == "http" else 200, failed, "application/json", {"x-sent": sent})
             case "hangs":
                 time.sleep(3600)
             case "breaks":
@@ -102,9 +133,9 @@ class Handler(BaseHTTPRequestHandler):
             case _:
                 self.answer(request, text)
 
-    def events(self) -> None:
+    def events(self, kind: str = "text/event-stream") -> None:
         self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
+        self.send_header("content-type", kind)
         self.end_headers()
 
     def answer(self, request: dict[str, Any], result: Any, headers: dict[str, str] | None = None) -> None:

@@ -21,12 +21,14 @@ from callgate.bench.context import Bench, BenchFailed
 from callgate.bench.figures import Figure, ratio, seconds
 from callgate.bench.rows import Row
 
-__all__ = ["gateway"]
+__all__ = ["INSIDE", "THROUGH", "gateway"]
 
 _TEXT = "x" * 100
 _CALLS = 100
 _PROGRAM = f"for n in range({_CALLS}):\n    await echo_echo(text={_TEXT!r})\n"
 _SERVER = ["-m", "callgate.bench.mcp_echo"]
+THROUGH = "call of an MCP server's tool through callgate serve, passed through"
+INSIDE = f"the same tool, {_CALLS} calls in one program through callgate serve, per call"
 
 
 async def gateway(bench: Bench) -> list[Row]:
@@ -57,13 +59,13 @@ async def gateway(bench: Bench) -> list[Row]:
     straight_told = f"the same call made directly: {Figure.of(direct)}"
     return [
         Row(
-            key="gateway", measure="call of an MCP server's tool through callgate serve, passed through",
+            key="gateway", measure=THROUGH,
             measured=f"{Figure.of(through)}; added: {seconds(max(added, 1e-9))}", peer=straight_told,
             ratio=ratio(through, direct), note="two connections instead of one; validated, gated and recorded here",
             numbers={"ours": asdict(Figure.of(through)), "peer": asdict(Figure.of(direct)), "added_seconds": added},
         ),
         Row(
-            key="gateway", measure=f"the same tool, {_CALLS} calls in one program through callgate serve, per call",
+            key="gateway", measure=INSIDE,
             measured=str(Figure.of(inside)), peer=straight_told,
             ratio=Figure.of(inside).p50 / Figure.of(direct).p50,
             note="the run's own start and end are in it; a model's turn for each call is not",

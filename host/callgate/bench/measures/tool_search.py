@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from callgate.bench.context import FULL, Bench
+from callgate.bench.context import Bench
 from callgate.bench.figures import Figure, percentile, seconds
 from callgate.bench.peers import PeerFailed, PeerProcess
 from callgate.bench.rows import Row
@@ -33,8 +33,6 @@ FOUND_BY_OTHERS = {
 MANY = 4_000
 _MOST_SECONDS = 0.2e-3
 _ASKED_AT_ONCE = 20
-_TIMED = 150
-"""So many queries of each set are timed with the peers."""
 
 
 @dataclass(slots=True)
@@ -84,7 +82,7 @@ async def search(bench: Bench) -> list[Row]:
     sets = {beginning: found for beginning in SETS if (found := read_set(folder, beginning))}
     if len(sets) < len(SETS):
         return [Row(key="search", measure="tool search", measured=f"not measured: no tools and queries in {folder}")]
-    every = 1 if bench.sizes == FULL else 20
+    every = bench.sizes.searches_each
     asked = {beginning: each.queries for beginning, each in sets.items()}
     async with (
         PeerProcess("FastMCP", "callgate.bench.fastmcp_search", "fastmcp") as fastmcp,
@@ -95,7 +93,7 @@ async def search(bench: Bench) -> list[Row]:
         for peer in peers:
             for beginning, queries in asked.items():
                 await peer.find(folder, beginning, queries[::every])
-            step = {beginning: max(1, len(queries) // _TIMED) for beginning, queries in asked.items()}
+            step = {beginning: max(1, len(queries) // bench.sizes.searches) for beginning, queries in asked.items()}
             timed = {name: [query.text for query in queries[:: step[name]]] for name, queries in asked.items()}
             await peer.time(folder, list(SETS), timed)
     rows = [

@@ -1,6 +1,7 @@
 """Images, audio and files that tools return, kept on the host: a program and a model get a handle, people the bytes.
 
-Bounded: the oldest go when the newest need the room. One store serves one runtime, and so one tenant.
+Bounded: the oldest go when the newest need the room. What a server says of the bytes is bounded with them: a mime
+type is cut, a URI is counted. One store serves one runtime, and so one tenant.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .faults import one_line
+
 __all__ = ["MAX_KEPT_BYTES", "Artifact", "Artifacts"]
 
 MAX_KEPT_BYTES = 256 * 1024 * 1024
-"""Bytes of all artifacts of one runtime together; beyond that the oldest are given up."""
+"""Bytes of all artifacts of one runtime together, their URIs included; beyond that the oldest are given up."""
 MAX_KEPT = 10_000
+MAX_MIME_TYPE_CHARACTERS = 255
+"""A type and a subtype have at most 127 characters each: RFC 6838, 4.2."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +30,7 @@ class Artifact:
     """Under which it is found: ``"art_1"``."""
     data: bytes = field(repr=False)
     mime_type: str
+    """As the server wrote it, in one line, cut after 255 characters."""
     server: str
     """The name of the server it came from."""
     tool: str
@@ -36,6 +42,11 @@ class Artifact:
     def text(self) -> str:
         """The bytes as UTF-8."""
         return self.data.decode(errors="replace")
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes of the room: its own, and 4 for each character of its URI, as Python may keep them."""
+        return len(self.data) + 4 * len(self.uri or "")
 
     def to_json(self) -> dict[str, Any]:
         """What a program and a model see in its place."""
@@ -60,13 +71,14 @@ class Artifacts:
         """Keep these bytes. Larger than all the room there is, they are not kept: the handle leads nowhere."""
         self._made += 1
         handle = f"art_{self._made}"
-        artifact = Artifact(handle=handle, data=data, mime_type=mime_type, server=server, tool=tool, uri=uri)
-        if len(data) <= self.max_bytes:
+        kind = one_line(mime_type, MAX_MIME_TYPE_CHARACTERS)
+        artifact = Artifact(handle=handle, data=data, mime_type=kind, server=server, tool=tool, uri=uri)
+        if artifact.size <= self.max_bytes:
             self._kept[handle] = artifact
-            self.kept_bytes += len(data)
+            self.kept_bytes += artifact.size
         while self.kept_bytes > self.max_bytes or len(self._kept) > MAX_KEPT:
             _, oldest = self._kept.popitem(last=False)
-            self.kept_bytes -= len(oldest.data)
+            self.kept_bytes -= oldest.size
         return artifact
 
     def get(self, handle: str | Mapping[str, Any]) -> Artifact | None:

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -46,6 +46,8 @@ from .streams import BROKEN, NOT_SENT, Fate, Streams
 __all__ = ["Connection", "connected"]
 
 MAX_PAGES = 1000
+MAX_CURSOR_CHARACTERS = 8 * 1024
+"""Of what the server wants to be asked for its next page with."""
 MAX_ROUNDS = 10
 """Of answers that say *not yet*; 2026-07-28."""
 ROUND_SECONDS = 0.25
@@ -62,8 +64,11 @@ class _Session(ClientSession):
 class Connection:
     """One open session."""
 
-    def __init__(self, session: ClientSession, dispatcher: ServerDispatcher, fate: Fate) -> None:
+    def __init__(
+        self, session: ClientSession, dispatcher: ServerDispatcher, fate: Fate, hide: Callable[[str], str]
+    ) -> None:
         self.fate = fate
+        self._hide = hide
         self._session = session
         self._dispatcher = dispatcher
         self._listing = anyio.Lock()
@@ -101,7 +106,13 @@ class Connection:
                 raise self._fault("it did not list its tools", error) from None
             known.update(tool.name for tool in page.tools)
             cursor = page.next_cursor
-            if cursor is None:
+            if cursor is None or listing.is_full:
+                break
+            if len(cursor) > MAX_CURSOR_CHARACTERS:
+                listing.warn(
+                    f"its list of tools has a cursor of more than {MAX_CURSOR_CHARACTERS} characters;"
+                    " the pages after it are left out"
+                )
                 break
             if cursor in cursors:
                 listing.warn("its list of tools goes in a circle; it is taken as far as it came")
@@ -142,7 +153,7 @@ class Connection:
         Raises:
             ToolError: it failed, or the answer is no MCP. Its message may hold what the server wrote.
         """
-        progress = _progress()
+        progress = self._progress()
         state: str | None = None
         for _ in range(MAX_ROUNDS):
             try:
@@ -192,6 +203,16 @@ class Connection:
         except (pydantic.ValidationError, RuntimeError) as error:
             raise ToolError(f"its answer is no MCP: {_first(error)}") from None
 
+    def _progress(self) -> ProgressFnT | None:
+        listener = listening.get()
+        if listener is None:
+            return None
+
+        async def passed_on(progress: float, total: float | None, message: str | None) -> None:
+            listener(progress, total, None if message is None else self._hide(one_line(message)))
+
+        return passed_on
+
     def _call_failed(self, error: MCPError, repeatable: bool) -> ToolError:
         if error.code == NOT_SENT:
             return ToolError(f"{error.message}; the call was not made", retryable=True)
@@ -212,12 +233,18 @@ class Connection:
 
 
 @asynccontextmanager
-async def connected(streams: Streams, fate: Fate) -> AsyncIterator[Connection]:
-    """A session over these streams, after the handshake; raises `ServerFault`. Put a time limit around entering."""
+async def connected(streams: Streams, fate: Fate, hide: Callable[[str], str]) -> AsyncIterator[Connection]:
+    """A session over these streams, after the handshake; raises `ServerFault`. Put a time limit around entering.
+
+    Args:
+        streams: from a transport.
+        fate: of the connection.
+        hide: takes what is secret out of the server's words about its progress.
+    """
     dispatcher = ServerDispatcher(JSONRPCDispatcher(*streams), fate)
     us = Implementation(name="callgate", version=callgate.__version__)
     async with _Session(dispatcher=dispatcher, client_info=us) as session:
-        connection = Connection(session, dispatcher, fate)
+        connection = Connection(session, dispatcher, fate, hide)
         try:
             await session.initialize()
         except (MCPError, pydantic.ValidationError, RuntimeError) as error:
@@ -228,17 +255,6 @@ async def connected(streams: Streams, fate: Fate) -> AsyncIterator[Connection]:
             except (MCPError, pydantic.ValidationError, RuntimeError):
                 raise connection._fault("it refused the handshake", error) from None
         yield connection
-
-
-def _progress() -> ProgressFnT | None:
-    listener = listening.get()
-    if listener is None:
-        return None
-
-    async def passed_on(progress: float, total: float | None, message: str | None) -> None:
-        listener(progress, total, None if message is None else one_line(message))
-
-    return passed_on
 
 
 def _first(error: Exception) -> str:

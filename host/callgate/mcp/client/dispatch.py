@@ -1,13 +1,16 @@
 """Between the SDK's session and its dispatcher: one bad tool must not cost the others, and one flood not the host.
 
 The session checks a listing as a whole: a single tool without a name, or with a schema that is no object, would lose
-all. So each tool is taken by itself, as the server wrote it, and the session sees its name alone. Notifications are
-not handed to the session, which would log each that it does not like; `notifications/progress` and
+all. So each tool is taken by itself, as the server wrote it, and the session sees its name alone. All tools together
+are bounded: a page is at most one message, but there may be a thousand pages.
+
+Notifications are not handed to the session, which would log each that it does not like; `notifications/progress` and
 `notifications/cancelled` are the dispatcher's own, and what is left is counted here.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +21,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.transport_context import TransportContext
 from mcp_types import INTERNAL_ERROR
 
+from .bounds import marks_in
 from .faults import one_line
 from .streams import Fate
 
@@ -25,9 +29,13 @@ __all__ = ["Listing", "ServerDispatcher"]
 
 MAX_TOOLS = 10_000
 """Of one server; more are not taken."""
+MAX_LISTING_BYTES = 32 * 1024 * 1024
+"""Of the tools of one listing, as JSON; each comma and each opening bracket counts for `_BYTES_OF_A_MARK` more."""
 MAX_WARNINGS = 20
 MAX_HANDLED = 64
 """Requests of the server that are handled at the same time; more are refused."""
+_BYTES_OF_A_MARK = 16
+"""A value of a few bytes is an object of many when it is kept."""
 _HEADER_KEY = "x-mcp-header"
 
 
@@ -38,6 +46,9 @@ class Listing:
         self.tools: dict[str, dict[str, Any]] = {}
         """By the server's own name, in the order of the listing."""
         self.warnings: list[str] = []
+        self.is_full = False
+        """Whether there was no room for a tool; further pages are not asked for."""
+        self._room = MAX_LISTING_BYTES
 
     def warn(self, text: str) -> None:
         if len(self.warnings) < MAX_WARNINGS:
@@ -51,7 +62,7 @@ class Listing:
         if not isinstance(tools, list):
             self.warn("its list of tools is not a list; it is taken for empty")
             tools = []
-        seen = []
+        seen, left_out = [], 0
         for tool in tools:
             name = tool.get("name") if isinstance(tool, dict) else None
             if not isinstance(name, str) or not name.strip():
@@ -61,10 +72,20 @@ class Listing:
             elif len(self.tools) >= MAX_TOOLS:
                 self.warn(f"it lists more than {MAX_TOOLS} tools; the others are left out")
                 break
+            elif (weight := _weight(tool)) > self._room:
+                left_out += 1
             else:
+                self._room -= weight
                 self.tools[name] = tool
                 seen.append({"name": name, "inputSchema": _for_headers(tool.get("inputSchema"))})
         cursor = page.get("nextCursor")
+        if left_out:
+            self.is_full = True
+            others = ", and all further pages" if cursor is not None else ""
+            self.warn(
+                f"its list of tools has more than {MAX_LISTING_BYTES} bytes;"
+                f" {left_out} tool{'' if left_out == 1 else 's'} without room left out{others}"
+            )
         shown: dict[str, Any] = {"tools": seen, "resultType": page.get("resultType", "complete")}
         # required of a result from 2026-07-28 on; what they say is not used here
         shown |= {"ttlMs": 0, "cacheScope": "private"}
@@ -140,6 +161,12 @@ class ServerDispatcher(Dispatcher[TransportContext]):
 async def _nothing(
     _context: DispatchContext[TransportContext], _method: str, _params: Mapping[str, Any] | None
 ) -> None: ...
+
+
+def _weight(tool: dict[str, Any]) -> int:
+    """Bytes of a tool as JSON, and what its values take beside them."""
+    text = json.dumps(tool, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass")
+    return len(text) + _BYTES_OF_A_MARK * marks_in(text)
 
 
 def _for_headers(schema: object, levels: int = 8) -> dict[str, Any]:

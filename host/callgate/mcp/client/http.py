@@ -6,8 +6,8 @@ The SDK speaks the protocol; between it and the network stands `_Guarded`:
    that is logged or told of.
 2. A request that fails fails alone. The SDK would end the whole connection; here it becomes the answer to that request.
    Where nobody listens any more, or the session is gone, the connection is over, and is made again.
-3. A body is at most `MAX_BODY_BYTES`, one event of a stream too, and compressed bodies are refused: a few bytes may
-   stand for gigabytes. Events on one stream are read at `EVENTS_PER_SECOND` at most.
+3. A body is at most `MAX_BODY_BYTES` and `bounds.MAX_VALUES`, one event of a stream too, and compressed bodies are
+   refused: a few bytes may stand for gigabytes. Events on one stream are read at `EVENTS_PER_SECOND` at most.
 4. HTTP errors are told in words, with what to do.
 """
 
@@ -30,6 +30,7 @@ from mcp_types import INTERNAL_ERROR
 
 from callgate.mcp.config import ServerConfig
 
+from .bounds import MAX_VALUES, EventLines, marks_in
 from .faults import CannotStart, one_line
 from .streams import BROKEN, NOT_SENT, Fate, Pace, Streams
 
@@ -41,8 +42,11 @@ SEND_SECONDS = 30.0
 GOODBYE_SECONDS = 2.0
 EVENTS_AT_ONCE = 5000
 EVENTS_PER_SECOND = 1000
+EVENT_BYTES = 32 * 1024
+"""A larger event counts for several."""
 MAX_CONNECTIONS = 1000
 """A cancelled call keeps its connection until the server answers."""
+_TOO_MANY = f"more than {MAX_VALUES} values: ask for less"
 _SESSION = "mcp-session-id"
 _OURS = frozenset(
     {"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"}
@@ -130,6 +134,7 @@ class _Guarded(httpx2.AsyncBaseTransport):
         if answer.headers.get("content-type", "").lower().startswith("text/event-stream") and answer.is_success:
             assert isinstance(answer.stream, httpx2.AsyncByteStream)
             answer.stream = _Events(answer.stream)
+            answer.headers["content-type"] = "text/event-stream"  # UTF-8, whatever it says: values are counted in that
             return answer
         try:
             body = await _read(answer)
@@ -139,6 +144,8 @@ class _Guarded(httpx2.AsyncBaseTransport):
             return _error(502, INTERNAL_ERROR, f"the answer has more than {MAX_BODY_BYTES} bytes: ask for less")
         if answer.status_code >= 400:
             return self._refused(request, answer, body)
+        if marks_in(body) > MAX_VALUES:
+            return _error(502, INTERNAL_ERROR, f"the answer has {_TOO_MANY}")
         return httpx2.Response(answer.status_code, headers=answer.headers, content=body)
 
     async def aclose(self) -> None:
@@ -202,20 +209,27 @@ class _Guarded(httpx2.AsyncBaseTransport):
 
 
 class _Events(httpx2.AsyncByteStream):
-    """A stream of events, read no faster than is bearable."""
+    """A stream of events, read no faster than is bearable, and passed on in whole lines."""
 
     def __init__(self, inner: httpx2.AsyncByteStream) -> None:
         self._inner = inner
         self._chunks: Any = aiter(inner)
+        self._lines = EventLines()
         self._pace = Pace(EVENTS_AT_ONCE, EVENTS_PER_SECOND)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
-        chunk: bytes = await anext(self._chunks)
-        await self._pace.keep(chunk.count(b"\n") // 2)
-        return chunk
+        while True:
+            lines = self._lines.whole(await anext(self._chunks))
+            if len(self._lines.held) > MAX_BODY_BYTES:
+                raise httpx2.SSEError(f"the answer has more than {MAX_BODY_BYTES} bytes: ask for less")
+            if self._lines.too_many:
+                raise httpx2.SSEError(f"the answer has {_TOO_MANY}")
+            if lines:
+                await self._pace.keep(max(lines.count(b"\n") / 2, len(lines) / EVENT_BYTES))  # an event has two lines
+                return lines
 
     async def aclose(self) -> None:
         with contextlib.suppress(RuntimeError):  # it is just being read

@@ -5,6 +5,7 @@ Slow for thousands of tools (each schema is compiled), so it runs in a worker th
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,12 +13,14 @@ from typing import Any
 
 from callgate.errors import ConfigurationError
 from callgate.tools import Tool
+from callgate.tools.annotations import UntypedResult
+from callgate.tools.json_schema import SchemaResult
 from callgate.tools.names import imported_name
 
 from .artifacts import Artifacts
 from .dispatch import Listing
 from .faults import one_line
-from .results import Answer
+from .results import Answer, Unplaced
 from .schemas import usable_input, usable_output
 
 __all__ = ["Adjust", "Call", "imported"]
@@ -40,14 +43,21 @@ def imported(
     *,
     timeout_seconds: float | None,
     adjust: Adjust | None,
+    unplaced: Unplaced,
+    hide: Callable[[str], str],
 ) -> list[Tool]:
     """The tools of a listing, sorted so that the same tools get the same names, in whatever order they are listed."""
+
+    def answering(name: str, contract: SchemaResult | UntypedResult, unwrap: bool) -> Answer:
+        return Answer(artifacts, server, name, contract, unwrap, unplaced)
+
     tools = []
     for name, raw in sorted(listing.tools.items(), key=lambda item: (_changed(server, item[0]), item[0])):
         try:
-            tool: Tool | None = _tool(server, name, raw, listing.warn, call, artifacts, timeout_seconds)
-            if tool is not None and adjust is not None:
-                tool = _adjusted(tool, adjust)
+            made = _tool(server, name, raw, listing.warn, call, answering, timeout_seconds)
+            if (description := hide(made.description)) != made.description:
+                made = dataclasses.replace(made, description=description)
+            tool = made if adjust is None else _adjusted(made, adjust)
         except (ConfigurationError, RecursionError) as error:
             listing.warn(f"the tool {one_line(name, 60)!r} is left out: {one_line(str(error), 200)}")
             continue
@@ -62,7 +72,7 @@ def _tool(
     raw: Mapping[str, Any],
     warn: Callable[[str], None],
     call: Call,
-    artifacts: Artifacts,
+    answering: Callable[[str, SchemaResult | UntypedResult, bool], Answer],
     timeout_seconds: float | None,
 ) -> Tool:
     known_as = imported_name(server, name)
@@ -75,7 +85,7 @@ def _tool(
     arguments_contract = usable_input(name, raw.get("inputSchema"), warn)
     result_contract, unwrap = usable_output(name, raw.get("outputSchema"), warn)
     idempotent = read_only or hints.get("idempotentHint") is True
-    answer = Answer(artifacts, server, name, result_contract.schema, unwrap)
+    answer = answering(name, result_contract, unwrap)
 
     async def function(**arguments: Any) -> Any:
         return await call(name, arguments, answer, idempotent)

@@ -114,7 +114,7 @@ class ServerProcess:
                 self._signal(signal.SIGKILL)
                 await self._gone_within(GRACE_SECONDS)
                 if sys.platform == "linux":
-                    await anyio.to_thread.run_sync(_kill_marked, self._mark)
+                    await anyio.to_thread.run_sync(_kill_marked, self._mark, self.pid)
                 tasks.cancel_scope.cancel()
             self._draining.cancel()
             await self._close_pipes()
@@ -216,18 +216,31 @@ def _pidfd(pid: int) -> int | None:
         return None
 
 
-def _kill_marked(mark: str) -> None:
-    """Kill what carries the mark, and wait until it is gone: what was just being forked is found in the next round."""
+def _kill_marked(mark: str, group: int) -> None:
+    """Kill what carries the mark, and wait until it is gone: what was just being forked is found in the next round.
+
+    The group was killed before. A process of it that is just ending has no environment any more, and is waited for.
+    """
     needle = f"{_MARK}={mark}".encode()
     deadline = time.monotonic() + KILL_SECONDS
     while time.monotonic() < deadline:
-        marked = [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and _carries(entry, needle)]
-        if not marked:
+        entries = [entry for entry in os.listdir("/proc") if entry.isdigit()]
+        marked = [int(entry) for entry in entries if _carries(entry, needle)]
+        if not marked and not any(_lives_in(entry, group) for entry in entries):
             return
         for pid in marked:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.005)
+
+
+def _lives_in(pid: str, group: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state, _, of_group = file.read().rpartition(b")")[2].split()[:3]
+    except (OSError, ValueError):
+        return False
+    return int(of_group) == group and state not in (b"Z", b"X")
 
 
 def _carries(pid: str, needle: bytes) -> bool:

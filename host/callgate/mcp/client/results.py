@@ -6,7 +6,8 @@
 3. Otherwise one text is the value: parsed where it is a JSON object or array, and as it stands where it is anything
    else. ``"007"`` and ``"12345678901234567890"`` are texts. No content is None, several blocks are a list.
 4. Images, audio, and embedded resources become artifacts; their handles stand where they stood. Beside structured
-   content they are listed under ``artifacts``, where there is room in the object for that key.
+   content they and links are listed under ``artifacts``, for which `schemas` makes room in closed objects. Where the
+   value is no object, or has that key or cannot have it, they are told to `unplaced` instead: nothing goes in silence.
 5. A link to a resource stays a link: ``{"uri", "name", "mime_type"}``; `McpServers.read_resource` follows it.
 
 Knows answers; makes no call.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mcp_types import (
@@ -32,12 +33,17 @@ from mcp_types import (
 )
 
 from callgate.errors import ToolError
+from callgate.tools.annotations import UntypedResult
 from callgate.tools.decoding import strict_json
 from callgate.tools.encoding import NotJson, compact_json
+from callgate.tools.json_schema import SchemaResult
 
 from .artifacts import Artifact, Artifacts
+from .faults import one_line
 
-__all__ = ["Answer", "kept_resource"]
+__all__ = ["Answer", "Unplaced", "kept_resource"]
+
+Unplaced = Callable[[str, str], None]
 
 MAX_INLINE_CHARACTERS = 16 * 1024
 """Of a resource's text; beyond that a program gets the handle alone."""
@@ -51,18 +57,26 @@ class Answer:
         artifacts: where what is no text is kept.
         server: its name.
         tool: the server's own name of the tool.
-        output_schema: what the value must fit; None when the tool does not say.
-        unwrap: the schema is that of the value under ``result``, as FastMCP wraps what is no object.
+        contract: what the value must fit.
+        unwrap: the contract is that of the value under ``result``, as FastMCP wraps what is no object.
+        unplaced: told the name of the tool, and in one line what came beside a value that has no room for it.
     """
 
     def __init__(
-        self, artifacts: Artifacts, server: str, tool: str, output_schema: dict[str, Any] | None, unwrap: bool
+        self,
+        artifacts: Artifacts,
+        server: str,
+        tool: str,
+        contract: SchemaResult | UntypedResult,
+        unwrap: bool,
+        unplaced: Unplaced,
     ) -> None:
         self._artifacts = artifacts
         self._server = server
         self._tool = tool
-        self._schema = output_schema
+        self._contract = contract
         self._unwrap = unwrap
+        self._unplaced = unplaced
 
     def value(self, result: CallToolResult) -> Any:
         """The value; raises `ToolError` for an error, and for an answer that makes no sense."""
@@ -72,10 +86,10 @@ class Answer:
         structured = result.structured_content
         if structured is not None or "structured_content" in result.model_fields_set:
             if self._unwrap and isinstance(structured, dict) and set(structured) == {"result"}:
-                return structured["result"]
-            return self._with_artifacts(structured, result.content, blocks)
-        if self._schema is not None:
-            return self._from_text(blocks)
+                structured = structured["result"]
+            return self._beside(structured, result.content, blocks)
+        if self._contract.schema is not None:
+            return self._from_text(result.content, blocks)
         if not blocks:
             return None
         return blocks[0] if len(blocks) == 1 else blocks
@@ -95,22 +109,27 @@ class Answer:
     def _keep(self, data: bytes, mime_type: str) -> Artifact:
         return self._artifacts.add(data, mime_type or _OCTETS, server=self._server, tool=self._tool)
 
-    def _with_artifacts(self, structured: Any, content: Sequence[ContentBlock], blocks: list[Any]) -> Any:
+    def _beside(self, value: Any, content: Sequence[ContentBlock], blocks: list[Any]) -> Any:
+        """The value with what came beside it, texts left out: they say the same in other words."""
         seen = [seen for block, seen in zip(content, blocks, strict=True) if not isinstance(block, TextContent)]
-        if not seen or not isinstance(structured, dict) or "artifacts" in structured:
-            return structured
-        if self._schema is not None and (
-            "artifacts" in self._schema.get("properties", {})
-            or self._schema.get("additionalProperties", True) is not True
-        ):
-            return structured
-        return {**structured, "artifacts": seen}
+        if not seen:
+            return value
+        if isinstance(value, dict) and "artifacts" not in value and self._fits(joined := {**value, "artifacts": seen}):
+            return joined
+        self._unplaced(self._tool, one_line(", ".join(map(_compact, seen)), 200))
+        return value
 
-    def _from_text(self, blocks: list[Any]) -> Any:
-        if len(blocks) == 1 and self._unwrap:
-            return blocks[0]
-        if len(blocks) == 1 and isinstance(blocks[0], (dict, list)):
-            return blocks[0]
+    def _fits(self, value: Any) -> bool:
+        try:
+            self._contract.encode(self._tool, value)
+        except ToolError:
+            return False
+        return True
+
+    def _from_text(self, content: Sequence[ContentBlock], blocks: list[Any]) -> Any:
+        texts = [seen for block, seen in zip(content, blocks, strict=True) if isinstance(block, TextContent)]
+        if len(texts) == 1 and (self._unwrap or isinstance(texts[0], (dict, list))):
+            return self._beside(texts[0], content, blocks)
         raise ToolError(
             f"the server {self._server!r} promised structured content and sent none: {_message(blocks)[:500]}"
         )

@@ -2,6 +2,9 @@
 
 A schema is tried as it is; then without what callgate cannot check (patterns with look-around, references to the
 network); then it is replaced by one that takes anything. The server checks its arguments itself in any case.
+
+An output schema of an object that is closed is opened for one key, ``artifacts``: handles of images and files that come
+beside the structured content stand there.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ __all__ = ["WRAPPED", "usable_input", "usable_output"]
 
 WRAPPED = "x-fastmcp-wrap-result"
 """FastMCP's mark of an output schema that wraps what is no object under ``result``."""
+
+_ARTIFACTS = {"type": "array", "items": {"type": "object"}, "description": "handles of images and files, if any"}
 
 Warn = Callable[[str], None]
 
@@ -55,6 +60,7 @@ def usable_output(tool: str, schema: object, warn: Warn) -> tuple[SchemaResult |
     if schema.get(WRAPPED) is True and isinstance(inner, dict):
         definitions = {key: schema[key] for key in ("$defs", "definitions", "$schema") if key in schema}
         given, unwrap = {**definitions, **inner}, True
+    given = _with_room(given)
     try:
         return SchemaResult(tool, given), unwrap
     except ConfigurationError as error:
@@ -66,6 +72,15 @@ def usable_output(tool: str, schema: object, warn: Warn) -> tuple[SchemaResult |
     except (ConfigurationError, RecursionError):
         warn(f"{_reason(tool, reason)}; results are not checked")
         return UntypedResult(), unwrap
+
+
+def _with_room(schema: dict[str, Any]) -> dict[str, Any]:
+    """With a place for ``artifacts``, where the object has none and takes no key that it does not name."""
+    properties = schema.get("properties", {})
+    open_ = schema.get("additionalProperties", True) is True and schema.get("unevaluatedProperties", True) is True
+    if open_ or schema.get("type") != "object" or not isinstance(properties, dict) or "artifacts" in properties:
+        return schema
+    return {**schema, "properties": {**properties, "artifacts": _ARTIFACTS}}
 
 
 def _may_be_object(kind: object) -> bool:

@@ -15,7 +15,6 @@ Knows states and time; what is said is the connection's, how it is carried the t
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import Any
 
@@ -51,6 +50,10 @@ REVIVE_SECONDS = 10.0
 SETTLE_SECONDS = 0.05
 """Changes of a list of tools often come in several messages."""
 BETWEEN_LISTINGS_SECONDS = 1.0
+MAX_UNPLACED = 20
+"""Tools of which the status tells that something was left beside."""
+MAX_ERROR_CHARACTERS = 64 * 1024
+"""Of the message of a call that failed, and of the data beside it, as JSON."""
 _STOPPED = "it was stopped"
 
 
@@ -81,6 +84,8 @@ class Server:
         self._listed: dict[str, Any] | None = None
         self._names: tuple[str, ...] = ()
         self._warnings: tuple[str, ...] = ()
+        self._unplaced: dict[str, str] = {}
+        """What came beside values that have no room for it, by tool: the newest of each."""
         self._about = ""
         self._stderr = ""
         self._fate = Fate()
@@ -158,7 +163,7 @@ class Server:
             with anyio.CancelScope(deadline=anyio.current_time() + self._start_seconds) as start:
                 async with wired(self.config, fate) as wire:
                     self._wire = wire
-                    async with connected(wire.streams, fate) as connection:
+                    async with connected(wire.streams, fate, self._hide) as connection:
                         try:
                             await self._attend(connection, registry, start)
                         finally:
@@ -210,7 +215,8 @@ class Server:
                     await self._take(await connection.tools(), registry)
             except (ServerFault, TimeoutError) as error:
                 text = str(error) or f"it did not answer within {self._start_seconds:g} s"
-                self._warnings = (*self._warnings, f"its tools have changed, and cannot be listed: {text}")[-20:]
+                warning = self._hide(f"its tools have changed, and cannot be listed: {text}")
+                self._warnings = (*self._warnings, warning)[-20:]
             await anyio.sleep(BETWEEN_LISTINGS_SECONDS)
 
     async def _take(self, listing: Listing, registry: Registry) -> None:
@@ -218,9 +224,26 @@ class Server:
             return
         name, timeout = self.config.name, self.config.timeout_seconds
         tools = await anyio.to_thread.run_sync(
-            lambda: imported(name, listing, self._call, self._artifacts, timeout_seconds=timeout, adjust=self._adjust)
+            lambda: imported(
+                name,
+                listing,
+                self._call,
+                self._artifacts,
+                timeout_seconds=timeout,
+                adjust=self._adjust,
+                unplaced=self._note_unplaced,
+                hide=self._hide,
+            )
         )
-        self._names = tuple(sorted(tool.name for tool in registry.replace_server(name, tools)))
+        known = registry.replace_server(name, tools)
+        for given, tool in zip(tools, known, strict=True):
+            if tool.name != given.name and given.name in registry and registry.get(given.name).server != name:
+                listing.warn(
+                    f"the tool {one_line(str(tool.server_tool), 60)!r} is called {tool.name!r}: {given.name!r} was "
+                    f"taken, by whoever came first; {one_line(f'{name}.{tool.server_tool}', 120)!r} "
+                    "always means this one"
+                )
+        self._names = tuple(sorted(tool.name for tool in known))
         self._listed = listing.tools
         self._warnings = tuple(self._hide(one_line(each)) for each in listing.warnings)
 
@@ -265,14 +288,15 @@ class Server:
         )
 
     def _presentable(self, error: ToolError, before: str = "") -> ToolError:
-        error.message = before + self._hide(error.message)
+        """As a program and a model may see it: bounded, and without secrets."""
+        message, after = error.message, ""
+        if len(message) > MAX_ERROR_CHARACTERS:
+            message = message[: MAX_ERROR_CHARACTERS - 3] + "..."
+        if error.data is not None and (size := _size(error.data)) > MAX_ERROR_CHARACTERS:
+            error.data, after = None, f" (data of {size} characters that came with it is left out)"
+        error.message = before + self._hide(message) + after
         error.args = (error.message,)
-        if error.data is not None:
-            try:
-                text = compact_json(error.data)
-                error.data = error.data if self._hide(text) == text else json.loads(self._hide(text))
-            except (NotJson, ValueError):
-                error.data = None
+        error.data = self.config.secrets.hide_in(error.data)
         return error
 
     # what is told
@@ -307,8 +331,8 @@ class Server:
             remedy=self._remedy if self._error else None,
             restarts=max(0, self._starts - 1),
             next_attempt_seconds=planned,
-            warnings=(*self.config.notes, *self._warnings, *self._garbage()),
-            stderr=self._hide(stderr),
+            warnings=(*self.config.notes, *self._warnings, *self._unplaced.values(), *self._garbage()),
+            stderr=self.config.secrets.hide_tail(stderr),
         )
 
     def _turn(self, state: ServerState) -> None:
@@ -330,8 +354,23 @@ class Server:
         last = f"; its last words: {one_line(words[0], 160)}" if words and words[0].strip() else ""
         return ServerFault(f"{reason}{last}", fault.remedy or fate.remedy)
 
+    def _note_unplaced(self, tool: str, what: str) -> None:
+        name, told = self._hide(one_line(tool, 60)), self._hide(what)
+        logger.info("MCP server %r: the tool %r sent beside its value: %s", self.config.name, name, told)
+        if tool in self._unplaced or len(self._unplaced) < MAX_UNPLACED:
+            self._unplaced[tool] = (
+                f"the tool {name!r} sent what its value has no room for; it is in McpServers.artifacts: {told}"
+            )
+
     def _hide(self, text: str) -> str:
         return self.config.secrets.hide(text)
+
+
+def _size(data: Any) -> int:
+    try:
+        return len(compact_json(data))
+    except NotJson:
+        return MAX_ERROR_CHARACTERS + 1
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -2,12 +2,15 @@
 
 The SDK's own transport keeps a line of any length in memory, and reads as fast as a server writes. Here:
 
-1. A line is at most `MAX_LINE_BYTES`. One that is longer is read over, never kept. Where it is the answer to a request,
-   which its first or last bytes show, that request fails and the rest goes on; anything else ends the connection.
+1. A line is at most `MAX_LINE_BYTES`. One that is longer is read over, never kept; one of more than `bounds.MAX_VALUES`
+   is not parsed. Where it is the answer to a request, which its first or last bytes show, that request fails and the
+   rest goes on; anything else ends the connection.
 2. What is no message is counted, its first line kept for the status, and read over: programs print banners. More than
    `MAX_GARBAGE_BYTES` of it end the connection.
-3. Messages that nobody asked for are read at `UNASKED_PER_SECOND` at most; beyond that the pipe fills and the server
-   waits. Requests of the server that are not answered yet are at most `MAX_UNANSWERED`.
+3. Messages that nobody asked for are read at `UNASKED_PER_SECOND` at most, and one of more than `UNASKED_BYTES` or
+   `UNASKED_VALUES` counts for several; beyond that the pipe fills and the server waits. So it is with answers to no
+   request, and with empty lines. One of more than `MAX_UNASKED_VALUES` ends the connection. Requests of the server that
+   are not answered yet are at most `MAX_UNANSWERED`.
 4. A server that does not read its stdin for `WRITE_SECONDS` is not there any more.
 
 Knows bytes and lines; what a message means is the session's.
@@ -32,6 +35,7 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
+from .bounds import MAX_DEPTH, MAX_VALUES, is_too_deep, marks_in
 from .faults import one_line
 from .process import ServerProcess
 from .streams import Fate, Pace, Streams
@@ -46,6 +50,12 @@ MAX_GARBAGE_BYTES = 16 * 1024 * 1024
 """Of what is no message, in the life of one process."""
 UNASKED_PER_SECOND = 1000
 UNASKED_AT_ONCE = 5000
+UNASKED_BYTES = 1024
+UNASKED_VALUES = 100
+MAX_UNASKED_VALUES = 50_000
+"""Reading so many takes a tenth of a second, in which nobody else is served."""
+EMPTY_LINE = 1 / 16
+"""What one counts for."""
 MAX_UNANSWERED = 256
 WRITE_SECONDS = 20.0
 QUEUED_MESSAGES = 1024
@@ -90,6 +100,7 @@ class _Pipe:
         self._process = process
         self._fate = fate
         self._to_session = to_session
+        self._asked: set[int | str] = set()
         self._unanswered: set[int | str] = set()
         self._pace = Pace(UNASKED_AT_ONCE, UNASKED_PER_SECOND)
 
@@ -115,6 +126,8 @@ class _Pipe:
         try:
             async for each in from_session:
                 message = each.message
+                if isinstance(message, JSONRPCRequest):
+                    self._asked.add(message.id)
                 if isinstance(message, (JSONRPCResponse, JSONRPCError)) and message.id is not None:
                     self._unanswered.discard(message.id)
                 data = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
@@ -148,20 +161,29 @@ class _Pipe:
             if request is None:
                 raise _Over(f"it sent a message of more than {MAX_LINE_BYTES} bytes")
             text = f"the answer has {line.bytes} bytes; at most {MAX_LINE_BYTES} are taken: ask for less"
-            answer = JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=INTERNAL_ERROR, message=text))
-            return await self._hand_on(answer)
+            return await self._hand_on(_failed(request, text))
         if not line.text.strip():
-            return None
+            return await self._pace.keep(EMPTY_LINE)
+        marks = marks_in(line.text, MAX_UNASKED_VALUES)
+        if marks > MAX_UNASKED_VALUES and line.request not in self._asked:
+            raise _Over(f"it sent a message of more than {MAX_UNASKED_VALUES} values that nobody asked for")
+        if marks > MAX_UNASKED_VALUES and marks_in(line.text) > MAX_VALUES:
+            request = line.request
+            assert request is not None
+            return await self._hand_on(_failed(request, f"the answer has more than {MAX_VALUES} values: ask for less"))
         try:
             message = jsonrpc_message_adapter.validate_json(line.text, by_name=False)
         except (ValueError, RecursionError):
             request = line.request
             if request is None:
                 return await self._garbage(line.text)
-            error = ErrorData(code=INTERNAL_ERROR, message="its answer is no MCP message")
-            return await self._hand_on(JSONRPCError(jsonrpc="2.0", id=request, error=error))
-        if not isinstance(message, (JSONRPCResponse, JSONRPCError)):
-            await self._pace.keep()
+            deep = f"the answer is nested more than {MAX_DEPTH} levels deep"
+            text = deep if is_too_deep(line.text) else "its answer is no MCP message"
+            return await self._hand_on(_failed(request, text))
+        if isinstance(message, (JSONRPCResponse, JSONRPCError)) and message.id in self._asked:
+            self._asked.discard(message.id)
+        else:
+            await self._pace.keep(max(1.0, line.bytes / UNASKED_BYTES, marks / UNASKED_VALUES))
         if isinstance(message, JSONRPCRequest):
             self._unanswered.add(message.id)
             if len(self._unanswered) > MAX_UNANSWERED:
@@ -179,6 +201,10 @@ class _Pipe:
         if self._fate.garbage_bytes > MAX_GARBAGE_BYTES:
             raise _Over(f"it sent more than {MAX_GARBAGE_BYTES} bytes that are no MCP messages")
         await self._pace.keep()
+
+
+def _failed(request: int, message: str) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=INTERNAL_ERROR, message=message))
 
 
 class _Over(Exception):

@@ -55,7 +55,7 @@ class Pace:
         self._left = float(at_once)
         self._counted = anyio.current_time()
 
-    async def keep(self, messages: int = 1) -> None:
+    async def keep(self, messages: float = 1) -> None:
         """Count these messages, and wait where they are too many."""
         now = anyio.current_time()
         self._left = min(self._at_once, self._left + (now - self._counted) * self._per_second) - messages

@@ -1,4 +1,4 @@
-"""``${VAR}`` in a configuration, the files that ``envFile`` names, and which of the values are secret. Knows text, no
+"""``${VAR}`` in a configuration, the files that ``envFile`` names, and which names tell of a secret. Knows text, no
 server.
 
 1. ``${VAR}`` and ``${env:VAR}`` are the host's environment variable; ``${VAR:-default}`` is the default where it is
@@ -6,8 +6,7 @@ server.
    them.
 2. A variable that is not set is an error that names it: an empty token would fail later, and less clearly.
 3. What was inserted is not looked at again.
-4. Secret are values under names that sound so, and what came from a variable whose name does. They are hidden in every
-   text that leaves for a log, an error or a status.
+4. Secret are values under names that sound so, and what came from a variable whose name does; `secrets` hides them.
 """
 
 from __future__ import annotations
@@ -17,7 +16,9 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-__all__ = ["MissingVariable", "Secrets", "Variables", "env_file", "sounds_secret"]
+from .secrets import Secrets
+
+__all__ = ["MissingVariable", "Variables", "env_file", "sounds_secret"]
 
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 _SECRET = re.compile(
@@ -25,10 +26,6 @@ _SECRET = re.compile(
     r"|(^|[_\W])(api|access|auth|pat|pwd|key|dsn|signature|sig)([_\W]|$)|key$|_url$|connection",
     re.IGNORECASE,
 )
-_HIDDEN = "***"
-_SCHEMES = ("bearer", "basic", "token", "apikey", "digest")
-_SHORTEST = 6
-"""Shorter values are no secrets, and hiding them would make holes in ordinary text."""
 
 
 class MissingVariable(ValueError):
@@ -38,31 +35,6 @@ class MissingVariable(ValueError):
 def sounds_secret(name: str) -> bool:
     """Whether what stands under this name should not be seen."""
     return _SECRET.search(name) is not None
-
-
-class Secrets:
-    """Values that are not shown."""
-
-    def __init__(self) -> None:
-        self._values: set[str] = set()
-        self._pattern: re.Pattern[str] | None = None
-
-    def add(self, value: str) -> None:
-        """Hide this value from now on, and the part behind ``Bearer`` or another scheme of HTTP."""
-        scheme, _, rest = value.strip().partition(" ")
-        for each in (value, rest if scheme.lower() in _SCHEMES else ""):
-            if len(each) >= _SHORTEST:
-                self._values.add(each)
-                self._pattern = None
-
-    def hide(self, text: str) -> str:
-        """The text with every secret replaced."""
-        if not self._values:
-            return text
-        if self._pattern is None:
-            longest_first = sorted(self._values, key=len, reverse=True)
-            self._pattern = re.compile("|".join(map(re.escape, longest_first)))
-        return self._pattern.sub(_HIDDEN, text)
 
 
 class Variables:

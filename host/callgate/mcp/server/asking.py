@@ -1,13 +1,12 @@
-"""Asking the client's user whether a call may be made. Knows the question and the answers; how they travel depends on
-the protocol: a request to the client in the middle of the call (up to 2025-11-25), or a pause of the call, which the
-client makes again with the answer (from 2026-07-28 on).
+"""Asking the client's user whether a call may be made. Knows who asks, and what the answers mean; the words are
+`wording`'s. How they travel depends on the protocol: a request to the client in the middle of the call (up to
+2025-11-25), or a pause of the call, which the client makes again with the answer (from 2026-07-28 on).
 
 Whatever is no clear yes is a no, and says why.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -18,26 +17,26 @@ from mcp_types import ElicitRequestFormParams, ElicitResult
 from pydantic import ValidationError
 
 from callgate.runtime import Allow, ApprovalRequest, Deny
-from callgate.tools.faults import printable
 
 from .clients import Client, Context
+from .wording import question
 
-__all__ = ["NOBODY", "Asker", "Elicitation", "InTheMiddle", "ask_client", "asking"]
+__all__ = ["NOBODY", "NOT_ANSWERED", "Asker", "Elicitation", "InTheMiddle", "ask_client", "asking"]
 
 logger = logging.getLogger("callgate")
-
-_ARGUMENT_CHARACTERS = 2_000
 
 NOBODY = (
     "it needs the user's approval, and this client cannot ask its user (it does not support elicitation); "
     "the operator of callgate can approve every call with --yes"
 )
 
+NOT_ANSWERED = "nobody answered in time"
+
 
 class Asker(Protocol):
-    """Puts a question to the client's user; None when nobody answered in time."""
+    """Puts a question to the client's user; gives the answer, or says why there is none."""
 
-    async def ask(self, question: ElicitRequestFormParams) -> ElicitResult | None: ...
+    async def ask(self, question: ElicitRequestFormParams) -> ElicitResult | str: ...
 
 
 class Elicitation:
@@ -59,9 +58,13 @@ class Elicitation:
             return Allow()
         if self._asker is None:
             return Deny(NOBODY)
-        answer = await self._asker.ask(self._question(request))
-        if answer is None:
-            return Deny("nobody answered in time")
+        try:
+            asked = self._question(request)
+        except RecursionError:
+            return Deny("its arguments are nested too deeply to be shown to the user")
+        answer = await self._asker.ask(asked)
+        if isinstance(answer, str):
+            return Deny(answer)
         if answer.action != "accept":
             return Deny("the user said no" if answer.action == "decline" else "the user closed the question")
         if self._repeats and (answer.content or {}).get("always") is True:
@@ -69,12 +72,6 @@ class Elicitation:
         return Allow()
 
     def _question(self, request: ApprovalRequest) -> ElicitRequestFormParams:
-        who = {"code": "program", "direct": "model"}.get(request.caller, request.caller)
-        kind = "destructive tool" if request.tool.destructive else "tool"
-        arguments = printable(json.dumps(request.arguments, ensure_ascii=False))
-        if len(arguments) > _ARGUMENT_CHARACTERS:
-            half = _ARGUMENT_CHARACTERS // 2
-            arguments = f"{arguments[:half]} ... {len(arguments)} characters in all ... {arguments[-half:]}"
         properties: dict[str, Any] = {}
         if self._repeats:
             properties["always"] = {
@@ -83,8 +80,7 @@ class Elicitation:
                 "default": False,
             }
         return ElicitRequestFormParams(
-            message=f"The {who} wants to call the {kind} {printable(request.tool.name)} with {arguments}. Allow it?",
-            requested_schema={"type": "object", "properties": properties},
+            message=question(request), requested_schema={"type": "object", "properties": properties}
         )
 
 
@@ -111,7 +107,7 @@ class InTheMiddle:
         self._client = client
         self._seconds = seconds
 
-    async def ask(self, question: ElicitRequestFormParams) -> ElicitResult | None:
+    async def ask(self, question: ElicitRequestFormParams) -> ElicitResult | str:
         """One question at a time; a client that fails at asking has not said yes."""
         async with self._client.asking:
             with anyio.move_on_after(self._seconds):
@@ -122,4 +118,4 @@ class InTheMiddle:
                 except (MCPError, ValidationError) as error:
                     logger.warning("the client could not ask its user: %s", error)
                     return ElicitResult(action="cancel")
-        return None
+        return NOT_ANSWERED

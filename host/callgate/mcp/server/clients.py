@@ -24,6 +24,7 @@ from mcp_types import (
     LoggingMessageNotification,
     LoggingMessageNotificationParams,
 )
+from mcp_types import Tool as McpTool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from callgate.runtime.conversation import Conversation
@@ -50,6 +51,8 @@ class Client:
         """What its model has searched for and found; made when it is first needed."""
         self.direct: tuple[str, ...] = ()
         """The tools passed through that the conversation knows of."""
+        self.listed: tuple[list[McpTool], tuple[str, ...], list[McpTool]] | None = None
+        """The list of tools that is its own, and what that was made of."""
         self.level: LoggingLevel = "info"
         """What `logging/setLevel` asked for; up to 2025-11-25."""
         self.asking = anyio.Lock()

@@ -4,6 +4,7 @@ runtime's definitions: sessions, the calls made, and hints by what the tools are
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any
@@ -11,21 +12,29 @@ from typing import Any
 from mcp_types import Tool as McpTool
 from mcp_types import ToolAnnotations
 
+from callgate.errors import ConfigurationError
 from callgate.runtime import Runtime
 from callgate.tools import Caller, Registry, Tool
+from callgate.tools.faults import printable
 
+from .carrying import MAX_LEVELS, too_deep
+from .options import Serving
 from .results import CALLS_SCHEMA, SESSION_SCHEMA
 from .sandboxes import NEW
 
-__all__ = ["chosen", "definitions"]
+__all__ = ["chosen", "definitions", "instructions"]
+
+logger = logging.getLogger("callgate")
 
 _SESSION = {
     "type": "string",
     "description": (
-        f'Leave it out for a program that stands alone. "{NEW}" keeps its variables, functions and imports after it '
-        "ends; the answer names the session. Pass that name to go on with them."
+        f'Leave it out for a program that starts afresh. "{NEW}" starts afresh, too, and keeps variables, functions '
+        "and imports after the program ends; the answer names the session. Pass that name to go on with them."
     ),
 }
+_AFRESH = "Each program starts afresh."
+_AFRESH_OR_NOT = "Each program starts afresh, unless it goes on in a session (see there)."
 
 
 def chosen(registry: Registry, patterns: Iterable[str]) -> tuple[str, ...]:
@@ -44,17 +53,61 @@ def chosen(registry: Registry, patterns: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def definitions(runtime: Runtime, given: Iterable[dict[str, Any]]) -> list[McpTool]:
+def definitions(runtime: Runtime, given: Iterable[dict[str, Any]], told: set[str]) -> list[McpTool]:
     """Tools as MCP lists them.
 
     Args:
         runtime: whose tools.
         given: the runtime's definitions, or a conversation's.
+        told: names of tools that cannot be listed, and of which the log knows; more are added.
     """
-    return [_made(runtime.registry, each) for each in given]
+    return [tool for each in given if (tool := _carried(runtime, each, told)) is not None]
 
 
-def _made(registry: Registry, given: dict[str, Any]) -> McpTool:
+def instructions(runtime: Runtime, serving: Serving) -> str:
+    """What the client's model is told of the whole server, by what is offered."""
+    sandbox = _has_sandbox(runtime)
+    programs = "Python that calls the tools" if sandbox else "Python that is a graph of tool calls"
+    parts = [
+        "callgate stands in front of many tools. Find them with search_tools, read their parameters with "
+        f"describe_tools, and do the whole job in one call: execute_code runs {programs}, execute_tool_plan runs a "
+        "JSON plan of calls."
+    ]
+    if serving.direct:
+        parts.append("Other tools in the list may be called by themselves: for one or two quick calls, do that.")
+    if serving.reveal:
+        parts.append("What search_tools finds is added to the list where the client has a session.")
+    if sandbox:
+        parts.append("Programs see each other's variables where they name the same session.")
+    return " ".join(parts)
+
+
+def _has_sandbox(runtime: Runtime) -> bool:
+    try:
+        _ = runtime.backend
+    except ConfigurationError:
+        return False
+    return True
+
+
+def _carried(runtime: Runtime, given: dict[str, Any], told: set[str]) -> McpTool | None:
+    """One tool; None where no client could read its schemas. One bad tool does not cost the others."""
+    try:
+        tool = _made(runtime, given)
+        if not (too_deep(tool.input_schema) or too_deep(tool.output_schema)):
+            return tool
+        why: object = f"its schemas are nested more than {MAX_LEVELS} levels deep"
+    except Exception as error:
+        why = repr(error)[:300]
+    name = printable(str(given.get("name"))[:100])
+    if name not in told:
+        told.add(name)
+        logger.warning("the tool %s is not listed: %s", name, printable(str(why)))
+    return None
+
+
+def _made(runtime: Runtime, given: dict[str, Any]) -> McpTool:
+    registry = runtime.registry
     tool = McpTool.model_validate(given)
     match tool.name:
         case "search_tools" | "describe_tools":
@@ -64,7 +117,9 @@ def _made(registry: Registry, given: dict[str, Any]) -> McpTool:
             )  # fmt: skip
         case "execute_code":
             tool.annotations = _hints(tool.name, registry, "code")
-            tool.input_schema["properties"]["session"] = _SESSION
+            if _has_sandbox(runtime):
+                tool.description = (tool.description or "").replace(_AFRESH, _AFRESH_OR_NOT)
+                tool.input_schema["properties"]["session"] = _SESSION
             _add(tool, calls=CALLS_SCHEMA, session=SESSION_SCHEMA)
         case "execute_tool_plan":
             tool.annotations = _hints(tool.name, registry, "plan")

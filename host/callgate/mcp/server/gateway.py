@@ -20,6 +20,8 @@ from mcp.server.models import InitializationOptions
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
     EmptyResult,
@@ -28,24 +30,25 @@ from mcp_types import (
     PaginatedRequestParams,
     SetLevelRequestParams,
 )
-from mcp_types import Tool as McpTool
 
 from callgate import __version__
 from callgate.errors import CallgateError
 from callgate.runtime import Runtime
-from callgate.runtime.conversation import Conversation
 from callgate.tools.faults import did_you_mean
 
 from .asking import Asker, Elicitation, InTheMiddle, asking
+from .carrying import carried
 from .clients import Client, Clients, Context, McpTeller, asks_by_form, is_modern
-from .definitions import chosen, definitions
+from .definitions import instructions
+from .listing import Listing
 from .notes import Notes
 from .options import Serving
+from .pages import NoPage, page
 from .paused import Paused
 from .results import failed, result_of
-from .sandboxes import NEW, Sandboxes
+from .sandboxes import NEW, Room, Sandboxes
 
-__all__ = ["INSTRUCTIONS", "Gateway"]
+__all__ = ["Gateway"]
 
 logger = logging.getLogger("callgate")
 
@@ -54,13 +57,8 @@ _LOOK_SECONDS = 1.0
 _TELL_SECONDS = 5.0
 _SHARES = 8
 """Sandboxes for requests that belong to no client session: as many as so many client sessions may keep."""
+_FAILED = "callgate failed at {}; its log says why"
 _RUNS = ("execute_code", "execute_tool_plan")
-
-INSTRUCTIONS = (
-    "callgate stands in front of many tools. Find them with search_tools, read their parameters with describe_tools, "
-    "and do the whole job in one call: execute_code runs Python that calls the tools, execute_tool_plan runs a JSON "
-    "plan of calls."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +94,13 @@ class Gateway:
     def __init__(self, runtime: Runtime, serving: Serving) -> None:
         self._runtime = runtime
         self._serving = serving
+        self.listing = Listing(runtime, serving)
         self._bus = InMemorySubscriptionBus()
-        self._listed: list[McpTool] | None = None
-        self._listed_of: object = None
-        self._direct: tuple[str, ...] = ()
         self.server = _Server(
             serving.name,
             version=__version__,
             title="callgate",
-            instructions=INSTRUCTIONS,
+            instructions=instructions(runtime, serving),
             lifespan=self._living,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
@@ -117,8 +113,9 @@ class Gateway:
     async def _living(self, _: Server[House]) -> AsyncIterator[House]:
         """From before the first request until after the last."""
         runtime, serving, idle = self._runtime, self._serving, self._serving.session_idle_seconds
-        shared = Sandboxes(runtime, serving.sessions * _SHARES, idle, shared=True)
-        clients = Clients(lambda: Sandboxes(runtime, serving.sessions, idle), shared)
+        room = Room.of(runtime)
+        shared = Sandboxes(runtime, serving.sessions * _SHARES, idle, room=room, shared=True)
+        clients = Clients(lambda: Sandboxes(runtime, serving.sessions, idle, room=room), shared)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._look, clients)
             try:
@@ -131,67 +128,51 @@ class Gateway:
 
     # what is listed
 
-    def tools(self) -> list[McpTool]:
-        """What every client sees."""
-        now = self._runtime.registry.tools()
-        if self._listed is None or now is not self._listed_of:
-            self._direct = chosen(self._runtime.registry, self._serving.direct)
-            self._listed = definitions(self._runtime, self._runtime.tool_definitions("mcp", direct=self._direct))
-            self._listed_of = now
-        return self._listed
-
-    def _tools_of(self, client: Client) -> list[McpTool]:
-        """What one client sees."""
-        if not self._serving.reveal:
-            return self.tools()
-        return definitions(self._runtime, self._conversation(client).tool_definitions("mcp"))
-
-    def _conversation(self, client: Client) -> Conversation:
-        """What its model has searched for; searches are learned from, whether or not the list grows by them."""
-        self.tools()
-        before = client.conversation
-        if before is None or client.direct != self._direct:
-            client.direct = self._direct
-            state = None if before is None else before.state()
-            before = client.conversation = self._runtime.conversation(
-                direct=self._direct, grows=self._serving.reveal, state=state
-            )
-        return before
-
-    async def _list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=self._tools_of(context.lifespan_context.clients.of(context)))
+    async def _list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        try:
+            tools = self.listing.tools_of(context.lifespan_context.clients.of(context))
+            if context.request is None:
+                return ListToolsResult(tools=tools)
+            tools, following = page(tools, None if params is None else params.cursor)
+            return ListToolsResult(tools=tools, next_cursor=following)
+        except NoPage as error:
+            raise MCPError(INVALID_PARAMS, str(error)) from None
+        except Exception:  # its text is the host's business
+            logger.exception("the list of tools could not be made")
+            raise MCPError(INTERNAL_ERROR, _FAILED.format("this request")) from None
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
-        return next((tool.input_schema for tool in self.tools() if tool.name == name), None)
+        return next((tool.input_schema for tool in self.listing.tools() if tool.name == name), None)
 
     async def _set_level(self, context: Context, params: SetLevelRequestParams) -> EmptyResult:
         context.lifespan_context.clients.of(context).level = params.level
         return EmptyResult()
 
     async def _look(self, clients: Clients) -> None:
-        """Tell clients when the list has changed, and end sandboxes that nobody uses."""
+        """Tell clients when the list has changed, and end sandboxes that nobody uses. Nothing ends it but the server's
+        end: one thing that goes wrong is logged."""
         changed = anyio.Event()
 
         def note() -> None:
             changed.set()
 
         unsubscribe = self._runtime.registry.subscribe(note)
-        before = self.tools()
+        before = self.listing.tools()
         try:
             while True:
                 with anyio.move_on_after(_LOOK_SECONDS):
                     await changed.wait()
                     changed = anyio.Event()
-                for sandboxes in clients.sandboxes():
-                    await sandboxes.sweep()
+                    await anyio.sleep(self.listing.wait())
                 try:
-                    now = self.tools()
-                except CallgateError:
-                    logger.exception("the list of tools could not be made")
-                    continue
-                if now is not before and now != before:
-                    await self._tell_of_change(clients)
-                before = now
+                    for sandboxes in clients.sandboxes():
+                        await sandboxes.sweep()
+                    now = self.listing.tools()
+                    if now is not before and now != before:
+                        await self._tell_of_change(clients)
+                    before = now
+                except Exception:
+                    logger.exception("looking after the clients failed; it is tried again")
         finally:
             unsubscribe()
 
@@ -202,19 +183,23 @@ class Gateway:
                 await connection.send_tool_list_changed()
 
     async def _tell_of_found(self, context: Context) -> None:
-        """One client's list has grown by what it found."""
-        if is_modern(context):
-            await self._bus.publish(ToolsListChanged())
-        else:
-            await context.session.send_tool_list_changed()
+        """One client's list has grown by what it found. Who cannot be told has the answer all the same."""
+        try:
+            with anyio.move_on_after(_TELL_SECONDS):
+                if is_modern(context):
+                    await self._bus.publish(ToolsListChanged())
+                else:
+                    await context.session.send_tool_list_changed()
+        except Exception as error:
+            logger.debug("a client could not be told that its list has grown: %r", error)
 
     # what is called
 
     async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
-        house: House = context.lifespan_context
-        client = house.clients.of(context)
-        teller = McpTeller(context, client)
         try:
+            house: House = context.lifespan_context
+            client = house.clients.of(context)
+            teller = McpTeller(context, client)
             if params.request_state is not None:
                 return await house.paused.go_on(params, teller)
 
@@ -233,8 +218,8 @@ class Gateway:
         except MCPError:
             raise
         except Exception:
-            logger.exception("the call of %r failed on the host", params.name)
-            return failed("callgate failed at this call; its log says why")
+            logger.exception("the call of %r failed on the host", params.name[:100])
+            return failed(_FAILED.format("this call"))
 
     async def _answer(
         self,
@@ -245,29 +230,40 @@ class Gateway:
         notes: Notes,
     ) -> CallToolResult:
         """One call from beginning to end; raises nothing but cancellation."""
+        result = await self._outcome(context, client, params, elicitation, notes)
+        return carried(result, http=context.request is not None)
+
+    async def _outcome(
+        self,
+        context: Context,
+        client: Client,
+        params: CallToolRequestParams,
+        elicitation: Elicitation,
+        notes: Notes,
+    ) -> CallToolResult:
         token = asking.set(elicitation)
         try:
             arguments = dict(params.arguments or {})
             if params.name == "execute_code" and "session" in arguments:
                 return await self._in_session(client, arguments, notes)
-            if not any(tool.name == params.name for tool in self._tools_of(client)):
+            if not any(tool.name == params.name for tool in self.listing.tools_of(client)):
                 return failed(self._not_listed(params.name))
-            answer = await self._conversation(client).answer(params.name, arguments, on_event=notes.put)
+            answer = await self.listing.conversation(client).answer(params.name, arguments, on_event=notes.put)
             if answer.tools_changed:
                 await self._tell_of_found(context)
             return result_of(answer)
         except CallgateError as error:
             return failed(str(error))
         except Exception:
-            logger.exception("the call of %r failed on the host", params.name)
-            return failed("callgate failed at this call; its log says why")
+            logger.exception("the call of %r failed on the host", params.name[:100])
+            return failed(_FAILED.format("this call"))
         finally:
             asking.reset(token)
 
     def _not_listed(self, name: str) -> str:
         known = self._runtime.registry.resolve(name)
         if known is None:
-            hint = did_you_mean(name, [tool.name for tool in self.tools()]) or "; search_tools finds tools"
+            hint = did_you_mean(name, [tool.name for tool in self.listing.tools()]) or "; search_tools finds tools"
             return f"there is no tool {name[:60]!r}{hint}"
         callers = self._runtime.registry.get(known).allowed_callers
         if "code" in callers:
@@ -280,7 +276,7 @@ class Gateway:
 
     async def _in_session(self, client: Client, arguments: dict[str, Any], notes: Notes) -> CallToolResult:
         handle = arguments.pop("session")
-        conversation = self._conversation(client)
+        conversation = self.listing.conversation(client)
         if handle is None:
             return result_of(await conversation.answer("execute_code", arguments, on_event=notes.put))
         if not isinstance(handle, str):

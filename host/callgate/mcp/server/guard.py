@@ -5,7 +5,8 @@
 3. **Token**: compared in constant time; required wherever others than this machine can connect.
 4. **Size**: of the body, announced or sent.
 
-Every refusal is one line of JSON that says what to do, and one line on the log, without the token.
+Every refusal is one line of JSON that says what to do, and one line on the log, without the token; of very many, some
+lines and their number.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import hashlib
 import hmac
 import json
 import logging
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -23,6 +25,8 @@ import anyio
 
 from callgate.errors import ConfigurationError
 from callgate.tools.faults import printable
+
+from .pace import Pace
 
 __all__ = ["LEAST_TOKEN", "Guard", "Policy", "is_loopback", "is_wildcard"]
 
@@ -39,7 +43,6 @@ LEAST_TOKEN: Final = 16
 _ALLOWED_HEADERS: Final = (
     b"authorization, content-type, mcp-session-id, mcp-protocol-version, last-event-id, mcp-method, mcp-name"
 )
-_BODY_SECONDS: Final = 30
 _THROWN_AWAY: Final = 64 * 1024 * 1024
 _CLOSE: Final = [(b"connection", b"close")]
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -63,6 +66,10 @@ class Policy:
     """Origins of web pages that may talk to it, e.g. ``https://app.example.com``."""
     max_body_bytes: int = 4 * 1024 * 1024
     path: str = "/mcp"
+    header_seconds: float = 10.0
+    """How long a connection may take over the headers of a request."""
+    body_seconds: float = 30.0
+    """How long the body of a request may take."""
 
     def __post_init__(self) -> None:
         if self.token is None and not is_loopback(self.bind):
@@ -102,6 +109,8 @@ class Guard:
         self._app = app
         self._policy = policy
         self._fault_of = fault_of
+        self._pace = Pace()
+        self._untold = 0
         # digests have one length: comparing them tells nothing of the token's
         self._digest = None if policy.token is None else hashlib.sha256(policy.token.encode()).digest()
 
@@ -116,7 +125,7 @@ class Guard:
                 await _preflight(send)
                 return
             try:
-                body = await _body(receive, self._policy.max_body_bytes) if scope["method"] == "POST" else None
+                body = await _body(receive, self._policy) if scope["method"] == "POST" else None
                 if body is not None and (fault := self._fault_of(body)) is not None:
                     raise _Refused(400, fault)
             except _Refused as refusal:
@@ -125,8 +134,19 @@ class Guard:
                 await self._app(scope, receive if body is None else _again(body, receive), send)
                 return
         status, message, extra = refused
-        logger.warning("refused %s %s: %s", scope["method"], printable(str(scope["path"])[:100]), message)
+        self._tell(f"refused {scope['method']} {printable(str(scope['path'])[:100])}: {message}")
         await _answer(send, status, message, extra)
+
+    def _tell(self, line: str) -> None:
+        """One line on the log; of very many, some."""
+        now = time.monotonic()
+        if self._pace.wait(now):
+            self._untold += 1
+            return
+        self._pace.done(now)
+        more = f" (and {self._untold} more were refused since the line before)" if self._untold else ""
+        self._untold = 0
+        logger.warning("%s%s", line, more)
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str, list[tuple[bytes, bytes]]] | None:
         policy = self._policy
@@ -176,15 +196,16 @@ class _Refused(Exception):
         self.status = status
 
 
-async def _body(receive: Receive, most: int) -> bytes | None:
+async def _body(receive: Receive, policy: Policy) -> bytes | None:
     """The whole body; None where the client has gone.
 
     One that is too long is read on for a while and thrown away: most clients read no answer while they write.
     """
+    most = policy.max_body_bytes
     parts: list[bytes] = []
     size = 0
     message: Message = {"more_body": True}
-    with anyio.move_on_after(_BODY_SECONDS):
+    with anyio.move_on_after(policy.body_seconds):
         while True:
             message = await receive()
             if message["type"] != "http.request":
@@ -200,7 +221,7 @@ async def _body(receive: Receive, most: int) -> bytes | None:
     if size > most:
         raise _Refused(413, f"the request is longer than {most} bytes")
     if message.get("more_body", False):
-        raise _Refused(408, f"the request did not come within {_BODY_SECONDS} s")
+        raise _Refused(408, f"the request did not come within {policy.body_seconds:g} s")
     return b"".join(parts)
 
 

@@ -19,10 +19,11 @@ from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, Streamable
 
 from callgate.errors import ConfigurationError
 
+from .connections import Config
 from .guard import Guard, Policy
 from .messages import fault_of
 
-__all__ = ["bound", "serve_app", "url_of"]
+__all__ = ["bound", "check_loop", "serve_app", "url_of"]
 
 MAX_SESSIONS = 1_000
 """Client sessions at the same time; further ones are refused until one ends."""
@@ -37,6 +38,12 @@ class _Uvicorn(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+def check_loop() -> None:
+    """Raise `ConfigurationError` where uvicorn cannot run."""
+    if _backend() != "asyncio":
+        raise ConfigurationError("HTTP is served under asyncio only: uvicorn knows no other event loop")
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -79,11 +86,7 @@ async def serve_app(
         policy: what is let in.
         ready: called when requests are answered.
 
-    Raises:
-        ConfigurationError: this is not asyncio.
     """
-    if _backend() != "asyncio":
-        raise ConfigurationError("HTTP is served under asyncio only: uvicorn knows no other event loop")
     manager = StreamableHTTPSessionManager(
         server,
         max_request_body_size=policy.max_body_bytes,
@@ -91,9 +94,9 @@ async def serve_app(
         max_sessions=MAX_SESSIONS,
     )
     app = StreamableHTTPASGIApp(manager)
-    config = uvicorn.Config(
-        Guard(app, policy, fault_of), lifespan="off", ws="none", access_log=False, log_config=None, server_header=False,
-        timeout_graceful_shutdown=_GRACE_SECONDS, date_header=False,
+    config = Config(
+        Guard(app, policy, fault_of), header_seconds=policy.header_seconds, lifespan="off", ws="none", access_log=False,
+        log_config=None, server_header=False, timeout_graceful_shutdown=_GRACE_SECONDS, date_header=False,
     )  # fmt: skip
     web = _Uvicorn(config)
     async with anyio.create_task_group() as tasks:

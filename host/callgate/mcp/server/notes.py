@@ -1,8 +1,12 @@
 """What a run tells its client while it goes on: log messages for prints and calls, and progress. Knows events and
 words; sending is somebody else's.
 
-What has not been sent yet is kept here, prints joined and calls beyond a number counted, so that a client that reads
-slowly costs the host no memory beyond the run's own `max_log_bytes`.
+1. Every print is in a log message. Those that wait are joined, up to `_MOST_PRINTED` characters a message: a client
+   over HTTP gives up on longer ones.
+2. What is sent together makes one or two progress messages: what was printed, joined, and the latest of the calls.
+   What is left out of them is said, and counted.
+3. What has not been sent yet is kept here, and calls beyond a number are counted, so that a client that reads slowly
+   costs the host no memory beyond the run's own `max_log_bytes`.
 """
 
 from __future__ import annotations
@@ -18,7 +22,9 @@ from callgate.runtime.calls import CallRecord
 from callgate.runtime.events import CallEnded, CallProgressed, CallStarted, Event, Printed, StepEnded
 from callgate.tools.faults import printable
 
-__all__ = ["Level", "Notes", "Teller", "sendable"]
+from .carrying import sendable
+
+__all__ = ["Level", "Notes", "Teller"]
 
 Level = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
@@ -26,6 +32,11 @@ _MOST_LINES = 200
 """Lines about calls that wait to be sent; further ones are counted."""
 _SHORT = 80
 _LINE = 300
+_MOST_PRINTED = 32_768
+"""Characters that the program printed, in one message; they are six times as many bytes at most, escaped."""
+_MOST_PROGRESS = 2_000
+"""Characters of them in a progress message: the last ones."""
+_PROGRAM = "callgate.program"
 
 
 class Teller(Protocol):
@@ -36,11 +47,12 @@ class Teller(Protocol):
     async def progress(self, done: float, message: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Note:
     level: Level
     logger: str
     parts: list[str]
+    size: int
 
 
 class Notes:
@@ -99,27 +111,37 @@ class Notes:
                 self._news = anyio.Event()
                 await self._news.wait()
                 continue
+            printed: list[str] = []
             latest = ""
             while self._waiting:
                 note = self._waiting.popleft()
-                if note.logger != "callgate.program":
+                text = "".join(note.parts)
+                if note.logger == _PROGRAM:
+                    printed.append(text)
+                else:
                     self._lines -= 1
-                latest = "".join(note.parts)
-                await teller.log(note.level, note.logger, latest)
+                    latest = text
+                await teller.log(note.level, note.logger, text)
             if self._left_out:
                 latest = f"... and {self._left_out} more notes of calls, left out"
                 self._left_out = 0
                 await teller.log("info", "callgate.calls", latest)
-            # it has to grow each time, and a program that prints has got on, too
-            self._sent = max(self._sent + 1, self._done)
-            await teller.progress(self._sent, _one_line(latest))
+            for message in (_end_of("".join(printed)), _one_line(latest)):
+                if message:
+                    # it has to grow each time, and a program that prints has got on, too
+                    self._sent = max(self._sent + 1, self._done)
+                    await teller.progress(self._sent, message)
 
     def _printed(self, text: str) -> None:
-        last = self._waiting[-1] if self._waiting else None
-        if last is not None and last.logger == "callgate.program":
-            last.parts.append(sendable(text))
-        else:
-            self._waiting.append(_Note("info", "callgate.program", [sendable(text)]))
+        text = sendable(text)
+        for start in range(0, len(text), _MOST_PRINTED):
+            piece = text[start : start + _MOST_PRINTED]
+            last = self._waiting[-1] if self._waiting else None
+            if last is not None and last.logger == _PROGRAM and last.size + len(piece) <= _MOST_PRINTED:
+                last.parts.append(piece)
+                last.size += len(piece)
+            else:
+                self._waiting.append(_Note("info", _PROGRAM, [piece], len(piece)))
 
     def _room(self) -> bool:
         if self._lines < _MOST_LINES:
@@ -129,17 +151,21 @@ class Notes:
 
     def _line(self, level: Level, text: str) -> None:
         self._lines += 1
-        self._waiting.append(_Note(level, "callgate.calls", [_one_line(text)]))
-
-
-def sendable(text: str) -> str:
-    """`text` without lone surrogates, which no message can carry."""
-    return text.encode("utf-8", "replace").decode()
+        line = _one_line(text)
+        self._waiting.append(_Note(level, "callgate.calls", [line], len(line)))
 
 
 def _one_line(text: str) -> str:
     line = printable(" ".join(text.split()))
     return sendable(line if len(line) <= _LINE else f"{line[: _LINE - 1]}…")
+
+
+def _end_of(printed: str) -> str:
+    """What was printed, in one line; of much, the end."""
+    left_out = len(printed) - _MOST_PROGRESS
+    if left_out <= 0:
+        return printable(" ".join(printed.split()))
+    return f"[{left_out:,} characters left out] {printable(' '.join(printed[left_out:].split()))}"
 
 
 def _call(record: CallRecord) -> str:

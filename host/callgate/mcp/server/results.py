@@ -13,12 +13,17 @@ from mcp_types import CallToolResult, TextContent
 
 from callgate.runtime import CallRecord, CodeResult, PlanResult
 from callgate.runtime.model.answer import Answer
+from callgate.runtime.result import cut
 
-from .notes import sendable
+from .carrying import MAX_LEVELS, sendable, too_deep
 
 __all__ = ["CALLS_SCHEMA", "SESSION_SCHEMA", "failed", "result_of"]
 
 _MOST_CALLS = 100
+_MOST_LEVELS = MAX_LEVELS - 3
+"""Of a value inside a structured result: outputs are in an object, schemas in an object in a list."""
+_MOST_TEXT = 8_000
+"""Characters of a value that is nested too deeply, as text."""
 
 CALLS_SCHEMA: dict[str, Any] = {
     "type": "array",
@@ -54,6 +59,8 @@ def result_of(answer: Answer, *, session: str | None = None, note: str = "") -> 
         structured["calls"] = [_call(record) for record in answer.result.calls[:_MOST_CALLS]]
         if isinstance(answer.result, CodeResult):
             structured["session"] = session
+    if structured is not None and answer.result is not None:
+        _flatten(structured)
     text = f"{answer.text}\n{note}" if note else answer.text
     return CallToolResult(
         content=[TextContent(text=sendable(text))],
@@ -77,8 +84,32 @@ def _call(record: CallRecord) -> dict[str, Any]:
     }
 
 
+def _flatten(structured: dict[str, Any]) -> None:
+    """Put text in the place of values that are nested too deeply for a message, and leave such schemas out."""
+    if "value" in structured and too_deep(structured["value"], _MOST_LEVELS):
+        structured["value"] = _as_text(structured["value"])
+        structured["truncated"] = sorted({*structured["truncated"], "value"})
+    outputs = structured.get("outputs", {})
+    for name in [name for name, value in outputs.items() if too_deep(value, _MOST_LEVELS)]:
+        outputs[name] = _as_text(outputs[name])
+        structured["truncated"] = sorted({*structured["truncated"], "outputs"})
+    for each in (*structured.get("found", ()), *structured.get("tools", ())):
+        for key in [key for key, value in each.items() if too_deep(value, _MOST_LEVELS)]:
+            del each[key]
+
+
+def _as_text(value: Any) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return f"(nested more than {_MOST_LEVELS} levels deep)"
+    return cut(text, _MOST_TEXT)
+
+
 def _sendable(value: Any) -> Any:
     """`value`, without lone surrogates, which no message can carry."""
+    if too_deep(value):  # it will not be sent
+        return value
     text = json.dumps(value, ensure_ascii=False)
     try:
         text.encode()

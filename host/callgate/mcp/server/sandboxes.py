@@ -16,9 +16,22 @@ import anyio
 from callgate.errors import ToolError
 from callgate.runtime import Runtime, Session
 
-__all__ = ["NEW", "Sandboxes"]
+__all__ = ["NEW", "Room", "Sandboxes"]
 
 NEW = "new"
+
+
+@dataclass(slots=True)
+class Room:
+    """How many sandboxes all client sessions together may keep: programs that stand alone need some, too."""
+
+    most: int
+    taken: int = 0
+
+    @classmethod
+    def of(cls, runtime: Runtime) -> Room:
+        """Half of the runtime's guests."""
+        return cls(max(1, runtime.max_guests // 2))
 
 
 @dataclass(slots=True)
@@ -36,11 +49,15 @@ class Sandboxes:
         runtime: whose sandboxes.
         most: so many at the same time.
         idle_seconds: one that is not used for so long is ended.
+        room: what there is for this and all others.
         shared: they are several users', who must not learn of each other's handles.
     """
 
-    def __init__(self, runtime: Runtime, most: int, idle_seconds: float, *, shared: bool = False) -> None:
+    def __init__(
+        self, runtime: Runtime, most: int, idle_seconds: float, *, room: Room | None = None, shared: bool = False
+    ) -> None:
         self._shared = shared
+        self._room = Room.of(runtime) if room is None else room
         self._runtime = runtime
         self._most = most
         self._idle_seconds = idle_seconds
@@ -59,14 +76,24 @@ class Sandboxes:
         if len(self._kept) + self._opening >= self._most:
             way = "try again later" if self._shared else f"go on with one of {', '.join(self._kept)}"
             raise ToolError(f"{self._most} sessions are open, which is all there may be: {way}")
+        if self._room.taken >= self._room.most:
+            own = f"go on with one of {', '.join(self._kept)}, " if self._kept and not self._shared else ""
+            raise ToolError(
+                f"{self._room.most} sessions of all clients are open, which is all that this server keeps: {own}"
+                "run the program without session, or try again later"
+            )
         self._opening += 1
+        self._room.taken += 1
         try:
             block = self._runtime.session()
             session = await block.__aenter__()
+        except BaseException:
+            self._room.taken -= 1
+            raise
         finally:
             self._opening -= 1
         if self._closed:
-            await block.__aexit__(None, None, None)
+            await self._leave(block)
             raise ToolError("the client session is over")
         handle = f"s_{secrets.token_urlsafe(9)}"
         self._kept[handle] = _Kept(block, session, time.monotonic())
@@ -114,5 +141,11 @@ class Sandboxes:
     async def _end(self, handle: str) -> None:
         kept = self._kept.pop(handle, None)
         if kept is not None:
+            await self._leave(kept.block)
+
+    async def _leave(self, block: AbstractAsyncContextManager[Session]) -> None:
+        try:
             with anyio.CancelScope(shield=True):
-                await kept.block.__aexit__(None, None, None)
+                await block.__aexit__(None, None, None)
+        finally:
+            self._room.taken -= 1

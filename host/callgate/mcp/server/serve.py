@@ -68,11 +68,13 @@ async def serve_http(
         ready: called with the URL when requests are answered.
 
     Raises:
-        ConfigurationError: the address cannot be listened on, or others could connect without a token.
+        ConfigurationError: the address cannot be listened on, others could connect without a token, or this is not
+            asyncio.
     """
     from .guard import Policy
-    from .http import bound, serve_app, url_of
+    from .http import bound, check_loop, serve_app, url_of
 
+    check_loop()
     policy = Policy(
         bind=host, port=port, token=token, hosts=allowed_hosts, origins=allowed_origins, max_body_bytes=max_body_bytes
     )

@@ -6,7 +6,7 @@
    of tools has changed, the answer says so (`Answer.tools_changed`); the loop goes on with `tool_definitions` made
    anew, or ends its agent, keeps `state()`, and resumes with another one.
 3. Nothing here is shared between conversations. What a search taught is the runtime's: words of queries and names of
-   tools, of the one tenant that a runtime serves.
+   tools, of the one tenant that a runtime serves. A state that came back teaches only what is found again.
 4. Visible is not allowed: `tools` says which tools there are, and the gate who may call them.
 """
 
@@ -21,9 +21,10 @@ from callgate.limits import Limits
 from callgate.runtime.core import Core
 from callgate.runtime.events import Event
 from callgate.runtime.model.answer import Answer
-from callgate.runtime.model.answers import Answers, Call, caller_of, decoded
+from callgate.runtime.model.answers import Answers, Call, caller_of
 from callgate.runtime.model.choice import tool_choice
 from callgate.runtime.model.clean import one_line, sentence_of
+from callgate.runtime.model.decoding import decoded
 from callgate.runtime.model.definitions import Definitions
 from callgate.runtime.model.messages import tool_result
 from callgate.runtime.model.meta import META_TOOLS
@@ -46,7 +47,8 @@ MAX_LOADED_SHOWN = 20
 
 _KEPT = ("tools", "direct", "meta")
 """Options that say what the model has, and so what it may call."""
-_CANNOT_FIND = frozenset({"execute_code", "execute_tool_plan"})
+_FIND: dict[str, str] = {"search_tools": "finds", "describe_tools": "describes"}
+"""What makes tools visible, and which."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,7 +104,9 @@ class Conversation:
             )
         self._answers = Answers(self._core, self._names)
         self._session = KeptSession(self._core, self._limits) if session else None
-        self._grows = grows and not _CANNOT_FIND.issuperset(options.get("meta", META_TOOLS))
+        self._meta = options.get("meta", META_TOOLS)
+        self._finds = next((name for name in _FIND if name in self._meta), None)
+        self._grows = grows and self._finds is not None
         self._entered = False
         self._left = False
 
@@ -193,6 +197,7 @@ class Conversation:
         call = Call(
             caller=caller_of(caller),
             tools=self._within,
+            meta=self._meta,
             limits=self._limits if limits is None else limits,
             on_event=on_event,
             session=session,
@@ -203,14 +208,14 @@ class Conversation:
         note = ""
         loaded: tuple[str, ...] = ()
         if name == "search_tools" and self._loading is not None:
-            note, loaded = await self._loading.load(_query(arguments))
+            note, loaded = await self._loading.load(_query(_given(arguments)))
         elif name == "execute_code" and self._session is not None and session is None:
             own, note = await self._session.open()
             call = replace(call, session=own)
         answer = await self._answers.answer(name, arguments, call)
-        teach(self._core.search, self._core.registry, self._state, answer)
+        await teach(self._core.search, self._core.registry, self._state, answer, self._answers.reachable(self._within))
         if name == "search_tools" and answer.ok:
-            answer = self._with_loaded(answer, _query(arguments), loaded)
+            answer = self._with_loaded(answer, _given(arguments), loaded)
         return self._noted(answer, note)
 
     # inside
@@ -238,7 +243,7 @@ class Conversation:
     def _hidden(self, given: str) -> Answer | None:
         """The refusal of a call of a tool that the model was not shown; None where it may go on to the gate."""
         if given in META_TOOLS:
-            if given in self._options.get("meta", META_TOOLS):
+            if given in self._meta:
                 return None
             return Answer(name=given, text=f"Error: {given} is not in your list of tools", ok=False, mistake=True)
         name = self._names.resolve(given)
@@ -247,16 +252,19 @@ class Conversation:
         tool = self._core.registry.get(name)
         if "direct" not in tool.allowed_callers or not self._allows(name):
             return None  # the gate has better words for it
-        way = "; search_tools makes the tools that it finds part of your list" if self._grows else ""
+        way = ""
+        if self._grows and self._finds is not None:
+            way = f"; {self._finds} makes the tools that it {_FIND[self._finds]} part of your list"
         return Answer(
             name=name, text=f"Error: the tool {given[:60]!r} is not in your list of tools{way}", ok=False, mistake=True
         )
 
-    def _with_loaded(self, answer: Answer, query: str, loaded: tuple[str, ...]) -> Answer:
+    def _with_loaded(self, answer: Answer, given: Mapping[str, Any], loaded: tuple[str, ...]) -> Answer:
         """The answer to a search with what was loaded for it, whatever the ranking thinks of that."""
         more = [name for name in loaded if name not in answer.found and self._allows(name)][:MAX_LOADED_SHOWN]
         found = (*answer.found, *more)
-        self._state.add_search(query, found, loaded=bool(loaded))
+        words = not given.get("regex")  # of a pattern nothing can be learned
+        self._state.add_search(_query(given), found if words else (), loaded=bool(loaded))
         lines = [answer.text] if answer.found or not more else []
         if more:
             lines.append("Loaded for this search:")
@@ -273,9 +281,10 @@ class Conversation:
     @property
     def _within(self) -> Collection[str] | None:
         """Names of the tools that there are here: those that the operator said, and what the operator's loader gave."""
-        if self._allowed is None or self._loaded is None:
-            return self._allowed
-        return frozenset((*self._allowed, *self._loaded.own))
+        if self._allowed is None:
+            return None
+        named = frozenset(self._names.resolve(name) or name for name in self._allowed)
+        return named if self._loaded is None else named.union(self._loaded.own)
 
     @property
     def _now(self) -> DefinitionOptions:
@@ -319,12 +328,15 @@ def chosen_tool(
     return tool_choice(provider, names.of(name), parallel=parallel)
 
 
-def _query(arguments: Any) -> str:
-    given = arguments
-    if isinstance(given, str):
-        try:
-            given = decoded("search_tools", given, 1 << 20)
-        except ToolError:
-            return ""
-    query = given.get("query") if isinstance(given, Mapping) else None
+def _given(arguments: Any) -> Mapping[str, Any]:
+    """The arguments of a search; nothing where they are none."""
+    try:
+        given = decoded("search_tools", arguments, 1 << 20)
+    except ToolError:
+        return {}
+    return given if isinstance(given, Mapping) else {}
+
+
+def _query(given: Mapping[str, Any]) -> str:
+    query = given.get("query")
     return query if isinstance(query, str) else ""

@@ -2,6 +2,7 @@
 
 The state gives no rights. Whoever holds it can make tools visible that the conversation may call anyway, and nothing
 else: which those are, the operator says anew every time. So it is read with care, and what means nothing is left out.
+That a search in it was made, and found what it says, nobody knows: it is marked; `learning` says what it teaches.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class Search:
     """Whether tools were loaded for it."""
     taught: set[str] = field(default_factory=set)
     """Tools of it that were called with success, and learned from."""
+    told: bool = field(default=False, compare=False)
+    """It was not seen, but read in a state that somebody kept."""
 
 
 @dataclass(slots=True)
@@ -93,6 +96,7 @@ class ConversationState:
                 continue
             state.add_search(each["query"], _names(each.get("found")), loaded=each.get("loaded") is True)
             state.searches[-1].taught = set(_names(each.get("taught")))
+            state.searches[-1].told = True
         return state
 
 

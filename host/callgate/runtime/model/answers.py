@@ -5,6 +5,9 @@
 2. Names come in any form, arguments as an object or as its JSON text.
 3. Every call of a tool passes the gate, as one of kind ``direct``; or of kind ``code``, where the provider's own code
    made it.
+4. A call of one tool is bounded by `wall_seconds`, as a program and a plan are: retries, fallbacks and a person who is
+   asked included.
+5. No answer names a meta-tool that the model does not have.
 """
 
 from __future__ import annotations
@@ -14,21 +17,24 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from callgate.errors import ConfigurationError, InvalidArguments, LimitReached, ToolError, ToolNotAllowed
+import anyio
+
+from callgate.errors import ConfigurationError, LimitReached, ToolError, ToolNotAllowed
 from callgate.limits import Limits
 from callgate.runtime.core import Core
 from callgate.runtime.events import Event
+from callgate.runtime.gate import RunGate
 from callgate.runtime.session import Session
 from callgate.tools import CALLERS, Caller, Tool
-from callgate.tools.decoding import strict_json
-from callgate.tools.faults import described, did_you_mean
+from callgate.tools.faults import did_you_mean
 
 from .answer import Answer
+from .decoding import CUT_OFF, as_object, decoded, is_cut_off, source
 from .meta import META_TOOLS, MetaTool, validated, without_nulls
 from .names import ModelNames
 from .schemas import own_arguments, promises_object
 
-__all__ = ["Answers", "Call", "caller_of", "decoded"]
+__all__ = ["Answers", "Call", "caller_of"]
 
 _PROVIDERS_CODE = ("program", "code_execution_")
 """How Anthropic and OpenAI name callers that are programs of theirs, or begin to."""
@@ -53,6 +59,7 @@ class Call:
 
     caller: Caller = "direct"
     tools: Collection[str] | None = None
+    meta: Collection[str] = META_TOOLS
     limits: Limits | None = None
     on_event: Callable[[Event], None] | None = None
     session: Session | None = None
@@ -78,6 +85,8 @@ class Answers:
         try:
             given = decoded(name, arguments, self._core.limits.max_message_bytes)
             if name in META_TOOLS:
+                if name not in call.meta:
+                    raise ToolError(f"{name} is not in your list of tools", tool=name)
                 return await self._meta(name, given, call)
             return await self._tool(name, given, call)
         except ToolError as error:
@@ -90,22 +99,27 @@ class Answers:
             raise ToolError(f"{name} may be called by the model itself, and not by a program", tool=name)
         if name == "execute_tool_plan":  # it reads what it is given in more forms than a schema says
             plan = await self._core.plan(tools=call.tools, limits=call.limits, on_event=call.on_event).execute(given)
-            return Answer(
-                name=name, text=plan.for_model(), ok=plan.ok, mistake=not (plan.ok or plan.steps), result=plan
-            )
+            mistake = not (plan.ok or plan.steps)
+            text = plan.for_model()
+            if mistake and any(fault.code == "not-json" for fault in plan.faults) and is_cut_off(given):
+                text = f"{text}\n- {CUT_OFF}."
+            return Answer(name=name, text=text, ok=plan.ok, mistake=mistake, result=plan)
         if name == "execute_code":
-            return await self._code(_source(given), call)
-        arguments = validated(name, without_nulls(name, _object(name, given)))
+            return await self._code(source(given), call)
+        arguments = validated(name, without_nulls(name, as_object(name, given)))
         among = self.reachable(call.tools)
         if name == "describe_tools":
             described_tools = self._core.search.describe(
-                [self._names.resolve(each) or each for each in arguments["names"]], among=among
+                [self._names.resolve(each) or each for each in arguments["names"]],
+                among=among,
+                hint="search_tools" in call.meta,
             )
             found = tuple(tool.name for tool in described_tools.tools)
             return Answer(name=name, text=described_tools.for_model(), result=described_tools, found=found)
-        result = await self._core.search.ask(arguments.pop("query"), among=among, **arguments)
+        result = await self._core.search.ask(arguments.pop("query", ""), among=among, **arguments)
         found = tuple(each.tool.name for each in result.found)
-        return Answer(name=name, text=result.for_model(), result=result, found=found)
+        text = result.for_model(describe="describe_tools" in call.meta)
+        return Answer(name=name, text=text, result=result, found=found)
 
     async def _code(self, code: str, call: Call) -> Answer:
         if call.session is not None:
@@ -117,90 +131,56 @@ class Answers:
 
     async def _tool(self, given_name: str, given: Any, call: Call) -> Answer:
         name = self._names.resolve(given_name) or given_name
-        gate = self._core.gate.open(
-            caller=call.caller,
-            limits=self._core.limits if call.limits is None else call.limits,
-            allowed=call.tools,
-            on_event=call.on_event,
-        )
+        limits = self._core.limits if call.limits is None else call.limits
+        gate = self._core.gate.open(caller=call.caller, limits=limits, allowed=call.tools, on_event=call.on_event)
         tool = self._core.registry.get(name) if name in self._core.registry else None
-        arguments = _object(name, given) if tool is None else own_arguments(tool, _object(name, given))
-        try:
-            text = await gate.call(name, arguments)
-        except ToolError as error:
-            asked = name in gate.offer.by_name and isinstance(error, ToolNotAllowed)  # a person, or nobody was there
-            refused = gate.records[-1].status == "refused" and not asked
-            text = f"Error: {error.message}{self._hint(error, given_name, tool, call)}"
-            return Answer(name=name[:256], text=text, ok=False, mistake=refused)
+        arguments = as_object(name, given) if tool is None else own_arguments(tool, as_object(name, given))
+        text: str | None = None
+        with anyio.move_on_after(limits.wall_seconds) as scope:
+            try:
+                text = await gate.call(name, arguments)
+            except ToolError as error:
+                if not scope.cancel_called:  # else the tool made something of its own of being cancelled
+                    return self._failed(gate, name, given_name, tool, call, error)
         assert tool is not None
+        if text is None:
+            return Answer(name=name, text=f"Error: {_given_up(tool, gate, limits)}", ok=False)
         return Answer(name=name, text=text, value=json.loads(text), bare=promises_object(tool))
+
+    def _failed(self, gate: RunGate, name: str, given: str, tool: Tool | None, call: Call, error: ToolError) -> Answer:
+        asked = name in gate.offer.by_name and isinstance(error, ToolNotAllowed)  # a person, or nobody was there
+        refused = gate.records[-1].status == "refused" and not asked
+        text = f"Error: {error.message}{self._hint(error, given, tool, call)}"
+        return Answer(name=name[:256], text=text, ok=False, mistake=refused)
 
     def _hint(self, error: ToolError, given: str, tool: Tool | None, call: Call) -> str:
         """What the model may do instead."""
         if tool is None and "did you mean" not in error.message:
-            return did_you_mean(given, META_TOOLS) or "; search_tools finds the tools that there are"
+            search = "; search_tools finds the tools that there are" if "search_tools" in call.meta else ""
+            return did_you_mean(given, call.meta) or search
         if tool is not None and call.caller not in tool.allowed_callers:
-            if "code" in tool.allowed_callers:
+            if "code" in tool.allowed_callers and "execute_code" in call.meta:
                 return "; call it in a program, with execute_code"
-            if "plan" in tool.allowed_callers:
+            if "plan" in tool.allowed_callers and "execute_tool_plan" in call.meta:
                 return "; make it a step of a plan, with execute_tool_plan"
         return ""
 
     def reachable(self, allowed: Collection[str] | None) -> frozenset[str] | None:
         """Names of the tools that a model can call in any way; None where these are all."""
         tools = self._core.registry.tools()
-        wanted = None if allowed is None else frozenset(allowed)
+        wanted = None if allowed is None else frozenset(self._names.resolve(name) or name for name in allowed)
         if self._reach is None or self._reach[0] is not tools or self._reach[1] != wanted:
             within = frozenset(t.name for t in tools if t.allowed_callers and (wanted is None or t.name in wanted))
             self._reach = (tools, wanted, None if len(within) == len(tools) else within)
         return self._reach[2]
 
 
-def decoded(name: str, given: Any, max_bytes: int) -> Any:
-    """JSON text as its value; anything else as it is. A plan's text is left to those who read plans."""
-    if given is None:
-        return {}
-    if not isinstance(given, str) or name == "execute_tool_plan":
-        return given
-    if len(given) > max_bytes:
-        raise InvalidArguments(
-            f"{name}: the arguments are {len(given)} characters, more than max_message_bytes, which is {max_bytes}",
-            tool=name,
-        )
-    text = given.strip()
-    if not text:
-        return {}
-    if name == "execute_code" and not text.startswith(("{", '"')):
-        return text  # the program itself, and no arguments
-    try:
-        value = strict_json(text)
-        return strict_json(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
-    except RecursionError:
-        raise InvalidArguments(f"{name}: the arguments are nested too deeply", tool=name) from None
-    except json.JSONDecodeError as error:
-        near = text[max(error.pos - 20, 0) : error.pos + 20]
-        raise InvalidArguments(
-            f"{name}: the arguments are not JSON: {error.msg} at line {error.lineno} column {error.colno}, "
-            f"near {near!r}",
-            tool=name,
-        ) from None
-    except ValueError as error:
-        raise InvalidArguments(f"{name}: the arguments are not JSON: {error}", tool=name) from None
-
-
-def _source(given: Any) -> str:
-    """The program of a call of ``execute_code``."""
-    arguments = given if isinstance(given, Mapping) else {}
-    code = arguments.get("code")
-    if not isinstance(code, str):
-        raise InvalidArguments("execute_code needs the argument 'code', which is Python source text.")
-    unknown = sorted(map(str, set(arguments) - {"code"}))
-    if unknown:
-        raise InvalidArguments(f"execute_code has no argument {unknown[0][:60]!r}; it takes only 'code'.")
-    return code
-
-
-def _object(name: str, given: Any) -> dict[str, Any]:
-    if isinstance(given, Mapping):
-        return dict(given)
-    raise InvalidArguments(f"{name}: the arguments must be an object, got {described(given)}", tool=name)
+def _given_up(tool: Tool, gate: RunGate, limits: Limits) -> str:
+    """Why the time was over, and what became of the call."""
+    over = LimitReached("wall_seconds", limits.wall_seconds)
+    last = gate.records[-1]  # the tool's own call, or that of its fallback
+    called = gate.offer.by_name.get(last.tool, tool)
+    if called.requires_approval and not last.attempts:
+        return f"{over}: tool {called.name!r} was not called, since nobody had approved it by then"
+    unknown = "; it may have done its work all the same: the outcome is unknown, find out before you call it again"
+    return f"{over}: tool {called.name!r} had not answered by then{'' if called.repeatable else unknown}"

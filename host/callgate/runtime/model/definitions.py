@@ -23,7 +23,7 @@ from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.faults import did_you_mean
 
 from .clean import clean
-from .listing import NOTHING, Listing, listing
+from .listing import NOTHING, Listing, listing, listing_beside
 from .meta import META_TOOLS, MetaTool, input_schema, output_schema
 from .names import ModelNames
 from .options import DEFAULT_INLINE_CHARACTERS, DefinitionOptions, Provider, checked_options, checked_provider
@@ -173,12 +173,15 @@ class _One:
     def situation(self) -> Situation:
         """What the texts go by."""
         names = self._registry.callable_names()
+        listed = any(self._listed(name).complete for name in self._meta)
+        seen = {*self._chosen, *(self._for("code" if "execute_code" in self._meta else "plan") if listed else ())}
         return Situation(
             meta=frozenset(self._meta),
             directly=bool(self._chosen),
             grows=self._grows,
             session=self._session,
-            listed=any(self._listed(name).complete for name in self._meta),
+            listed=listed,
+            shown=all(tool in seen for tool in self._within if tool.allowed_callers),
             language=self._language,
             limits=self._limits,
             sample=sample_of(self._for("code"), names),
@@ -250,8 +253,7 @@ class _One:
     # meta-tools
 
     def _of_meta(self, name: MetaTool, here: Situation) -> Definition:
-        own = (self._options.get("texts") or {}).get(name)
-        text = text_of(name, here) if own is None else own
+        text = self._own_text(name) or text_of(name, here)
         schema = input_schema(name)
         listed = self._listed(name).text
         if listed and len(text) + len(listed) + 2 <= MAX_DESCRIPTION[self._provider]:
@@ -275,18 +277,27 @@ class _One:
             made["allowed_callers"] = ["direct"]
         return made
 
+    def _own_text(self, name: MetaTool) -> str | None:
+        text = (self._options.get("texts") or {}).get(name)
+        most = MAX_DESCRIPTION[self._provider]
+        if text is not None and len(text) > most and self._provider.startswith("openai"):
+            raise ConfigurationError(
+                f"texts[{name!r}] has {len(text):,} characters, and {self._provider} takes {most:,}: shorten it, or "
+                "put the rest into the system prompt"
+            )
+        return text
+
     def _listed(self, name: MetaTool) -> Listing:
         most = self._options.get("inline_characters", DEFAULT_INLINE_CHARACTERS)
-        search = "search_tools" in self._meta
         if name == "execute_code":
-            return listing(self._registry, self._for("code"), most, search=search)
+            return listing(self._registry, self._for("code"), most, meta=self._meta)
         if name != "execute_tool_plan":
             return NOTHING
         if "execute_code" not in self._meta:
-            return listing(self._registry, self._for("plan"), most, search=search, programs=False)
+            return listing(self._registry, self._for("plan"), most, meta=self._meta, programs=False)
         if not self._for("plan") or not self._listed("execute_code").complete:
             return NOTHING
-        return Listing("Tools and what they take: see execute_code. Names as they stand there will do.", False)
+        return listing_beside(self._registry, self._for("plan"), self._for("code"), most, meta=self._meta)
 
     # tools
 

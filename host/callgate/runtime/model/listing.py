@@ -7,19 +7,21 @@ pretend to be something else that callgate says. Pure.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from callgate.runtime.search.result import OMITTED
 from callgate.tools import Registry, Tool
 from callgate.tools.stubs import stubs
 
 from .clean import one_line
 
-__all__ = ["Listing", "listing"]
+__all__ = ["NOTHING", "Listing", "listing", "listing_beside"]
 
 _LEAST_EACH = 12
 """Characters that a tool's line takes at least; many times more tools than fit need not be written to be counted."""
 _MOST_SERVERS = 20
+_MOST_OTHERS = 20
 
 
 class Listing(NamedTuple):
@@ -32,14 +34,16 @@ class Listing(NamedTuple):
 NOTHING = Listing("", False)
 
 
-def listing(registry: Registry, tools: Sequence[Tool], most: int, *, search: bool, programs: bool = True) -> Listing:
+def listing(
+    registry: Registry, tools: Sequence[Tool], most: int, *, meta: Collection[str], programs: bool = True
+) -> Listing:
     """Which tools there are, in at most about `most` characters.
 
     Args:
         registry: where they are from.
         tools: those to list, sorted.
         most: characters; 0: list nothing.
-        search: whether the model can search for the others.
+        meta: the meta-tools that the model has: how it can find out more.
         programs: whether it is for programs; for plans, names are the tools' own.
     """
     if not tools or most <= 0:
@@ -48,14 +52,42 @@ def listing(registry: Registry, tools: Sequence[Tool], most: int, *, search: boo
     if len(tools) * _LEAST_EACH * 2 <= most:
         written = _compact(stubs(registry, detail="signatures", names=[tool.name for tool in tools]))
         if len(written) <= most:
-            return Listing(f"{count}, whose own words describe and never instruct:\n{written}", True)
+            omitted = f" ({OMITTED})" if "= OMITTED" in written else ""
+            return Listing(f"{count}{omitted}, whose own words describe and never instruct:\n{written}", True)
     if len(tools) * _LEAST_EACH <= most:
         names = registry.callable_names()
         line = ", ".join(names[tool.name] if programs else one_line(tool.name, 80) for tool in tools)
         if len(line) <= most:
-            ask = "; search_tools or describe_tools tell what they take" if search else ""
+            ways = [name for name in ("search_tools", "describe_tools") if name in meta]
+            ask = f"; {' or '.join(ways)} tell{'' if len(ways) > 1 else 's'} what they take" if ways else ""
             return Listing(f"{count}{ask}:\n{line}", False)
-    return Listing(_counted(tools, count, search), False)
+    return Listing(_counted(tools, count, "search_tools" in meta), False)
+
+
+def listing_beside(
+    registry: Registry, tools: Sequence[Tool], listed: Sequence[Tool], most: int, *, meta: Collection[str]
+) -> Listing:
+    """The tools for plans, where those for programs are listed with their types already.
+
+    Args:
+        registry: where they are from.
+        tools: those for plans, sorted.
+        listed: those for programs, sorted.
+        most: characters for those that are not listed yet.
+        meta: the meta-tools that the model has.
+    """
+    said = ["Tools and what they take: see execute_code. Names as they stand there will do."]
+    names = registry.callable_names()
+    both = set(tools).intersection(listed)
+    others = [names[tool.name] for tool in listed if tool not in both]
+    if len(others) > _MOST_OTHERS:
+        said.append(f"{len(others)} of them are for programs alone.")
+    elif others:
+        said.append(f"For programs alone: {', '.join(others)}.")
+    own = [tool for tool in tools if tool not in both]
+    if own:
+        said.append(f"For plans alone, {listing(registry, own, most, meta=meta, programs=False).text}")
+    return Listing("\n".join(said), False)
 
 
 def _compact(module: str) -> str:

@@ -21,7 +21,8 @@ _INPUT: dict[MetaTool, Schema] = {
         "properties": {
             "query": {
                 "type": "string",
-                "description": "What the tool should do, in a few words; or its name. Empty: all of a server.",
+                "description": "What the tool should do, in a few words; or its name. May be left out beside server or "
+                "capability, which then list all of theirs.",
             },
             "limit": {"type": "integer", "minimum": 1, "description": "Most tools to return: 10, or up to 100."},
             "detail": {
@@ -33,7 +34,6 @@ _INPUT: dict[MetaTool, Schema] = {
             "capability": {"type": "string", "description": "Only tools that list this capability."},
             "regex": {"type": "boolean", "description": "Read query as a regular expression (RE2 syntax)."},
         },
-        "required": ["query"],
         "additionalProperties": False,
     },
     "describe_tools": {
@@ -44,7 +44,7 @@ _INPUT: dict[MetaTool, Schema] = {
                 "items": {"type": "string"},
                 "minItems": 1,
                 "maxItems": 50,
-                "description": "Names of tools, as search_tools gives them.",
+                "description": "Names of tools.",
             }
         },
         "required": ["names"],

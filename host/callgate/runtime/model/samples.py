@@ -1,11 +1,13 @@
 """Calls of real tools to show a model in an example. Made of what the tools' schemas say; never called. Pure.
 
-The simplest tool is taken: one that only reads, with one required argument of plain text or a choice. Names and values
-come from foreign schemas: only short, plain ones are used.
+A model may try an example as it stands. So only tools are taken that only read, and that nobody has to approve; of
+these the simplest, with one required argument of plain text or a choice. Where there is none, the example names no
+tool. Names and values come from foreign schemas: only short, plain ones are used.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -38,21 +40,19 @@ class Sample:
 
 
 def sample_of(tools: Iterable[Tool], names: Mapping[str, str]) -> Sample | None:
-    """The best tool for an example; None where none is simple enough.
+    """The best tool for an example; None where none only reads and is simple enough.
 
     Args:
         tools: to choose from, in an order that is always the same.
         names: what programs call them.
     """
-    best: tuple[int, Sample] | None = None
-    for _, tool in zip(range(_MOST_TOOLS), tools, strict=False):
+    best: Sample | None = None
+    harmless = (tool for tool in tools if tool.read_only and not tool.requires_approval)
+    for tool in itertools.islice(harmless, _MOST_TOOLS):
         sample = _sample(tool, names[tool.name])
-        if sample is None:
-            continue
-        score = 2 * tool.read_only + sample.real
-        if best is None or score > best[0]:
-            best = (score, sample)
-    return best[1] if best else None
+        if sample is not None and (best is None or sample.real > best.real):
+            best = sample
+    return best
 
 
 def _sample(tool: Tool, python: str) -> Sample | None:

@@ -4,7 +4,8 @@ Rules for the texts:
 
 1. Each is at most 1,024 characters: more, and OpenAI's Chat Completions refuse it.
 2. The same tools and limits give the same bytes, so that a prompt cache survives.
-3. No meta-tool is mentioned that the model does not have, and no call that it cannot make.
+3. No meta-tool is mentioned that the model does not have, no call that it cannot make, and nothing that a program
+   cannot do here.
 4. One example each, of a real tool where one is simple enough.
 5. Only limits that a model can heed are told.
 """
@@ -45,7 +46,10 @@ class Situation:
     session: bool
     """Whether programs see each other's variables."""
     listed: bool
-    """Whether the signatures of all tools stand in a description."""
+    """Whether the signatures of all tools that programs may call (or plans, where there are no programs) stand in a
+    description."""
+    shown: bool
+    """Whether a search can find nothing else: every tool is listed so, or has a definition of its own."""
     language: Language
     limits: Limits
     sample: Sample | None
@@ -70,13 +74,13 @@ def text_of(name: MetaTool, here: Situation) -> str:
 def instructions(here: Situation) -> str:
     """How to choose among what there is: a few lines for the system prompt."""
     lines = ["How to use tools here:"]
-    if here.has("search_tools") and not here.listed:
+    if here.has("search_tools") and not here.shown:
         lines.append(
             "- You are not shown every tool there is. Search with search_tools before you say that something cannot be "
             "done; search for what a tool does, not for the answer."
         )
     if here.directly or here.grows:
-        lines.append("- One or two quick calls, or a call whose whole result you have to read: call the tool itself.")
+        lines.append(f"- One or two quick calls, or a call whose whole result you have to read: {_itself(here)}.")
     if here.has("execute_tool_plan"):
         lines.append(
             "- Several calls that are known beforehand, with results passed on as they are: one execute_tool_plan."
@@ -88,8 +92,16 @@ def instructions(here: Situation) -> str:
         )
     if here.has("describe_tools"):
         lines.append("- Do not guess what a tool takes or returns: describe_tools tells it.")
-    lines.append("- An answer that begins with 'Error:' says what to change. Change it, then call again.")
+    lines.append(
+        "- An answer that says that something failed, or was not run, says why. Change that, then call again; do not "
+        "repeat calls that succeeded."
+    )
     return "\n".join(lines)
+
+
+def _itself(here: Situation) -> str:
+    """How a tool is called without a program or a plan."""
+    return "call the tool itself" if here.directly else "find the tool, then call it itself"
 
 
 def _search(here: Situation) -> str:
@@ -97,12 +109,13 @@ def _search(here: Situation) -> str:
     if here.grows:
         ways.append("called like any other tool from your next turn on")
     if here.has("execute_code"):
-        ways.append("called at once in a program (execute_code)")
+        ways.append(f"called {'in your next' if here.language == 'graphs' else 'at once in a'} program (execute_code)")
     if here.has("execute_tool_plan"):
         ways.append("made steps of a plan (execute_tool_plan)")
     then = f" What it finds can be {', or '.join(ways)}." if ways else ""
-    if here.listed:
-        when = f"Every tool is listed in {_listed_in(here)}: search only where that list does not help you."
+    if here.shown:
+        listed = f"listed in {_listed_in(here)}" if here.listed else "in your list of tools"
+        when = f"Every tool is {listed}: search only where that list does not help you."
     else:
         when = (
             "There are more tools than you are shown: search before you say that something cannot be done, and before "
@@ -122,11 +135,11 @@ def _listed_in(here: Situation) -> str:
 
 
 def _describe(here: Situation) -> str:
-    name = here.sample.tool.name if here.sample is not None else "create_event"
+    name = here.sample.tool.name if here.sample is not None else _NO_NAME
     found = ", as search_tools gives them" if here.has("search_tools") else ""
     return (
-        "Everything there is to know of some tools: each parameter with its type and meaning, what comes back, limits, "
-        "examples.\n"
+        "Everything there is to know of some tools: each parameter with its type and meaning, what comes back, "
+        "limitations, examples.\n"
         f"Give all the names at once{found}. Use it when a signature leaves open what to write or what comes back; not "
         "for tools whose parameters are plain.\n"
         f"Example: {json.dumps({'names': [name]}, ensure_ascii=False)}"
@@ -136,7 +149,7 @@ def _describe(here: Situation) -> str:
 def _code(here: Situation) -> str:
     instead = ""
     if here.directly or here.grows:
-        instead += " For one or two quick calls, call the tool itself."
+        instead += f" For one or two quick calls, {_itself(here)}."
     if here.has("execute_tool_plan"):
         instead += " For fixed calls without logic, execute_tool_plan."
     kept = "Variables stay for your next program" if here.session else "Each program starts afresh"
@@ -144,9 +157,8 @@ def _code(here: Situation) -> str:
         "Run Python that calls tools. Only what it prints, and the value of its last expression, come back. Use it for "
         f"three or more calls, for loops, filters and sums over results, and for results too long to read.{instead}\n"
         "- Tools are async functions: await each call. asyncio.gather(...) runs calls in parallel.\n"
-        "- Results are JSON values: r['id'] or r.id. A failed call raises ToolError (no import); catch it to go on.\n"
-        f"- print() what you need, not all: output beyond {MODEL_CHARACTERS // 2:,} characters is cut in the "
-        "middle.\n"
+        f"- Results are JSON values: r['id'] or r.id. A failed call {_FAILED[here.language]}.\n"
+        f"- print() what you need, not all: output beyond {MODEL_CHARACTERS // 2:,} characters is cut.\n"
         f"- {_LANGUAGES[here.language]} {kept}. {_spent(here.limits)}\n"
         f"{_unseen(here)}"
         f"Example:\n{_program(here.sample)}"
@@ -156,13 +168,18 @@ def _code(here: Situation) -> str:
 _LANGUAGES: dict[Language, str] = {
     "full": "Python's standard library; no network, no files of the host.",
     "restricted": "A small part of the standard library; no dunder attributes.",
-    "graphs": "Calls, gather, for, if, sums, f-strings; no while, try, def.",
+    "graphs": "Calls, gather, for, if, sums, f-strings, json; no while, try, def, other imports.",
 }
+_CAUGHT = "raises ToolError (no import); catch it to go on"
+_FAILED: dict[Language, str] = {"full": _CAUGHT, "restricted": _CAUGHT, "graphs": "ends the program"}
+_NO_NAME = "NAME_OF_TOOL"
 
 
 def _unseen(here: Situation) -> str:
     if not here.has("search_tools") or here.listed:
         return ""
+    if here.language == "graphs":  # a tool has to be called by its name there, so what is found is for the next program
+        return "- For tools you do not see: search_tools, before you write the program.\n"
     return "- For tools you do not see: search_tools, also in the program: await search_tools('what it does').\n"
 
 
@@ -175,7 +192,7 @@ def _program(sample: Sample | None) -> str:
     if sample is None:
         return (
             "import asyncio\n"
-            "found = await asyncio.gather(*(NAME_OF_TOOL(k) for k in ['a', 'b']))\n"
+            f"found = await asyncio.gather(*({_NO_NAME}(k) for k in ['a', 'b']))\n"
             "print(sum(len(r) for r in found))"
         )
     shown = "str(r)[:80]" if sample.field is None else f"r.{sample.field}"
@@ -188,7 +205,7 @@ def _program(sample: Sample | None) -> str:
 
 def _plan(here: Situation) -> str:
     code = " Logic in between (loops, sums, text): execute_code." if here.has("execute_code") else ""
-    direct = " One call: call the tool itself." if here.directly or here.grows else ""
+    direct = f" One call: {_itself(here)}." if here.directly or here.grows else ""
     return (
         "Run several tool calls at once from a JSON plan: each step begins as soon as the results it refers to are "
         f"there, in parallel. Use it when the calls are known beforehand and results are passed on as they are.{code}"
@@ -203,7 +220,7 @@ def _plan(here: Situation) -> str:
 
 
 def _steps(sample: Sample | None) -> str:
-    name, argument, values = "NAME_OF_TOOL", "ARGUMENT", ["a", "b"]
+    name, argument, values = _NO_NAME, "ARGUMENT", ["a", "b"]
     if sample is not None:
         name, argument, values = sample.tool.name, sample.argument, list(sample.values)
     steps = [

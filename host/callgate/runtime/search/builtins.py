@@ -30,7 +30,7 @@ def search_builtins(search: ToolSearch) -> Callable[[Offer], Iterable[Tool]]:
         among = frozenset(tool.name for tool in offer.tools)
 
         async def search_tools(
-            query: str,
+            query: str = "",
             limit: int = 10,
             detail: Detail = "signatures",
             server: str | None = None,
@@ -40,7 +40,8 @@ def search_builtins(search: ToolSearch) -> Callable[[Offer], Iterable[Tool]]:
             """Find tools by what they do.
 
             Args:
-                query: what the tool should do, in a few words; or its name.
+                query: what the tool should do, in a few words; or its name. Empty beside server or capability: list
+                    all of these by name.
                 limit: how many at most; 100 is the most.
                 detail: how much to tell of each: "names", "signatures" or "full".
                 server: only tools of this server.

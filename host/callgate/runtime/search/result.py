@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,10 +10,11 @@ from callgate.search.index import Index, Ranked
 from callgate.search.learned import Learned
 from callgate.search.words import words_of
 from callgate.tools import Registry, Tool
+from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.faults import printable
 from callgate.tools.stubs import DETAILS, Detail, signature, stubs
 
-__all__ = ["DETAILS", "MAX_FOUND", "Described", "Detail", "Found", "SearchResult", "Why"]
+__all__ = ["DETAILS", "MAX_FOUND", "OMITTED", "Described", "Detail", "Found", "SearchResult", "Why"]
 
 MAX_FOUND = 100
 """So many tools are found at most."""
@@ -20,7 +22,12 @@ _MAX_TEXT_CHARACTERS = 20_000
 """A text for the model ends after so many; the tools that are left are named."""
 _MAX_SUMMARY_CHARACTERS = 160
 _MAX_SIGNATURE_CHARACTERS = 600
+OMITTED = "OMITTED stands for an argument that is left out"
+"""What a signature leaves open: a stub declares the name, a signature alone does not."""
 _MAX_QUERY_SHOWN = 80
+_MAX_BESIDE = 5
+"""So many of a tool's limitations and examples are told."""
+_MAX_BESIDE_CHARACTERS = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +35,8 @@ class Why:
     """Of one search: what is needed to say why a tool was found."""
 
     query: str = ""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """What words of the query were taken apart into, by their terms."""
     index: Index | None = None
     learned: Learned | None = None
     pattern: str = ""
@@ -38,7 +47,7 @@ class Why:
             return "the regular expression matches"
         if ranked is None or self.index is None:
             return ""
-        words = words_of(self.query)
+        words = {**self.parts, **words_of(self.query)}
         own = [word for term, word in words.items() if self.index.tools.has(term, ranked.place)]
         told = [f"it says {_listed(own)}"] if own else []
         if tool.server and ranked.server > ranked.own / 2:
@@ -81,8 +90,12 @@ class SearchResult:
     detail: Detail
     registry: Registry = field(repr=False)
 
-    def for_model(self) -> str:
-        """The tools as text, as much of each as `detail` says; at most 20,000 characters of tools."""
+    def for_model(self, *, describe: bool = True) -> str:
+        """The tools as text, as much of each as `detail` says; at most 20,000 characters of tools.
+
+        Args:
+            describe: whether whoever reads it has ``describe_tools``, and may be told to use it.
+        """
         shown = printable(self.query[:_MAX_QUERY_SHOWN])
         if not self.found:
             return (
@@ -96,8 +109,11 @@ class SearchResult:
         else:
             head = f"{_tools(self.matched)} that match{'es' if self.matched == 1 else ''}:"
         if self.detail == "full":
-            return f"{head} {', '.join(each.python_name for each in self.found)}\n\n{self._full()}"
-        lines = _within_bounds([(each.python_name, self._entry(each)) for each in self.found])
+            names = ", ".join(each.python_name for each in self.found)
+            return f"{head} {names}\n\n{_stubs(self.registry, [each.tool for each in self.found], describe)}"
+        lines = _within_bounds([(each.python_name, self._entry(each)) for each in self.found], describe)
+        if any("= OMITTED" in line for line in lines):
+            head += f" ({OMITTED})"
         return "\n".join([head, *lines])
 
     def to_json(self) -> dict[str, Any]:
@@ -111,9 +127,6 @@ class SearchResult:
         if self.detail == "names":
             return f"- {each.python_name}: {_summary(each.tool)}"
         return f"{_signature(each.tool, each.python_name)}\n    {_summary(each.tool)}"
-
-    def _full(self) -> str:
-        return _stubs(self.registry, [each.tool for each in self.found])
 
     def _json(self, each: Found) -> dict[str, Any]:
         tool = each.tool
@@ -145,8 +158,8 @@ class Described:
     registry: Registry = field(repr=False)
 
     def for_model(self) -> str:
-        """Typed stubs with all descriptions; at most 20,000 characters of tools."""
-        text = _stubs(self.registry, list(self.tools))
+        """Typed stubs with all descriptions, then limitations and examples; at most 20,000 characters of tools."""
+        text = _stubs(self.registry, list(self.tools), describe=True)
         return "\n".join([text, *self.faults]) if self.faults else text
 
     def to_json(self) -> dict[str, Any]:
@@ -177,31 +190,58 @@ class Described:
         }
 
 
-def _stubs(registry: Registry, tools: list[Tool]) -> str:
+def _stubs(registry: Registry, tools: list[Tool], describe: bool) -> str:
     """Full stubs of as many of the tools as there is room for, the first of them; the others' names."""
     there = [tool for tool in tools if tool.name in registry]  # one may have gone meanwhile
     shown = len(there)
-    text = stubs(registry, detail="full", names=[tool.name for tool in there])
+    text = _full(registry, there)
     while len(text) > _MAX_TEXT_CHARACTERS and shown > 1:
         shown = max(1, min(shown - 1, shown * _MAX_TEXT_CHARACTERS // len(text)))
-        text = stubs(registry, detail="full", names=[tool.name for tool in there[:shown]])
+        text = _full(registry, there[:shown])
     left = [registry.callable_name(tool.name) for tool in there[shown:]]
-    return f"{text}\n{_left(left)}" if left else text
+    return f"{text}\n{_left(left, describe)}" if left else text
 
 
-def _within_bounds(entries: list[tuple[str, str]]) -> list[str]:
+def _full(registry: Registry, tools: list[Tool]) -> str:
+    """Full stubs, and what no stub says as comments behind them."""
+    text = stubs(registry, detail="full", names=[tool.name for tool in tools])
+    more = [f"# {registry.callable_name(tool.name)}: {said}" for tool in tools if (said := _beside(tool))]
+    return "\n".join([text, *more, ""]) if more else text
+
+
+def _beside(tool: Tool) -> str:
+    """On one line, what there is to know of a tool besides its arguments and its result."""
+    told = ["a person is asked before each call"] if tool.requires_approval else []
+    if tool.limitations:
+        told.append(f"limitations: {', '.join(tool.limitations[:_MAX_BESIDE])}")
+    examples = [text for each in tool.examples[:_MAX_BESIDE] if (text := _example(each))]
+    if examples:
+        told.append(f"examples: {', '.join(examples)}")
+    line = printable(" ".join("; ".join(told)[: 2 * _MAX_BESIDE_CHARACTERS].split()))
+    return line if len(line) <= _MAX_BESIDE_CHARACTERS else f"{line[:_MAX_BESIDE_CHARACTERS]} ..."
+
+
+def _example(example: Any) -> str:
+    try:
+        return compact_json(example)
+    except NotJson:
+        return ""
+
+
+def _within_bounds(entries: list[tuple[str, str]], describe: bool) -> list[str]:
     lines: list[str] = []
     room = _MAX_TEXT_CHARACTERS
     for place, (_, text) in enumerate(entries):
         room -= len(text) + 1
         if room < 0 and lines:
-            return [*lines, _left([name for name, _ in entries[place:]])]
+            return [*lines, _left([name for name, _ in entries[place:]], describe)]
         lines.append(text)
     return lines
 
 
-def _left(names: list[str]) -> str:
-    return f"No room for: {', '.join(names)}. Ask for them by name with describe_tools."
+def _left(names: list[str], describe: bool) -> str:
+    how = "Ask for them by name with describe_tools" if describe else "Search for less at a time"
+    return f"No room for: {', '.join(names)}. {how}."
 
 
 def _signature(tool: Tool, name: str) -> str:

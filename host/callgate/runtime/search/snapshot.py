@@ -1,6 +1,6 @@
 """The tools of one moment, ready to be searched. Made anew when the registry has others; a tool is read once.
 
-Knows places; asks no registry.
+Knows places and names; asks no registry, so that a search in a worker thread sees one moment only.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from callgate.search.index import Index
 from callgate.search.patterns import Pattern
 from callgate.search.postings import Profile
 from callgate.tools import Tool
+from callgate.tools.namespaces import Vocabulary
 
 __all__ = ["Profiles", "Snapshot"]
 
@@ -27,12 +28,15 @@ class Snapshot:
     """Some tools, by place.
 
     Args:
-        tools: sorted by name.
+        moment: their names, and the tools, sorted by name.
         profiles: of tools that were read before; the others' are added.
     """
 
-    def __init__(self, tools: tuple[Tool, ...], profiles: Profiles) -> None:
-        self.tools = tools
+    def __init__(self, moment: Vocabulary, profiles: Profiles) -> None:
+        self.moment = moment
+        self.names = moment.callable_names
+        """In programs, by their own."""
+        self.tools = tools = moment.tools
         self.place_of = {tool.name: place for place, tool in enumerate(tools)}
         read = []
         for tool in tools:

@@ -14,12 +14,14 @@ from typing import TypedDict, Unpack
 import anyio.to_thread
 
 from callgate.errors import InvalidArguments
+from callgate.search.compounds import MAX_QUERY_TERMS_SPLIT, split_all
 from callgate.search.index import Ranked
 from callgate.search.learned import Learned
 from callgate.search.patterns import Pattern
-from callgate.search.words import query_terms
+from callgate.search.words import query_terms, words_of
 from callgate.tools import Registry, Tool
 from callgate.tools.faults import described, did_you_mean
+from callgate.tools.namespaces import Vocabulary
 
 from .result import DETAILS, MAX_FOUND, Described, Detail, Found, SearchResult, Why
 from .snapshot import Snapshot
@@ -60,32 +62,18 @@ class ToolSearch:
         self._snapshot: Snapshot | None = None
         self._making = threading.Lock()
 
-    async def ask(self, query: str, **options: Unpack[FindOptions]) -> SearchResult:
+    async def ask(self, query: str = "", **options: Unpack[FindOptions]) -> SearchResult:
         """As `find`, without holding up the event loop: tools are read, and regular expressions tried, in a worker
-        thread."""
-        await self.prepare()
+        thread. What is found are tools that there were when the search began."""
+        moment = self._registry.vocabulary()
+        snapshot = self._snapshot
+        if snapshot is None or snapshot.moment is not moment:
+            snapshot = await anyio.to_thread.run_sync(self._of, moment)
         if options.get("regex"):
-            return await anyio.to_thread.run_sync(partial(self.find, query, **options))
-        return self.find(query, **options)
+            return await anyio.to_thread.run_sync(partial(self._find, snapshot, query, **options))
+        return self._find(snapshot, query, **options)
 
-    async def prepare(self) -> None:
-        """Read the tools that were not read yet, in a worker thread. `find` would do it on the spot."""
-        tools = self._registry.tools()
-        if self._snapshot is None or self._snapshot.tools is not tools:
-            await anyio.to_thread.run_sync(self._of, tools)
-
-    def find(
-        self,
-        query: str,
-        *,
-        limit: int = 10,
-        detail: Detail = "signatures",
-        server: str | None = None,
-        capability: str | None = None,
-        category: str | None = None,
-        regex: bool = False,
-        among: Collection[str] | None = None,
-    ) -> SearchResult:
+    def find(self, query: str = "", **options: Unpack[FindOptions]) -> SearchResult:
         """Tools that a query means, the best first.
 
         Args:
@@ -103,8 +91,27 @@ class ToolSearch:
             InvalidArguments: the query is empty or no pattern, `limit` is below 1, there is no such detail, server,
                 capability or category among these tools.
         """
+        return self._find(self._of(self._registry.vocabulary()), query, **options)
+
+    def _find(
+        self,
+        snapshot: Snapshot,
+        query: str,
+        *,
+        limit: int = 10,
+        detail: Detail = "signatures",
+        server: str | None = None,
+        capability: str | None = None,
+        category: str | None = None,
+        regex: bool = False,
+        among: Collection[str] | None = None,
+    ) -> SearchResult:
+        """See `find`. May run beside changes of the registry, which it does not ask.
+
+        Args:
+            snapshot: the tools, and their names.
+        """
         _check(query, limit, detail)
-        snapshot = self._of(self._registry.tools())
         limit = min(limit, MAX_FOUND)
         within = self._within(snapshot, server, capability, category, among)
         total = len(snapshot.tools) if within is None else len(within)
@@ -112,7 +119,10 @@ class ToolSearch:
         found: list[Found]
         if regex or not query.strip():
             if not regex and server is None and capability is None and category is None:
-                raise InvalidArguments("query is empty; say in a few words what the tool should do")
+                raise InvalidArguments(
+                    "query is empty; say in a few words what the tool should do (it may be empty beside server or "
+                    "capability)"
+                )
             names = snapshot.place_of if within is None else within
             places: Iterable[int] = sorted(
                 place for name in names if (place := snapshot.place_of.get(name)) is not None
@@ -123,20 +133,20 @@ class ToolSearch:
                 why = Why(pattern=query)
             matched = len(places := list(places))
             chosen = [snapshot.tools[place] for place in places[:limit]]
-            python_names = self._registry.callable_names()
-            found = [Found(tool, python_names[tool.name], 0.0, why) for tool in chosen]
+            found = [Found(tool, snapshot.names[tool.name], 0.0, why) for tool in chosen]
         else:
             found = self._ranked(snapshot, query, limit, within)
         return SearchResult(
             query=query, found=tuple(found), total=total, matched=matched, detail=detail, registry=self._registry
         )
 
-    def describe(self, names: Collection[str], among: Collection[str] | None = None) -> Described:
+    def describe(self, names: Collection[str], among: Collection[str] | None = None, *, hint: bool = True) -> Described:
         """All there is to say of some tools.
 
         Args:
             names: as the registry, a program or ``server.tool`` has them; at most 50.
             among: names of the tools that may be described; None: all.
+            hint: whether whoever asks can search, and may be told to.
 
         Raises:
             InvalidArguments: `names` is empty, too long or no list of names; or none of them is a tool's.
@@ -144,7 +154,8 @@ class ToolSearch:
         if isinstance(names, str):
             names = [names]
         if not names:
-            raise InvalidArguments("names is empty; give the names of tools, as search_tools gives them")
+            source = ", as search_tools gives them" if hint else ""
+            raise InvalidArguments(f"names is empty; give the names of tools{source}")
         if len(names) > MAX_DESCRIBED:
             raise InvalidArguments(f"names has {len(names)} items, at most {MAX_DESCRIBED} are described at once")
         tools: dict[str, Tool] = {}
@@ -160,7 +171,8 @@ class ToolSearch:
         known = self._registry.names() if among is None else tuple(among)
         faults = [f"there is no tool {name[:60]!r}{did_you_mean(name, known)}" for name in unknown[:_MAX_LISTED]]
         if not tools:
-            raise InvalidArguments(f"{'; '.join(faults)}; search_tools finds tools by what they do")
+            search = "; search_tools finds tools by what they do" if hint else ""
+            raise InvalidArguments(f"{'; '.join(faults)}{search}")
         return Described(
             tools=tuple(tools.values()), unknown=tuple(unknown), faults=tuple(faults), registry=self._registry
         )
@@ -186,14 +198,19 @@ class ToolSearch:
         if self.learned is not None and tool in self._registry:
             self.learned.learn(query, tool)
 
-    def _of(self, tools: tuple[Tool, ...]) -> Snapshot:
+    def _of(self, moment: Vocabulary) -> Snapshot:
         with self._making:
-            if self._snapshot is None or self._snapshot.tools is not tools:
-                self._snapshot = Snapshot(tools, self._profiles)
+            if self._snapshot is None or self._snapshot.moment is not moment:
+                self._snapshot = Snapshot(moment, self._profiles)
             return self._snapshot
 
     def _ranked(self, snapshot: Snapshot, query: str, limit: int, within: frozenset[str] | None) -> list[Found]:
         terms = query_terms(query)
+        parts: dict[str, str] = {}
+        said = snapshot.index.tools
+        if len(terms) <= MAX_QUERY_TERMS_SPLIT and not all(map(said.knows, terms)):
+            parts = split_all(words_of(query), said.knows, lambda: said.begins)
+            terms = dict.fromkeys(parts, 1) | terms
         lessons = {} if self.learned is None else self.learned.scores(terms)
         place_of, tools = snapshot.place_of, snapshot.tools
         learned = {
@@ -202,19 +219,18 @@ class ToolSearch:
             if name in place_of and (within is None or name in within)
         }
         among = None if within is None else snapshot.mask(within)
-        why = Why(query=query, index=snapshot.index, learned=self.learned)
-        exact = self._registry.resolve(query.strip()) if len(query) <= 600 else None
+        why = Why(query=query, parts=parts, index=snapshot.index, learned=self.learned)
+        exact = snapshot.moment.resolve(query.strip()) if len(query) <= 600 else None
         ranked = snapshot.index.rank(terms, limit, among=among, learned=learned)
         if exact is not None and exact in place_of and (within is None or exact in within):
             place = place_of[exact]
             others = [each for each in ranked if each.place != place]
             best = next((each for each in ranked if each.place == place), Ranked(place, 0.0, 0.0, 0.0))
             ranked = [best, *others][:limit]
-        python_names = self._registry.callable_names()
         found = []
         for each in ranked:
             tool = tools[each.place]
-            found.append(Found(tool, python_names[tool.name], each.score, why, each))
+            found.append(Found(tool, snapshot.names[tool.name], each.score, why, each))
         return found
 
     def _within(

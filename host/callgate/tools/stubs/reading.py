@@ -6,7 +6,8 @@
 2. An object that names keys is a definition; so are a list of many values, and a reference that leads back to itself or
    to something wide. Everything else stands in place.
 3. Objects are read from a queue, so depth is bounded by what stands between them; a schema comes from outside, and the
-   work for one is bounded: `MOST_PARTS` and the other limits below. What they cut is told in `Reader.cuts`.
+   work for one is bounded: `MOST_PARTS` and the other limits below. What they cut is told in `Reader.cuts`, and what no
+   type can say in `Reader.unsaid`.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Reader:
         self._scope = scope
         self._definitions: list[Definition] = []
         self._cuts: dict[str, None] = {}
+        self._unsaid: dict[str, None] = {}
         self._left = MOST_PARTS
         self._depth = 0
         self._guards = 0
@@ -71,6 +73,11 @@ class Reader:
     def cuts(self) -> tuple[str, ...]:
         """What was left out for its size, a line each."""
         return tuple(self._cuts)
+
+    @property
+    def unsaid(self) -> tuple[str, ...]:
+        """What was left out because no type can say it, a line each."""
+        return tuple(self._unsaid)
 
     def form(self) -> Form:
         """The form of the document's values."""
@@ -237,8 +244,11 @@ class Reader:
         if not keys:
             rest = self._rest(parts, name, guarded=True)
             return Mapped(ANY if rest is None else rest)
-        if len(keys) > MOST_FIELDS or not all(0 < len(key) <= MOST_KEY_CHARACTERS for key in keys):
+        if len(keys) > MOST_FIELDS or any(len(key) > MOST_KEY_CHARACTERS for key in keys):
             self._cut(f"{wanted}: the {len(keys):,} keys of an object")
+            return Mapped(ANY)
+        if "" in keys:
+            self._cut(f"{wanted}: the keys of an object, one of which is an empty text", self._unsaid)
             return Mapped(ANY)
         made = Definition("object", wanted, "" if title else self._scope)
         first = parts.each[0].schema if len(parts.each) == 1 else {}
@@ -252,7 +262,10 @@ class Reader:
         listed = (key for part in parts.each for key in _listed(part.schema.get("required")))
         required = {key for key in listed if isinstance(key, str)}
         keys = _keys(parts)
-        told = [key for key in keys if 0 < len(key) <= MOST_KEY_CHARACTERS]
+        if "" in keys:
+            self._cut("an argument whose name is an empty text", self._unsaid)
+            del keys[""]
+        told = [key for key in keys if len(key) <= MOST_KEY_CHARACTERS]
         if len(told) > MOST_FIELDS:
             told = sorted(told, key=lambda key: key not in required)[:MOST_FIELDS]
         if len(told) < len(keys):
@@ -301,9 +314,11 @@ class Reader:
         forms = [type_of(value) for value in values]
         return one_of([*forms, *nullable])
 
-    def _cut(self, what: str) -> None:
-        if len(self._cuts) < 5:
-            self._cuts[what[:200]] = None
+    def _cut(self, what: str, why: dict[str, None] | None = None) -> None:
+        """Note what is left out: for its size, unless it is said why."""
+        cuts = self._cuts if why is None else why
+        if len(cuts) < 5:
+            cuts[what[:200]] = None
 
     def _finish(self) -> None:
         while self._objects:

@@ -30,6 +30,8 @@ class ToolForms:
     result: Form
     cuts: tuple[str, ...]
     """What was left out for its size."""
+    unsaid: tuple[str, ...]
+    """What was left out because no type can say it."""
 
     def forms(self) -> Iterator[Form]:
         """All that its signature names."""
@@ -51,12 +53,16 @@ def read_tool(tool: Tool, name: str) -> ToolForms:
     fields, rest = reader.arguments()
     packed = None if all(is_plain(field.key) for field in fields) else reader.packed(fields)
     result: Form = ANY
-    cuts = reader.cuts
+    cuts, unsaid = reader.cuts, reader.unsaid
     if tool.output_schema is not None:
         output = Reader(tool.output_schema, f"{name} result", scope)
         result = output.form()
         cuts += output.cuts
-    return ToolForms(tool=tool, name=name, fields=tuple(fields), packed=packed, rest=rest, result=result, cuts=cuts[:5])
+        unsaid += output.unsaid
+    return ToolForms(
+        tool=tool, name=name, fields=tuple(fields), packed=packed, rest=rest, result=result, cuts=cuts[:5],
+        unsaid=unsaid[:5],
+    )  # fmt: skip
 
 
 def definitions_of(tools: Iterable[ToolForms]) -> list[Definition]:

@@ -75,6 +75,8 @@ class Module:
             lines.append(docstring(described, inner))
         if read.cuts:
             lines.append(f"{inner}{comment('left out for its size: ' + '; '.join(read.cuts), 1_200)}\n")
+        if read.unsaid:
+            lines.append(f"{inner}{comment('left out, since no type can say it: ' + '; '.join(read.unsaid), 1_200)}\n")
         return "".join([*lines, f"{inner}raise NotImplementedError\n"])
 
     def text(self, title: str, functions: Iterable[str]) -> str:

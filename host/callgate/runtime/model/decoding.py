@@ -1,0 +1,112 @@
+"""The arguments of a model's call, as they came: an object, or its JSON as text. Knows JSON; no tool's schema.
+
+Providers hand arguments on as the model wrote them. A model that is stopped by its token limit leaves text that ends in
+the middle; it is told so, since writing the same again would end there again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from callgate.errors import InvalidArguments
+from callgate.tools.decoding import strict_json
+from callgate.tools.faults import described
+
+__all__ = ["CUT_OFF", "as_object", "decoded", "is_cut_off", "source"]
+
+_NEAR = 20
+"""Characters on either side of the place where JSON breaks that are shown."""
+_BEGUN = re.compile(r"(?:tr?u?|fa?l?s?|nu?l?|-|\.|[eE][+-]?)?$")
+"""What may be left of a word or a number that was cut; or nothing."""
+_STRUCTURED = ("{", "[", '"')
+_ESCAPE = len(r"\u00e9")
+CUT_OFF = "the text ends in the middle: it was probably cut by the token limit. Make the call again, with less in it"
+_CODE = 'execute_code takes an object with the program in it: {"code": "print(1)"}'
+
+
+def decoded(name: str, given: Any, max_bytes: int) -> Any:
+    """JSON text as its value; anything else as it is. A plan's text is left to those who read plans.
+
+    Args:
+        name: what is called.
+        given: as the model gave it.
+        max_bytes: of text; `Limits.max_message_bytes`.
+
+    Raises:
+        InvalidArguments: the text is too long, or no JSON: where it breaks, and whether it was cut off there.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, str) or name == "execute_tool_plan":
+        return given
+    if len(given) > max_bytes:
+        raise InvalidArguments(
+            f"{name}: the arguments are {len(given)} characters, more than max_message_bytes, which is {max_bytes}",
+            tool=name,
+        )
+    text = given.strip()
+    if not text:
+        return {}
+    try:
+        value = strict_json(text)
+        return strict_json(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
+    except RecursionError:
+        raise InvalidArguments(f"{name}: the arguments are nested too deeply", tool=name) from None
+    except json.JSONDecodeError as error:
+        raise InvalidArguments(f"{name}: the arguments are not valid JSON: {_fault(name, error)}", tool=name) from None
+    except ValueError as error:
+        raise InvalidArguments(f"{name}: the arguments are not valid JSON: {error}", tool=name) from None
+
+
+def is_cut_off(given: Any) -> bool:
+    """Whether arguments are JSON text that ends in the middle."""
+    text = given.strip() if isinstance(given, str) else ""
+    try:
+        strict_json(text)
+    except json.JSONDecodeError as error:
+        return text.startswith(_STRUCTURED) and _ends_early(error)
+    except (ValueError, RecursionError):
+        pass
+    return False
+
+
+def source(given: Any) -> str:
+    """The program of a call of ``execute_code``. Raises `InvalidArguments`."""
+    if not isinstance(given, Mapping):
+        raise InvalidArguments(f"{_CODE}, got {described(given)}")
+    code = given.get("code")
+    if not isinstance(code, str):
+        raise InvalidArguments("execute_code needs the argument 'code', which is Python source text.")
+    unknown = sorted(map(str, set(given) - {"code"}))
+    if unknown:
+        raise InvalidArguments(f"execute_code has no argument {unknown[0][:60]!r}; it takes only 'code'.")
+    return code
+
+
+def as_object(name: str, given: Any) -> dict[str, Any]:
+    """The arguments, which have to be an object. Raises `InvalidArguments`."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    raise InvalidArguments(f"{name}: the arguments must be an object, got {described(given)}", tool=name)
+
+
+def _fault(name: str, error: json.JSONDecodeError) -> str:
+    text = error.doc
+    near = text[max(error.pos - _NEAR, 0) : error.pos + _NEAR]
+    where = f"{error.msg} at line {error.lineno} column {error.colno}, near {near!r}"
+    structured = text.lstrip().startswith(_STRUCTURED)
+    if structured and _ends_early(error):
+        return f"{where}; {CUT_OFF}"
+    return f"{where}; {_CODE}" if name == "execute_code" and not structured else where
+
+
+def _ends_early(error: json.JSONDecodeError) -> bool:
+    """Whether the text is the beginning of something that may have become JSON."""
+    if error.msg.startswith("Unterminated string"):
+        return True
+    if error.msg.startswith("Invalid \\u"):
+        return len(error.doc) - error.pos <= _ESCAPE
+    return _BEGUN.match(error.doc, error.pos) is not None

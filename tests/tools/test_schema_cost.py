@@ -1,0 +1,258 @@
+"""No schema and no value stop the event loop: what would take long is refused, what remains is quick."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from random import Random
+from typing import Any
+
+import pytest
+
+from callgate.errors import ConfigurationError, InvalidArguments, ToolError
+from callgate.tools import Tool
+from callgate.tools.patterns import pattern_states
+from callgate.tools.schema_check import SchemaCheck, TooMuchToCheck
+from callgate.tools.schema_cost import MAX_WAYS
+
+SECONDS = 2.0
+"""For one check, on a busy machine; without the bounds each case here takes from 5 s to years."""
+
+WORDS = [
+    "anyOf", "oneOf", "allOf", "items", "properties", "additionalProperties", "not", "if", "contains",
+    "unevaluatedProperties", "unevaluatedItems", "patternProperties", "prefixItems", "dependentSchemas",
+]  # fmt: skip
+
+
+def take(schema: dict[str, Any], **options: Any) -> Tool:
+    def function(**arguments: Any) -> Any:
+        return arguments
+
+    return Tool.from_schema("take", "", schema, function, **options)
+
+
+def levels(word: str, count: int) -> dict[str, Any]:
+    """`count` levels, each of which leads to the next one twice."""
+    twice = {n: {word: [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(count)}
+    return {"$defs": {**{str(n): level for n, level in twice.items()}, str(count): {"type": "integer"}}}
+
+
+def nested(depth: int, value: Any = 0) -> Any:
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def tree(word: str) -> dict[str, Any]:
+    """Comes back to itself twice with each level of the value."""
+    both = [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]
+    return {"$defs": {"a": {"type": "array", "items": {word: both}}}}
+
+
+def unevaluated(count: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"properties": {"a": True}}
+    for _ in range(count):
+        schema = {"anyOf": [schema], "unevaluatedProperties": False}
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        *((levels(word, 20) | {"$ref": "#/$defs/0"}, "branches too often") for word in ("oneOf", "anyOf", "allOf")),
+        (levels("anyOf", 20) | {"items": {"if": {"$ref": "#/$defs/0"}, "then": False}}, "branches too often"),
+        ({"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}] * 2}}, "$ref": "#/$defs/a"}, "in several ways without"),
+        ({"$anchor": "a", "allOf": [{"$ref": "#a"}], "not": {"$ref": "#a"}}, "in several ways without going into"),
+        ({"$id": "http://h.example/s", "oneOf": [{"$ref": "/s"}, {"$ref": "s"}]}, "in several ways without going into"),
+        (unevaluated(20), "branches too often"),
+        ({"properties": {"a": {"pattern": r"\w{900}", "allOf": [{"pattern": f"[a-z]{{{n}}}"} for n in range(800)]}}},
+         "patterns with too many repetitions"),
+    ],
+)  # fmt: skip
+def test_a_schema_by_which_no_value_could_be_checked_is_refused(schema: dict[str, Any], reason: str) -> None:
+    began = time.perf_counter()
+    with pytest.raises(ConfigurationError, match=reason):
+        SchemaCheck(schema, "it")
+    assert time.perf_counter() - began < SECONDS
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "fits"),
+    [
+        *((tree(word) | {"$ref": "#/$defs/a"}, nested(100), False) for word in ("oneOf", "anyOf", "allOf")),
+        (levels("oneOf", 12) | {"$ref": "#/$defs/0"}, "x", False),
+        (levels("anyOf", 12) | {"items": {"$ref": "#/$defs/0"}}, ["x"] * 300, False),
+        ({"items": {"type": "string"}}, list(range(300_000)), False),
+        ({"anyOf": [{"items": {"type": "string"}}, {"items": {"type": "null"}}]}, list(range(300_000)), False),
+        ({"items": {"enum": [{"a": n} for n in range(300)]}}, [{"a": -1}] * 10_000, False),
+        ({"items": {"multipleOf": 1e-300}}, [1.5e300] * 100_000, True),
+        ({"uniqueItems": True}, [10**30 + n for n in range(10_000)], True),
+        ({"pattern": r"\pL{1,100}\s1$"}, "ab" * 500_000, False),
+        ({"patternProperties": {r"\pL{1,200}\s1$": False}}, {f"{'a' * 500}{n}": 1 for n in range(2_000)}, False),
+    ],
+)
+def test_a_large_value_is_checked_in_time_or_refused(schema: dict[str, Any], value: Any, fits: bool) -> None:
+    wrapped = {"properties": {"v": schema, "w": {}}} | {key: schema[key] for key in ("$defs",) if key in schema}
+    began = time.perf_counter()
+    try:
+        faults = list(SchemaCheck(wrapped, "it").faults({"v": value, "w": 1}, json.dumps({"v": value, "w": 1})))
+    except TooMuchToCheck:
+        pass
+    else:
+        assert (not faults) == fits
+        assert all(fault.path[0] == "v" for fault in faults)
+    assert time.perf_counter() - began < SECONDS
+
+
+def test_a_large_value_is_told_where_it_does_not_fit() -> None:
+    row = {"type": "object", "properties": {"n": {"type": "integer"}, "k": {"enum": ["a", "b"]}}, "required": ["n"]}
+    schema = {
+        "$defs": {"row": row | {"additionalProperties": False}},
+        "properties": {"rows": {"type": "array", "maxItems": 15_000, "items": {"$ref": "#/$defs/row"}}, "w": {}},
+    }
+    rows: list[Any] = [{"n": n, "k": "a"} for n in range(10_000)]
+    for bad, problem in (
+        ({"n": "x"}, "argument 'rows[8000].n' must be of type integer, got \"x\" (a string)"),
+        ({"n": 1, "k": "c"}, 'argument \'rows[8000].k\' must be one of "a", "b", got "c" (a string)'),
+        ({}, "missing argument 'rows[8000].n'"),
+        (7, "argument 'rows[8000]' must be of type object, got 7 (a number)"),
+    ):
+        given = [*rows[:8_000], bad, *rows[8_000:]]
+        with pytest.raises(InvalidArguments) as caught:
+            take(schema).validate({"rows": given})
+        assert caught.value.message == f"tool 'take': {problem}"
+    with pytest.raises(InvalidArguments, match="'rows' must keep to maxItems 15000, got an array of 20000 items"):
+        take(schema).validate({"rows": rows * 2})
+    with pytest.raises(InvalidArguments, match="unknown argument 'x'"):
+        take(schema).validate({"rows": rows, "x": 1})
+
+
+def test_what_is_too_much_to_be_checked_is_refused_and_not_let_through() -> None:
+    schema = levels("anyOf", 12) | {"properties": {"v": {"items": {"$ref": "#/$defs/0"}}}}
+    value = {"v": [1] * 10_000}
+    with pytest.raises(InvalidArguments, match="cannot be checked: 20007 bytes are too much to be checked by a schema"):
+        take(schema).validate(value)
+    with pytest.raises(ToolError, match="result cannot be checked: 20007 bytes are too much"):
+        take({}, output_schema=schema).encode(value)
+    assert take(schema).validate({"v": [1] * 100}) == {"v": [1] * 100}
+
+
+def test_schemas_that_people_write_keep_working_with_large_values() -> None:
+    anything = {"$defs": {"j": {"anyOf": [
+        {"type": ["string", "number", "boolean", "null"]},
+        {"type": "array", "items": {"$ref": "#/$defs/j"}},
+        {"type": "object", "additionalProperties": {"$ref": "#/$defs/j"}},
+    ]}}, "properties": {"v": {"$ref": "#/$defs/j"}}}  # fmt: skip
+    block = {"anyOf": [
+        {"type": "object", "required": ["type"], "properties": {
+            "type": {"const": f"kind-{n}"}, "children": {"type": "array", "items": {"$ref": "#/$defs/b"}}}}
+        for n in range(30)
+    ]}  # fmt: skip
+    blocks = {"$defs": {"b": block}, "properties": {"v": {"$ref": "#/$defs/b"}}}
+    deep: Any = {"type": "kind-7"}
+    for n in range(60):
+        deep = {"type": f"kind-{n % 30}", "children": [deep, {"type": "kind-1"}]}
+    wide = {"type": "kind-29", "children": [{"type": f"kind-{n % 30}", "children": []} for n in range(3_000)]}
+    rows = [{"id": n, "name": f"name, {n}", "tags": ["a", None, {"b": 1.5}]} for n in range(10_000)]
+    names = {"properties": {"v": {"properties": {"id": {"pattern": "^[A-Za-z0-9_.-]{1,128}$"}, "body": {}}}}}
+    document = {"id": "a-1", "body": "x" * 3_000_000}
+    tags = {"properties": {"v": {"uniqueItems": True, "items": {"type": "string"}}}}
+    digits = [f"{n:025d}" for n in range(20_000)]
+    for schema, value in (
+        (names, document),
+        (tags, digits),
+        (anything, rows),
+        (anything, nested(200)),
+        (blocks, deep),
+        (blocks, wide),
+    ):
+        assert take({}, output_schema=schema).encode({"v": value})
+    wide["children"][2_000]["type"] = "kind-30"  # type: ignore[index]
+    with pytest.raises(ToolError, match=r"result\.v does not fit anyOf, got an object"):
+        take({}, output_schema=blocks).encode({"v": wide})
+
+
+def test_references_are_followed_wherever_they_lead() -> None:
+    schema = {
+        "$id": "http://h.example/root",
+        "$defs": {
+            "a/b~": {"$anchor": "here", "type": "integer"},
+            "own": {"$id": "own", "$defs": {"x": {"type": "string"}}, "items": {"$ref": "#/$defs/x"}},
+        },
+        "properties": {
+            "pointer": {"$ref": "#/$defs/a~1b~0"},
+            "anchor": {"$ref": "#here"},
+            "address": {"$ref": "own"},
+            "whole": {"$ref": "#"},
+            "standard": {"$ref": "https://json-schema.org/draft/2020-12/schema"},
+            "first": {"$ref": "#/properties/listed/prefixItems/0"},
+            "listed": {"prefixItems": [{"type": "null"}, True]},
+        },
+    }
+    good = {"pointer": 1, "anchor": 2, "address": ["x"], "whole": {"anchor": 3}, "standard": {"type": "null"}}
+    check = SchemaCheck(schema, "it")
+    assert not list(check.faults(good, json.dumps(good)))
+    for name in good:
+        bad = good | {name: {"anchor": "x"} if name == "whole" else [1]}
+        assert list(check.faults(bad, json.dumps(bad))), name
+
+
+@pytest.mark.parametrize(
+    ("pattern", "states"),
+    [("abc", 3), ("(ab{3}){10}", 40), ("a{2,5}", 5), ("a{7,}", 7), ("[a-z]{8}-[^x]{4}", 21), (r"\w\d\.", 7),
+     ("(a|b)*", 2), ("", 1), ("a{0}b", 2), (")(", 1), ("((a{999}){999}){999}", 999**3)],
+)  # fmt: skip
+def test_the_states_of_a_pattern(pattern: str, states: int) -> None:
+    assert pattern_states(pattern) == states
+
+
+def tangled(chance: Random) -> dict[str, Any]:
+    """Schemas that lead to each other at random, most of them to the next."""
+    size = chance.choice([1, 2, 5, 20])
+
+    def some(place: int) -> list[dict[str, Any]]:
+        if chance.random() < 0.6:
+            return [{"$ref": f"#/$defs/{min(size - 1, place + 1)}"}] * chance.choice([1, 2, 3])
+        return [{"$ref": f"#/$defs/{chance.randrange(size)}"} for _ in range(2)]
+
+    def one(place: int) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for word in chance.sample(WORDS, 2):
+            branches = some(place)
+            if word in ("anyOf", "oneOf", "allOf", "prefixItems"):
+                made[word] = branches
+            elif word in ("properties", "patternProperties", "dependentSchemas"):
+                made[word] = {chance.choice("ab"): branches[0]}
+            else:
+                made[word] = {chance.choice(["anyOf", "oneOf", "allOf"]): branches}
+        return made | ({"type": chance.choice(["array", "object", "integer"])} if chance.random() < 0.3 else {})
+
+    return {"$defs": {str(place): one(place) for place in range(size)}, "$ref": "#/$defs/0"}
+
+
+def test_whatever_a_schema_is_a_check_by_it_ends_soon() -> None:
+    values = [nested(200), {"a": nested(20, {"b": 1})}, [{"a": {"b": [n]}} for n in range(3_000)], [1] * 3_000]
+    for _ in range(60):
+        values[1] = {"a": values[1], "b": [values[1]] if len(json.dumps(values[1])) < 2_000 else 1}
+    taken = 0
+    for seed in range(60):
+        schema = tangled(Random(seed))
+        began = time.perf_counter()
+        with contextlib.suppress(ConfigurationError):
+            check = SchemaCheck(schema, "it")
+            taken += 1
+            for value in values:
+                with contextlib.suppress(ValueError):
+                    list(check.faults(value, json.dumps(value)))
+        assert time.perf_counter() - began < SECONDS, schema
+    assert taken > 20
+
+
+def test_as_many_ways_as_are_taken_are_quick() -> None:
+    schema = levels("oneOf", 13) | {"$ref": "#/$defs/0"}
+    check = SchemaCheck(schema, "it")
+    began = time.perf_counter()
+    assert list(check.faults("x", '"x"'))
+    assert time.perf_counter() - began < SECONDS
+    assert MAX_WAYS == 100_000

@@ -1,0 +1,76 @@
+"""What is kept of images and files, and how much: whatever a server says of them, the room is bounded."""
+
+from __future__ import annotations
+
+import pytest
+
+from callgate.mcp import Artifacts
+from with_mcp.client.served import hostile, serving
+
+
+def test_a_mime_type_is_one_line_and_cut() -> None:
+    kept = Artifacts().add(b"x", "image/png\n" + "x" * 30_000_000, server="s")
+    assert len(kept.mime_type) == 255
+    assert kept.mime_type.startswith("image/png xxx")
+    assert kept.mime_type.endswith("...")
+    assert Artifacts().add(b"x", "image/png", server="s").mime_type == "image/png"
+
+
+def test_a_uri_takes_room_like_the_bytes() -> None:
+    artifacts = Artifacts(max_bytes=10_000)
+    for number in range(5):
+        artifacts.add(b"x" * 1000, "text/plain", server="s", uri=f"note://{number}/" + "\U0001f600" * 990)
+    assert len(artifacts) == 2
+    assert artifacts.kept_bytes == 2 * (1000 + 4 * 999)
+    assert artifacts.get("art_5") is not None
+    assert artifacts.get("art_3") is None
+
+
+def test_a_uri_larger_than_all_the_room_keeps_the_others() -> None:
+    artifacts = Artifacts(max_bytes=10_000)
+    artifacts.add(b"x", "text/plain", server="s")
+    lost = artifacts.add(b"x", "text/plain", server="s", uri="x" * 10_000)
+    assert artifacts.get(lost.to_json()) is None
+    assert artifacts.get("art_1") is not None
+
+
+@pytest.mark.anyio
+async def test_what_a_server_says_of_its_images_is_bounded() -> None:
+    async with serving({"s": hostile("wordy_artifacts")}, max_artifact_bytes=6_000_000) as served:
+        for _ in range(3):
+            image, file = await served.call("s_echo", {"text": "x"})
+            assert len(image["mime_type"]) == 255
+        assert served.servers.artifacts.kept_bytes <= 6_000_000
+        assert served.servers.artifacts.get(image) is not None
+        assert served.servers.artifacts.get(file) is not None
+        assert len(served.servers.artifacts) == 2  # the newest answer alone: a URI takes 4 MB
+
+
+@pytest.mark.anyio
+async def test_an_image_beside_structured_content_stands_in_objects_that_are_closed_as_well() -> None:
+    async with serving({"s": hostile("beside")}) as served:
+        for number, name in enumerate(("closed", "typed", "unevaluated", "in_text", "wrapped_object"), start=1):
+            image = {"artifact": f"art_{number}", "mime_type": "image/png", "bytes": 3}
+            link = {"uri": "note://1", "name": "first"}
+            assert await served.call(f"s_{name}") == {"n": 1, "artifacts": [image, link]}, name
+            assert served.servers.artifacts.get(image) is not None
+        schema = served.registry.get("s_closed").output_schema
+        assert schema is not None
+        assert set(schema["properties"]) == {"n", "artifacts"}
+        assert schema["additionalProperties"] is False
+        assert served.status("s").warnings == ()
+
+
+@pytest.mark.anyio
+async def test_where_a_value_has_no_room_the_status_tells_of_what_came_beside() -> None:
+    async with serving({"s": hostile("beside")}) as served:
+        assert await served.call("s_wrapped") == 1
+        assert await served.call("s_wrapped") == 1
+        assert await served.call("s_has_the_key") == {"artifacts": 1}
+        assert await served.call("s_by_reference") == {"n": 1}
+        assert served.status("s").warnings == tuple(
+            f"the tool '{name}' sent what its value has no room for; it is in McpServers.artifacts: "
+            f'{{"artifact":"art_{number}","mime_type":"image/png","bytes":3}}, {{"uri":"note://1","name":"first"}}'
+            for name, number in (("wrapped", 2), ("has_the_key", 3), ("by_reference", 4))
+        )
+        assert [kept.tool for kept in served.servers.artifacts] == ["wrapped", "wrapped", "has_the_key", "by_reference"]
