@@ -105,7 +105,7 @@ async def test_invoke_works_in_another_thread(world: World) -> None:
     failed = await anyio.to_thread.run_sync(tools["find_book"].invoke, call("find_book", title="burnt"))
     assert failed.status == "error"
     chain = RunnableLambda(_titled) | tools["find_book"]
-    assert await anyio.to_thread.run_sync(chain.invoke, "Emma") == '"Emma is on the shelf"'
+    assert await anyio.to_thread.run_sync(chain.invoke, "Emma") == "Emma is on the shelf"
 
 
 async def test_invoke_in_the_runtimes_own_loop_says_what_to_do_instead(world: World) -> None:
@@ -149,7 +149,7 @@ async def test_a_conversation_is_asked_anew_before_each_turn(world: World) -> No
     assert found.artifact["tools_changed"]
     grown = by_name(langchain_tools(conversation))
     assert "find_book" in grown
-    assert (await grown["find_book"].ainvoke(call("find_book", title="Emma"))).content == '"Emma is on the shelf"'
+    assert (await grown["find_book"].ainvoke(call("find_book", title="Emma"))).content == "Emma is on the shelf"
     assert list(by_name(langchain_tools(world.runtime.conversation()))) == META
 
 

@@ -87,7 +87,7 @@ async def test_strict_definitions_stay_as_callgate_made_them(world: World, servi
     tools = openai_agents_tools(world.runtime, direct=["add_numbers", "find_book"], strict=True)
     moves = [Call("find_book", {"title": "Emma"}), lambda turn: turn.answer]
     result = await service.run(tools, *moves)
-    assert result.final_output == '"Emma is on the shelf"'
+    assert result.final_output == "Emma is on the shelf"
     sent = {each["name"]: each["strict"] for each in service.api.requests[0]["tools"]}
     assert sent["find_book"] is True
 
@@ -132,7 +132,7 @@ async def test_calls_by_the_services_own_programs_are_held_to_allowed_callers(wo
         assert await by_name["both"].on_invoke_tool(context_of("both", program), "{}") == '"told"'
         assert "Error" in await by_name["alone"].on_invoke_tool(context_of("alone", program), "{}")
         direct = CallerDirect(type="direct")
-        assert await by_name["alone"].on_invoke_tool(context_of("alone", direct), "{}") == '"told"'
+        assert await by_name["alone"].on_invoke_tool(context_of("alone", direct), "{}") == "told"
 
 
 async def test_deferred_tools_come_with_the_services_tool_search(world: World) -> None:
@@ -150,7 +150,7 @@ async def test_a_conversations_tools_grow_while_the_agent_runs(world: World, ser
         Call("find_book", {"title": "Emma"}),
         lambda turn: turn.answer,
     )
-    assert result.final_output == '"Emma is on the shelf"'
+    assert result.final_output == "Emma is on the shelf"
     assert service.shown()[0] == META
     assert "find_book" in service.shown()[1]
     assert [tool.name for tool in openai_agents_tools(world.runtime.conversation())] == META

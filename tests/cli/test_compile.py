@@ -328,7 +328,7 @@ def test_why_of_a_program_without_tools_has_nothing_to_save(cli: Command) -> Non
         (["graph.py", "--statistics", "x"], "--statistics is about what the fast path would save", "--why --stat"),
         (["graph.py", "--why", "--run", "--statistics", "x"], "one of them is looked at", "leave one"),
         (["graph.py", "--input", "a=x"], "--input a: 'x' is not JSON", "--input 'a=\"x\"'"),
-        (["graph.py", "--allow", "x"], "allowed names the tool 'x', which does not exist", "callgate compile --help"),
+        (["graph.py", "--allow", "x"], "--allow x: there is no such tool", "`callgate tools`"),
         (["graph.py", "--input", "save=1"], "the input 'save' would hide the tool", "callgate compile --help"),
         (["graph.py", "--why", "--statistics", "/proc/no/x.db"], "the statistics file", "callgate compile --help"),
     ],

@@ -126,6 +126,13 @@ def test_without_an_engine_it_says_what_to_do(cli: Command, verb: str) -> None:
     assert "callgate doctor" in done.tip
 
 
+def test_without_the_sdk_it_says_how_to_install_it(cli: Command) -> None:
+    (cli.folder / "sitecustomize.py").write_text("import sys\nsys.modules['docker'] = None\n")
+    done = cli("image", "show", environment={"PYTHONPATH": str(cli.folder)})
+    assert (done.status, done.error) == (3, "the docker SDK is not installed")
+    assert done.tip == "pip install 'callgate[docker]'"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

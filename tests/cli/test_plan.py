@@ -396,7 +396,7 @@ def test_a_timeline_page_is_written_after_the_run(cli: Command) -> None:
         (["plan.json", "--check", "--timeline"], "--timeline shows a run, and --check runs nothing", "leave one"),
         (["plan.json", "--wall-seconds", "0"], "--wall-seconds must be above 0", "above 0"),
         (["plan.json", "--cpu-seconds", "1"], "No such option", "callgate plan --help"),
-        (["plan.json", "--allow", "x"], "allowed names the tool 'x', which does not exist", "--help"),
+        (["plan.json", "--allow", "x"], "--allow x: there is no such tool", "`callgate tools`"),
     ],
 )
 def test_usage_errors_exit_with_2_before_anything_runs(

@@ -71,7 +71,7 @@ def test_verbose_tells_of_calls_on_stderr_only(cli: Command) -> None:
     assert 'get_weather(city="Oslo")' in done.err
     assert "succeeded" in done.err
     assert "sandbox, where it is needed: jail, tier" in done.err
-    assert "1 tool calls" in done.err
+    assert " ms, 1 tool call, " in done.err
 
 
 def test_what_tools_print_is_kept_out_of_stdout(cli: Command) -> None:
@@ -110,6 +110,11 @@ def test_a_program_with_findings_is_not_run(cli: Command) -> None:
     assert done.tip == "did you mean `get_weather`?; or run it unchecked with --no-check"
     unchecked = cli("run", "--no-check", "--tools", "tools.py", "-c", "print(1)\nawait get_wether('Oslo')")
     assert (unchecked.status, unchecked.out) == (1, "1\n")
+
+
+def test_what_is_no_python_is_not_said_to_run_unchecked(cli: Command) -> None:
+    done = cli("run", "-c", "print('hi'")
+    assert (done.status, done.tip) == (1, "close the bracket")
 
 
 def test_a_tool_that_crashes_is_explained_to_the_operator_not_to_the_program(cli: Command) -> None:
@@ -158,7 +163,9 @@ def test_only_allowed_tools_are_offered(cli: Command) -> None:
     )
     assert done.status == 1
     assert "get_weather" in done.error
-    assert cli("run", "--tools", "tools.py", "--allow", "chatti", "-c", "1").status == 2
+    near = cli("run", "--tools", "tools.py", "--allow", "chatti", "-c", "1")
+    assert (near.status, near.error) == (2, "--allow chatti: there is no such tool; did you mean chatty?")
+    assert "`callgate tools`" in near.tip
 
 
 def test_packages_can_be_offered(cli: Command) -> None:

@@ -38,7 +38,7 @@ from cli.command import Command
             "python",
         ),
         (["run", "-c", "1", "--tools", "empty.py"], "empty.py has no tools", "name one: empty.py:lonely"),
-        (["run", "-c", "1", "--allow", "x"], "allowed names the tool 'x', which does not exist", "--help"),
+        (["run", "-c", "1", "--allow", "x"], "--allow x: there is no such tool", "there are no tools at all"),
         (["run", "-c", "1", "--sandbox", "none"], "'none' is not one of", "--help"),
         (["run", "--nonsense"], "No such option", "callgate run --help"),
         (["nonsense"], "No such command 'nonsense'", "--help"),

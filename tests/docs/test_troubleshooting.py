@@ -286,6 +286,20 @@ async def no_terminal(folder: Path) -> str:
     return Command(folder, dict(os.environ))("run", "--tools", "tools.py", "-c", "await wipe()").err
 
 
+@reproduces("the MCP server 'files' is still starting", "the MCP server 'files' has failed")
+async def servers_that_are_not_up(_: Path) -> str:
+    pytest.importorskip("mcp")
+    from callgate.mcp import McpServers
+
+    silent = {"command": sys.executable, "args": ["-c", "import sys; sys.stdin.read()"]}
+    said = []
+    for files, seconds in ((silent, 0), ({"command": "no-such-command"}, 20)):
+        servers = McpServers.read({"mcpServers": {"files": files}}, ready_seconds=seconds)
+        async with Runtime([get_weather], sources=[servers], pool_size=0) as runtime:
+            said += [finding.hint for finding in runtime.check("await files.read()")]
+    return "\n".join(said)
+
+
 @reproduces("there are two tools called")
 async def same_name(_: Path) -> str:
     with pytest.raises(CallgateError) as raised:

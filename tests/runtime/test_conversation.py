@@ -80,7 +80,7 @@ async def test_only_what_was_found_is_visible(runtime: Runtime, provider: Any) -
     visible = named(conversation.tool_definitions(provider))
     assert visible[0] == "search_tools"
     assert set(visible[1:]) == {"get_weather", "get_forecast"}
-    assert await conversation.handle("get_weather", {"city": "Tokyo"}) == '"sunny in Tokyo"'
+    assert await conversation.handle("get_weather", {"city": "Tokyo"}) == "sunny in Tokyo"
 
 
 async def test_what_was_not_found_cannot_be_called(runtime: Runtime) -> None:
@@ -92,7 +92,7 @@ async def test_what_was_not_found_cannot_be_called(runtime: Runtime) -> None:
     )
     assert (refused.ok, refused.mistake) == (False, True)
     await conversation.handle("search_tools", {"query": "send a mail"})
-    assert await conversation.handle("send_mail", {"to": "x"}) == '"sent to x"'
+    assert await conversation.handle("send_mail", {"to": "x"}) == "sent to x"
 
 
 async def test_described_tools_are_found_too(runtime: Runtime) -> None:
@@ -107,7 +107,7 @@ async def test_described_tools_are_found_too(runtime: Runtime) -> None:
 async def test_direct_tools_are_visible_from_the_start(runtime: Runtime) -> None:
     conversation = runtime.conversation(direct=["send_mail"])
     assert named(conversation.tool_definitions("openai")) == [*META, "send_mail"]
-    assert await conversation.handle("send_mail", {"to": "x"}) == '"sent to x"'
+    assert await conversation.handle("send_mail", {"to": "x"}) == "sent to x"
     found = await conversation.answer("search_tools", {"query": "electronic mail", "limit": 1})
     assert found.found == ("send_mail",)
     assert not found.tools_changed
@@ -211,7 +211,7 @@ async def test_a_conversation_goes_on_from_its_state(runtime: Runtime) -> None:
     assert second.found == first.found
     assert second.tool_definitions("mcp") == first.tool_definitions("mcp")
     assert second.state() == kept
-    assert await second.handle("get_weather", {"city": "x"}) == '"sunny in x"'
+    assert await second.handle("get_weather", {"city": "x"}) == "sunny in x"
 
 
 FORGED: list[Any] = [
@@ -277,7 +277,7 @@ async def test_tools_are_loaded_by_a_search_and_the_run_goes_on_with_a_longer_li
         assert answer.found == ("make_invoice",)
         assert "Your list of tools has changed" in answer.text
         assert named(conversation.tool_definitions("openai")) == ["search_tools", "make_invoice"]
-        assert await conversation.handle("make_invoice", '{"x": 3}') == '"make_invoice 3"'
+        assert await conversation.handle("make_invoice", '{"x": 3}') == "make_invoice 3"
     assert elsewhere.queries == ["write an invoice"]
     assert "make_invoice" not in runtime.registry
 
@@ -292,7 +292,7 @@ async def test_an_agent_is_interrupted_made_anew_and_resumed(runtime: Runtime) -
         before = conversation.tool_definitions("anthropic")
     async with runtime.conversation(loader=elsewhere.load, state=json.loads(checkpoint)) as resumed:
         assert resumed.tool_definitions("anthropic") == before
-        assert await resumed.handle("send_mail_2", {"x": 1}) == '"send_mail 1"'
+        assert await resumed.handle("send_mail_2", {"x": 1}) == "send_mail 1"
     assert elsewhere.queries == ["invoice", "invoice"]
 
 
@@ -324,7 +324,7 @@ async def test_a_loaded_tool_is_cached_for_its_conversation_alone(runtime: Runti
     async with runtime.conversation(loader=loader("a")) as one, runtime.conversation(loader=loader("b")) as other:
         for conversation, says in ((one, "a"), (other, "b"), (one, "a")):
             await conversation.handle("search_tools", {"query": "secret"})
-            assert await conversation.handle("secret", {}) == f'"{says}"'
+            assert await conversation.handle("secret", {}) == says
 
 
 async def test_what_was_loaded_for_a_search_is_found_whatever_it_is_called(runtime: Runtime) -> None:
@@ -343,7 +343,7 @@ async def test_what_the_operators_loader_gives_is_allowed_beside_the_allow_list(
     elsewhere = Elsewhere(double=[thing("double")])
     async with runtime.conversation(loader=elsewhere.load, tools=["get_weather"]) as conversation:
         await conversation.handle("search_tools", {"query": "double"})
-        assert await conversation.handle("double", {"x": 1}) == '"double 1"'
+        assert await conversation.handle("double", {"x": 1}) == "double 1"
         assert await conversation.handle("execute_code", {"code": "await double(x=2)"}) == "Value: double 2"
         assert "not among the tools" in await conversation.handle("send_mail", {"to": "x"})
         assert "double" in [each["name"] for each in conversation.tool_definitions("mcp")]
@@ -384,7 +384,7 @@ async def test_a_loader_may_give_tools_that_are_there_already(runtime: Runtime) 
     async with runtime.conversation(loader=load) as conversation:
         await conversation.handle("search_tools", {"query": "mail"})
         assert "send_mail_2" not in conversation.found
-        assert await conversation.handle("send_mail", {"to": "x"}) == '"sent to x"'
+        assert await conversation.handle("send_mail", {"to": "x"}) == "sent to x"
 
 
 async def test_loaded_again_a_tool_takes_its_own_place(runtime: Runtime) -> None:
@@ -425,7 +425,7 @@ async def test_what_changes_in_the_runtime_changes_in_the_conversation() -> None
             answer = await conversation.answer("search_tools", {"query": "send electronic mail", "limit": 1})
             assert answer.found == ("send_mail",)
             assert "there is no tool" in await conversation.handle("get_weather", {"city": "x"})
-            assert await conversation.handle("mine", {"x": 1}) == '"mine 1"'
+            assert await conversation.handle("mine", {"x": 1}) == "mine 1"
             assert conversation._core.registry.get("late").description == "The runtime's own."
             assert "late_2" in conversation._core.registry
 

@@ -80,7 +80,7 @@ def test_few_tools_are_listed_with_their_types() -> None:
     assert "2 tools (OMITTED stands for an argument that is left out), whose own words" in optional
     assert "tool_number_0(query: str = OMITTED)" in optional
     found = made(*many(2)).search_tools("thing").for_model()
-    assert found.startswith("2 of 2 tools, the best first: (OMITTED stands for an argument that is left out)\ntool_num")
+    assert found.startswith("2 of 2 tools, the best first; OMITTED stands for an argument that is left out:\ntool_num")
 
 
 def test_what_does_not_fit_is_named_and_what_does_not_fit_then_is_counted() -> None:
@@ -119,3 +119,18 @@ def test_only_tools_that_programs_may_call_are_listed_for_them() -> None:
     hidden = Tool.from_schema("hidden", "", {"type": "object"}, print, allowed_callers=["direct"])
     assert "hidden" not in described(made(get_weather, hidden), "execute_code")
     assert "order" not in described(made(), "execute_code", tools=["get_weather"])
+
+
+def test_what_is_alike_of_several_tools_of_a_server_is_said_once() -> None:
+    text = {"type": "object", "properties": {"content": {"type": "string"}}, "required": ["content"]}
+    tools = [
+        Tool.from_schema(
+            f"files_{name}", "", {"type": "object"}, print, server="files", server_tool=name, output_schema=text
+        )
+        for name in ("find", "list_all", "read")
+    ]
+    said = described(made(*tools), "execute_code")
+    assert "\nFilesListAllResult = FilesReadResult = FilesFindResult\n" in said
+    assert "    async def list_all() -> FilesListAllResult:\n" in said
+    assert "\nfiles_find = files.find  # and so for each of its tools" in said
+    assert "files_read =" not in said

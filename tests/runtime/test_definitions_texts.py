@@ -303,6 +303,18 @@ def test_an_example_takes_a_tool_that_reads_and_values_that_it_has() -> None:
     assert sample_of([], {}) is None
 
 
+def test_an_example_takes_a_tool_without_other_arguments_where_no_values_are_known() -> None:
+    def reads(name: str, *arguments: str) -> Tool:
+        properties = {argument: {"type": "string"} for argument in arguments}
+        schema = {"type": "object", "properties": properties, "required": list(arguments[:1])}
+        return Tool.from_schema(name, "", schema, print, read_only=True)
+
+    tools = Registry([reads("a", "path", "context"), reads("b", "city"), reads("c", "name")])
+    sample = sample_of(tools, tools.callable_names())
+    assert sample is not None
+    assert (sample.tool.name, sample.real) == ("b", False)
+
+
 # names
 
 

@@ -72,7 +72,7 @@ ANSWERED: list[tuple[str, Any, str]] = [
     ("get_weather", {"city": "Oslo"}, '{"city":"Oslo","temp":4,"unit":"C"}'),
     ("get_weather", '{"city": "Oslo"}', '{"city":"Oslo","temp":4,"unit":"C"}'),
     ("get_weather", '"{\\"city\\": \\"Oslo\\"}"', '{"city":"Oslo","temp":4,"unit":"C"}'),
-    ("send_mail", {"to": "x", "note": None}, '"sent to x, None"'),
+    ("send_mail", {"to": "x", "note": None}, "sent to x, None"),
     ("get_weather", {"city": "Oslo", "unit": None}, '{"city":"Oslo","temp":4,"unit":"C"}'),
     ("rows", '{"count": 2}', "[0,1]"),
     ("execute_code", '{"code": "print((await get_weather(\'Oslo\')).temp)"}', "4"),
@@ -102,6 +102,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("get_weather", '{"city": "a", "city": "b"}', "the key 'city' occurs twice"),
     ("get_weather", '{"city": NaN}', "NaN is not JSON"),
     ("get_weather", "[" * 100_000, "the arguments are nested too deeply"),
+    ("get_weather", '{"city": "Os', "the arguments are not valid JSON: Unterminated string starting at line 1"),
     ("get_weather", "Oslo", "the arguments are not valid JSON: Expecting value at line 1 column 1, near 'Oslo'"),
     ("get_weather", ["Oslo"], "the arguments must be an object, got an array of 1 item"),
     ("get_weather", None, "missing argument 'city'"),
@@ -232,7 +233,7 @@ async def test_the_providers_own_code_calls_tools_for_code(runtime: Runtime) -> 
         assert await runtime.handle("only_in_code", {"n": 4}, caller=caller) == "8"
         refused = await runtime.answer("execute_code", {"code": "1"}, caller=caller)
         assert (refused.ok, refused.mistake) == (False, True)
-    with pytest.raises(ConfigurationError, match="there is no caller 'somebody'; the callers are: direct, code, plan"):
+    with pytest.raises(ConfigurationError, match=r"direct, code, plan, and .*e\.g\. code_execution_20260120"):
         await runtime.handle("only_in_code", {"n": 4}, caller="somebody")
 
 

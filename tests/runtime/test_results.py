@@ -113,9 +113,14 @@ HANDLED: list[tuple[str, Any, str]] = [
     ("execute_code", {"code": "print(1)\n2"}, "1\nValue: 2"),
     ("execute_code", {}, "Error: execute_code needs the argument 'code', which is Python source text."),
     ("execute_code", {"code": 3}, "Error: execute_code needs the argument 'code', which is Python source text."),
-    ("execute_code", {"code": "1", "lang": "py"}, "Error: execute_code has no argument 'lang'; it takes only 'code'."),
+    ("execute_code", {"code": "1", "lang": "py"}, "Error: execute_code has no argument 'lang'; its program is 'code'."),
     ("execute_code", None, "Error: execute_code needs the argument 'code', which is Python source text."),
-    ("execute_code", "print(1)", "Error: execute_code needs the argument 'code', which is Python source text."),
+    (
+        "execute_code",
+        "print(1)",
+        "Error: execute_code: the arguments are not valid JSON: Expecting value at line 1 column 1, near 'print(1)'; "
+        'execute_code takes an object with the program in it: {"code": "print(1)"}',
+    ),
     ("get_weather", {"city": "Oslo"}, '{"city":"Oslo","temp":4,"unit":"C"}'),
     ("refuse", {"why": "no"}, "Error: no"),
     ("get_wether", {"city": "x"}, "Error: there is no tool 'get_wether'; did you mean get_weather?"),

@@ -5,15 +5,20 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import threading
+import time
 from collections.abc import Collection, Iterator
+from functools import partial
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from callgate.errors import InvalidArguments
 from callgate.runtime.search import Detail, Found, SearchResult, ToolSearch
 from callgate.runtime.search import result as result_module
+from callgate.runtime.search import snapshot as snapshot_module
 from callgate.search.learned import Learned
 from callgate.tools import Registry, Tool, tool
 
@@ -169,7 +174,7 @@ def test_filters_keep_the_others_out(search: ToolSearch) -> None:
 def test_a_filter_without_words_lists_its_tools_by_name(search: ToolSearch) -> None:
     result = search.find(" ", server="github", limit=1)
     assert (names(result), result.matched, result.total) == (["github_createIssue"], 2, 2)
-    assert result.for_model().startswith("1 of 2 tools that match (a higher limit gives more):")
+    assert result.for_model().startswith("1 of 2 tools that match (a higher limit gives more); OMITTED stands")
     assert names(search.find("", capability="sales")) == ["query_sales"]
 
 
@@ -399,6 +404,51 @@ async def test_asking_does_not_hold_up_the_event_loop(search: ToolSearch) -> Non
         with pytest.raises(InvalidArguments):
             await ask("[", regex=True)
     assert [each.tool for each in found] == [get_weather] * 6
+
+
+HARD = r"(.*w.{0,40}o.{0,40}){3}!$"
+
+
+@pytest.fixture
+def wordy() -> ToolSearch:
+    """Tools on which a hard pattern would take 6 s."""
+    words = "word and other words " * 200
+    return ToolSearch(Registry([of_server("s", f"tool_{number}", words) for number in range(1200)]))
+
+
+def test_a_pattern_that_takes_long_is_given_up(wordy: ToolSearch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_module, "_PATTERN_SECONDS", 0.25)
+    started = time.process_time()
+    with pytest.raises(InvalidArguments, match=r"takes too long: \d+ of 1,200 tools .* in 0\.25 s; simplify it, or "):
+        wordy.find(HARD, regex=True)
+    assert time.process_time() - started < 2
+    assert len(wordy.find("tool_11.. ", regex=True, limit=100).found) == 100
+
+
+async def test_a_pattern_that_nobody_waits_for_is_not_tried_any_longer(wordy: ToolSearch) -> None:
+    await wordy.ask("tool_7", regex=True)
+    with anyio.move_on_after(0.1) as waited:
+        await wordy.ask(HARD, regex=True)
+    assert waited.cancelled_caught
+    with anyio.fail_after(1):
+        spent = 1.0
+        while spent > 0.05:
+            before = time.process_time()
+            await anyio.sleep(0.1)
+            spent = time.process_time() - before
+
+
+async def test_few_patterns_are_tried_at_a_time_and_leave_threads_to_others(wordy: ToolSearch) -> None:
+    await wordy.ask("tool_7", regex=True)
+    running = threading.active_count()
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(12):
+                tasks.start_soon(partial(wordy.ask, HARD, regex=True))
+            for _ in range(5):
+                await anyio.to_thread.run_sync(int)
+            assert threading.active_count() - running <= 3
+            tasks.cancel_scope.cancel()
 
 
 # learning

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from callgate.tools import Registry, Tool, imported_name, python_name
 from callgate.tools.names import is_attribute
+from callgate.tools.namespaces import Vocabulary
 
 HOSTILE = [
     "__class__", "__getattr__", "__dict__", "__init__", "__import__", "print", "list", "class", "import", "await",
@@ -176,3 +177,16 @@ def test_thousands_of_tools_whose_names_all_come_out_alike_are_named_in_linear_t
 
     few = min(seconds(500) for _ in range(3))
     assert seconds(4000) < 24 * few + 0.5
+
+
+def test_why_a_tool_of_an_expected_server_is_absent() -> None:
+    here = served("files_2", "read")
+    names = Vocabulary((here,), {"files": "F", "my files.": "M", "a": "A", "a.b": "AB"})
+    for name in ("files", "FILES", "files.list_directory", "files_list_directory", "files.a.b"):
+        assert names.why_absent(name) == "F"
+    for name in ("my files..x", "my_files_", "my_files_.x", "my_files__x"):
+        assert names.why_absent(name) == "M"
+    assert (names.why_absent("a.b.c"), names.why_absent("a.c")) == ("AB", "A")
+    for name in ("file", "filesystem", "files_2.raed", "files_2_raed", "", "print"):
+        assert names.why_absent(name) is None
+    assert Vocabulary((here,)).why_absent("files") is None

@@ -222,3 +222,23 @@ def test_what_is_known_of_names_stays_as_it_was() -> None:
     assert registry.vocabulary() is not before
     assert (before.resolve("a_b"), registry.resolve("a_b")) == ("a-b", "a_b")
     assert before.callable_names == {"a-b": "a_b"}
+
+
+def test_a_server_that_is_expected_is_told_of_until_its_tools_come() -> None:
+    registry = Registry([named("files_found")])
+    before = registry.tools()
+    registry.expect_server("files", "the server is starting")
+    assert registry.tools() is not before  # what was kept of these tools is made anew
+    assert registry.has_servers
+    with pytest.raises(ToolNotFound, match=r"^there is no tool 'files_read'; the server is starting$"):
+        registry.get("files_read")
+    unchanged = registry.tools()
+    registry.expect_server("files", "the server is starting")
+    assert registry.tools() is unchanged
+    held = registry.vocabulary()
+    registry.replace_server("files", [served("files", "read")])
+    assert registry.vocabulary().why_absent("files_write") is None
+    assert held.why_absent("files_write") == "the server is starting"
+    registry.expect_server("other", "the server is starting")
+    registry.expect_server("other", None)
+    assert registry.vocabulary().why_absent("other") is None

@@ -12,9 +12,9 @@ import pytest
 
 from callgate.errors import ConfigurationError, InvalidArguments, ToolError
 from callgate.tools import Tool
-from callgate.tools.patterns import pattern_states
+from callgate.tools.patterns import pattern_states, pattern_work
 from callgate.tools.schema_check import SchemaCheck, TooMuchToCheck
-from callgate.tools.schema_cost import MAX_WAYS
+from callgate.tools.schema_cost import MAX_STEPS, MAX_WAYS, SchemaCost
 
 SECONDS = 2.0
 """For one check, on a busy machine; without the bounds each case here takes from 5 s to years."""
@@ -57,6 +57,15 @@ def unevaluated(count: int) -> dict[str, Any]:
     return schema
 
 
+def chain(count: int, names: int) -> dict[str, Any]:
+    """`count` levels, each with what the next one has and a name of its own."""
+    made: dict[str, Any] = {
+        f"{n}": {"allOf": [{"$ref": f"#/$defs/{n + 1}"}], "properties": {f"n{n}": {"$ref": f"#/$defs/{n}"}}}
+        for n in range(count)
+    }
+    return {"$ref": "#/$defs/0", "$defs": made | {f"{count}": {"properties": {f"x{n}": {} for n in range(names)}}}}
+
+
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
@@ -68,6 +77,7 @@ def unevaluated(count: int) -> dict[str, Any]:
         (unevaluated(20), "branches too often"),
         ({"properties": {"a": {"pattern": r"\w{900}", "allOf": [{"pattern": f"[a-z]{{{n}}}"} for n in range(800)]}}},
          "patterns with too many repetitions"),
+        (chain(200, 500), "too many names under schemas that refer to each other"),
     ],
 )  # fmt: skip
 def test_a_schema_by_which_no_value_could_be_checked_is_refused(schema: dict[str, Any], reason: str) -> None:
@@ -103,6 +113,112 @@ def test_a_large_value_is_checked_in_time_or_refused(schema: dict[str, Any], val
         assert (not faults) == fits
         assert all(fault.path[0] == "v" for fault in faults)
     assert time.perf_counter() - began < SECONDS
+
+
+def test_a_large_text_is_not_copied_for_each_alternative() -> None:
+    check = SchemaCheck({"anyOf": [{"const": n} for n in range(300)]}, "it")
+    text = "x" * 3_000_000
+    began = time.perf_counter()
+    (fault,) = check.faults(text, f'"{text}"')
+    assert (fault.keyword, fault.value) == ("anyOf", text)
+    assert time.perf_counter() - began < SECONDS
+
+
+def test_one_wrong_item_of_very_many_is_found_soon() -> None:
+    check = SchemaCheck({"type": "array", "items": {"type": "integer"}}, "it")
+    value: list[Any] = [0] * 2_000_000
+    began = time.perf_counter()
+    (fault,) = check.faults([*value, "x"], f'[{"0," * 2_000_000}"x"]')
+    assert (fault.path, fault.keyword) == ((2_000_000,), "type")
+    assert time.perf_counter() - began < SECONDS
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 4_999, 5_000, 9_999])
+def test_the_first_wrong_item_is_told_wherever_it_is(wrong: int) -> None:
+    items: list[Any] = [[n] for n in range(10_000)]
+    items[wrong] = ["x"]
+    items[-1] = ["y"] if wrong != 9_999 else ["x"]
+    check = SchemaCheck({"items": {"items": {"type": "integer"}}}, "it")
+    assert [(fault.path, fault.value) for fault in check.faults(items, json.dumps(items))] == [((wrong, 0), "x")]
+    members = {f"k{n}": item for n, item in enumerate(items)}
+    check = SchemaCheck({"additionalProperties": {"items": {"type": "integer"}}}, "it")
+    assert [fault.path for fault in check.faults(members, json.dumps(members))] == [(f"k{wrong}", 0)]
+
+
+def test_a_limit_of_draft_4_is_asked_about_with_what_it_means() -> None:
+    schema = {"$schema": "http://json-schema.org/draft-04/schema#", "maximum": 5, "exclusiveMaximum": True}
+    schema |= {"items": {"type": "integer"}}
+    value = [*range(10_000), "x"]
+    assert [fault.path for fault in SchemaCheck(schema, "it").faults(value, json.dumps(value))] == [(10_000,)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"items": {"dependentRequired": {f"k{n}": [] for n in range(400)}}}, [{"k": 1}] * 130_000),
+        ({"items": {"dependentSchemas": {f"k{n}": True for n in range(400)}}}, [{"k": 1}] * 130_000),
+        ({"items": {"properties": {f"k{n}": {} for n in range(4_000)}}}, [{}] * 130_000),
+        ({"$defs": {"n": {"uniqueItems": True, "items": {"$ref": "#/$defs/n"}}}, "$ref": "#/$defs/n"},
+         nested(90, list(range(130_000)))),
+        ({"items": {"multipleOf": 7}}, [7e300] * 210_000),
+        ({"properties": {"a": True}, "additionalProperties": {"pattern": r"\w{900}é"}}, {"a": 1, "b": "x" * 100_000}),
+        ({"propertyNames": {"pattern": r"\w{900}é"}}, {"a": 1, "x" * 100_000: 1}),
+        ({"patternProperties": {r"\w{900}é": {}}}, {"a": 1, "x" * 100_000: 1}),
+    ],
+)  # fmt: skip
+def test_what_the_validator_takes_long_for_is_counted(schema: dict[str, Any], value: Any) -> None:
+    cost = SchemaCost(schema, "it")
+    text = json.dumps(value)
+    assert cost.steps(text, value) > MAX_STEPS
+    assert not cost.allows(text, value)
+
+
+URL = r"https?:\/\/(www\.)?[-a-zA-Z0-9@:%._\+~#=]{1,256}\.[a-zA-Z0-9()]{1,6}\b([-a-zA-Z0-9()@:%_\+.~#?&//=]*)"
+EMAIL = r"^[a-z0-9.-]+@[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*$"
+BLOCKS = [f"kind-{n}" for n in range(14)]
+BLOCK = {
+    "type": "object",
+    "properties": {"id": {"pattern": "^[0-9a-f-]{36}$"}, "children": {"items": {"$ref": "#/$defs/block"}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"properties": {"url": {"pattern": URL}, "html": {}}}, {"url": "https://a.com/", "html": "<p>" * 80_000}),
+        ({"properties": {"to": {"items": {"pattern": EMAIL}}, "file": {}}}, {"to": ["a@b.c"], "file": "A" * 10**6}),
+        ({"properties": {"title": {"pattern": "^.{1,500}$"}, "body": {}}}, {"title": "hi", "body": "x" * 400_000}),
+        ({"items": {"properties": {"about": {"pattern": "^.{0,1024}$"}}}}, [{"about": "A text of a row."}] * 5_000),
+        ({"properties": {"a": {"pattern": r"^[\s\S]{0,4096}$"}, "b": {}}}, {"a": "abc", "b": "y" * 400_000}),
+        ({"additionalProperties": {"pattern": URL}, "properties": {"x": {}}}, {"x": "y" * 10**6}),
+        ({"items": {"anyOf": [{"properties": {f"k{n}": {"pattern": "^a+b$"}}} for n in range(60)]}},
+         [{"k1": "aab", "z": 3}] * 20_000),
+        ({"$defs": {"block": {"anyOf": [
+            BLOCK | {"properties": BLOCK["properties"] | {"type": {"const": each}}} for each in BLOCKS  # type: ignore[operator]
+         ]}}, "items": {"$ref": "#/$defs/block"}},
+         [{"type": "kind-9", "id": "0" * 36, "children": [{"type": "kind-13", "id": "1" * 36}] * 3}] * 5_000),
+    ],
+)  # fmt: skip
+def test_patterns_and_alternatives_are_charged_where_they_apply(schema: dict[str, Any], value: Any) -> None:
+    assert not list(SchemaCheck(schema, "it").faults(value, json.dumps(value)))
+
+
+def test_a_large_text_under_a_hard_pattern_is_still_refused_when_the_pattern_stands_beside_easy_ones() -> None:
+    schema = {"properties": {"a": {"pattern": r"\w{400}é"}, "b": {}}}
+    easy, hard = {"a": "x", "b": "x" * 200_000}, {"a": "x" * 200_000, "b": "x"}
+    cost = SchemaCost(schema, "it")
+    assert cost.allows(json.dumps(easy), easy)
+    assert not cost.allows(json.dumps(hard), hard)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "work"),
+    [("^.{1,500}$", 1), ("^([a-z]{3}-){0,90}$", 360), ("^[a-z]{0,99}[a-z]{50}$", 53), ("^a{99}$|b{99}", 198),
+     ("a{0,90}b", 91),
+     (".{1,500}", 1), (".{1,500}$", 1500), ("^[0-9a-f]{8}-[0-9a-f]{4}$", 1), ("^(a|b){99}x{99}$", 297)],
+)  # fmt: skip
+def test_the_work_of_a_pattern_is_of_what_may_be_open_at_once(pattern: str, work: int) -> None:
+    assert pattern_work(pattern) == work
 
 
 def test_a_large_value_is_told_where_it_does_not_fit() -> None:

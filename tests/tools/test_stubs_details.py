@@ -10,7 +10,7 @@ import pytest
 
 from callgate.errors import ConfigurationError, ToolNotFound
 from callgate.tools import Registry, Tool, tool
-from callgate.tools.stubs import DETAILS, stubs
+from callgate.tools.stubs import DETAILS, result_types, signature, stubs
 from tools.stub_checks import PYRIGHT, foreign, imported, passes_mypy, passes_pyright
 
 ISSUE = {
@@ -238,3 +238,51 @@ def test_servers_and_tools_of_one_name_have_one_each(tmp_path: Path) -> None:
     assert module.github_.github is module.github_github
     assert module.a.b is not module.a.a_b
     assert module.a.a_b is module.a_a_b
+
+
+TEXT = {"type": "object", "properties": {"content": {"type": "string"}}, "required": ["content"]}
+OPTIONS = {
+    "type": "object",
+    "properties": {"how": {"type": "object", "properties": {"deep": {"type": "boolean"}}}},
+    "required": ["how"],
+}
+ODD_KEYS = {"type": "object", "properties": {"how": OPTIONS["properties"]["how"], "a-b": {}}, "required": ["a-b"]}  # type: ignore[index]
+
+
+def test_a_type_is_called_the_same_whichever_tools_are_beside_its_tool(tmp_path: Path) -> None:
+    tools = [of_server(name, schema=OPTIONS, output=TEXT) for name in ("create", "look", "read")]
+    tools += [of_server(name, schema=ODD_KEYS, output={"type": "array", "items": TEXT}) for name in ("odd", "same")]
+    together = [stubs(Registry(tools), detail=detail) for detail in DETAILS]
+    for each in tools:
+        called = signature(each, each.name).partition(" -> ")[2]
+        alone = stubs(Registry([each]), detail="full")
+        for text in (*together[1:], alone):
+            assert f") -> {called}:\n" in text
+        parameters = alone.partition(f"async def {each.server_tool}(")[2].partition(")")[0]
+        assert f"async def {each.server_tool}({parameters})" in together[1]
+    for line in ("GithubLookResult = GithubCreateResult", "GithubSameArguments = GithubOddArguments"):
+        assert f"\n{line}\n" in together[1]
+    passes_mypy(tmp_path, *together)
+    if PYRIGHT is not None:
+        passes_pyright(tmp_path, *together)
+    module = imported(tmp_path, together[1])
+    assert module.GithubLookResult is module.GithubCreateResult
+
+
+def test_the_types_of_a_result_stand_on_one_line() -> None:
+    place = {"type": "object", "properties": {"x y": {"type": "number"}, "name": {"type": "string"}}}
+    weather = {"type": "object", "properties": {"at": place, "wind": {"type": "array", "items": place}}}
+    told = result_types(foreign("f", output=weather | {"required": ["at"]}), "f", most=300)
+    of_place = "FResultAt: {'x y'?: float, name?: str}"
+    assert told == f"FResult: {{at: FResultAt, wind?: list[FResultAt]}}; {of_place}"
+    assert result_types(add, "add", most=300) == ""
+    assert result_types(foreign("f"), "f", most=300) == ""
+
+
+def test_the_types_of_a_result_keep_to_what_they_may_take() -> None:
+    keys = {f"key_{n}": {"type": "object", "properties": {f"x{n}": {"type": "string"}}} for n in range(150)}
+    told = result_types(foreign("f", output={"type": "object", "properties": keys}), "f", most=300)
+    assert told.endswith("; ...")
+    assert len(told) < 400
+    chosen = {"type": "object", "properties": {"x": {"enum": [f"value {n}" for n in range(200)]}}}
+    assert result_types(foreign("f", output=chosen), "f", most=100) == "FResult: {x?: FResultX}; FResultX: ..."

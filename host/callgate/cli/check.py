@@ -10,9 +10,10 @@ import click
 
 from callgate import ConfigurationError, Finding, Runtime
 
-from .live import data_only
+from .live import data_only, log_to_stderr
 from .load import load_tools
-from .options import inputs_from, tools_option
+from .mcp_option import listed, mcp_option, servers_from
+from .options import allowed_from, inputs_from, tools_option
 from .source import Source
 from .words import FAILED, OK, Stop, emit, say
 
@@ -29,6 +30,7 @@ def finding_line(name: str, finding: Finding) -> str:
 @click.argument("file", required=False)
 @click.option("-c", "--code", metavar="CODE", help="The program itself, instead of a file.")
 @tools_option
+@mcp_option
 @click.option("--allow", multiple=True, metavar="TOOL", help="Offer only this tool; may be repeated.")
 @click.option(
     "-i", "--input", "inputs", multiple=True, metavar="NAME[=JSON]", help="A variable it is given; may be repeated."
@@ -39,6 +41,7 @@ def finding_line(name: str, finding: Finding) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as a JSON list.")
 def command(**options: Any) -> int:
     """Look at a program: FILE, or - for stdin, or -c CODE. Runs nothing and needs no sandbox.
+    The servers of --mcp are started for their tools, and ended.
 
     Each finding is a line on stdout. Exit codes: 0 no errors (warnings do not count), 1 errors, 2 usage.
     """
@@ -46,9 +49,13 @@ def command(**options: Any) -> int:
     inputs = inputs_from(options["inputs"], values=False)
     with data_only():
         tools = load_tools(options["tool_files"])
+        servers = servers_from(options["mcp_file"])
+        log_to_stderr(verbose=False)
+        tools = listed(servers, tools)
+    allow = allowed_from(options["allow"], tools)
     try:
         runtime = Runtime(tools, policy=options["policy"])
-        findings = runtime.check(source.code, inputs=list(inputs), tools=list(options["allow"]) or None)
+        findings = runtime.check(source.code, inputs=list(inputs), tools=allow)
     except ConfigurationError as error:
         raise Stop(str(error), "callgate check --help shows what each option takes") from None
     if options["as_json"]:

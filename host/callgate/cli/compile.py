@@ -15,7 +15,8 @@ from .check import finding_line
 from .compile_why import Program, reason_line, show_why
 from .live import data_only, log_to_stderr
 from .load import load_tools
-from .options import inputs_from, limits_from, some_limit_options, tools_option
+from .mcp_option import listed, mcp_option, servers_from
+from .options import allowed_from, inputs_from, limits_from, some_limit_options, tools_option
 from .source import Source
 from .words import FAILED, NO_SANDBOX, OK, Stop, emit, explain, say
 
@@ -33,6 +34,7 @@ _LIMITS = {
 @click.argument("file", required=False)
 @click.option("-c", "--code", metavar="CODE", help="The program itself, instead of a file.")
 @tools_option
+@mcp_option
 @click.option("--allow", multiple=True, metavar="TOOL", help="Offer only this tool; may be repeated.")
 @click.option(
     "-i", "--input", "inputs", multiple=True, metavar="NAME=JSON", help="A variable of the program; may be repeated."
@@ -62,7 +64,8 @@ def command(**options: Any) -> int:
     log_to_stderr(verbose=False)
     with data_only() as data:
         tools = load_tools(options["tool_files"])
-        allow = list(options["allow"]) or None
+        tools = listed(servers_from(options["mcp_file"]), tools)
+        allow = allowed_from(options["allow"], tools)
         try:
             look = Runtime(tools, sandbox=None, limits=limits, statistics=options["statistics"])
             program = Program(source, look, inputs, allow)
@@ -83,6 +86,8 @@ def _check_choices(options: dict[str, Any]) -> None:
         if options[name] and not options["why"]:
             flag = "--run" if name == "run_it" else "--statistics"
             raise Stop(f"{flag} is about what the fast path would save", f"write --why {flag}, or leave {flag} out")
+    if options["run_it"] and options["mcp_file"]:
+        raise Stop("--run is not there for the tools of --mcp", "leave --run out; `callgate run --mcp FILE` runs it")
     if options["run_it"] and options["statistics"]:
         raise Stop("--run measures, --statistics remembers: one of them is looked at", "leave one of them out")
 

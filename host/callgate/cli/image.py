@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.util
 import json
 import sys
 import time
@@ -116,6 +117,8 @@ def show(tag: str, docker_host: str | None, as_json: bool) -> int:
 
 def _with_engine(verb: str, docker_host: str | None, work: Callable[[Engine], Any]) -> Any:
     """What `work` gives, called with an engine. Raises `Stop` where none can be reached."""
+    if importlib.util.find_spec("docker") is None:
+        raise Stop("the docker SDK is not installed", "pip install 'callgate[docker]'", NO_SANDBOX)
     from callgate.sandbox.docker.engine import Engine, EngineUnreachable
 
     async def connected() -> Any:

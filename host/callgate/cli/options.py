@@ -16,10 +16,13 @@ import click
 from callgate.errors import ConfigurationError
 from callgate.limits import Limits
 from callgate.sandbox.choose import SANDBOXES, make_backend
+from callgate.tools import Registry
+from callgate.tools.faults import did_you_mean
 
 from .words import Stop
 
 __all__ = [
+    "allowed_from",
     "flag",
     "inputs_from",
     "limit_options",
@@ -119,6 +122,20 @@ tools_option = click.option(
     metavar="FILE_OR_MODULE[:NAME]",
     help="Tools to offer; may be repeated.",
 )
+
+
+def allowed_from(given: tuple[str, ...], registry: Registry) -> list[str] | None:
+    """``--allow``: the tools to offer; None offers all. Raises `Stop` for one that is not there."""
+    for name in given:
+        if registry.resolve(name) is None:
+            there = sorted({*registry.names(), *registry.callable_names().values()})
+            tip = (
+                "`callgate tools`, with the same --tools and --mcp, lists what there is"
+                if there
+                else "there are no tools at all: name what has them with --tools FILE.py"
+            )
+            raise Stop(f"--allow {name}: there is no such tool{did_you_mean(name, there)}", tip)
+    return list(given) or None
 
 
 _SANDBOX_OPTIONS = (

@@ -22,7 +22,8 @@ from callgate import CallgateError, ConfigurationError, Limits, PlanResult, Runt
 
 from .live import data_only, log_to_stderr
 from .load import load_tools
-from .options import limits_from, some_limit_options, tools_option
+from .mcp_option import Ask, ask_option, listed, mcp_option, servers_from, with_servers
+from .options import allowed_from, limits_from, some_limit_options, tools_option
 from .plan_live import PlanApprover, PlanScreen, duration, tally
 from .plan_look import say_faults, show_estimate, show_explanation, show_faults
 from .source import Source
@@ -70,6 +71,7 @@ def _spelled_out(args: list[str]) -> Iterator[str]:
 @click.command("plan", cls=_Command, short_help="Run a declarative plan of tool calls; needs no sandbox.")
 @click.argument("files", nargs=-1, metavar="FILE")
 @tools_option
+@mcp_option
 @click.option("--allow", multiple=True, metavar="TOOL", help="Offer only this tool; may be repeated.")
 @click.option("--check", is_flag=True, help="Print what is wrong with the plan, a line each, and run nothing.")
 @click.option(
@@ -87,6 +89,7 @@ def _spelled_out(args: list[str]) -> Iterator[str]:
     metavar="[OUT.html]",
     help="Afterwards show when each step ran: on stderr, or as a page in OUT.html.",
 )
+@ask_option
 @click.option("-y", "--yes", is_flag=True, help="Approve every call of a tool that asks for approval.")
 @click.option("-v", "--verbose", is_flag=True, help="Tell of every tool call, too, on stderr.")
 @some_limit_options(_LIMITS)
@@ -102,12 +105,17 @@ def command(**options: Any) -> int:
     _check_choices(options)
     source = _source(options["files"])
     page = _page_file(options["timeline"], source)
+    ask = Ask(options["ask"], yes=options["yes"])
     log_to_stderr(options["verbose"])
     with data_only() as data:
-        tools = load_tools(options["tool_files"])
-        allow = list(options["allow"]) or None
+        tools = ask.of(load_tools(options["tool_files"]))
+        servers = servers_from(options["mcp_file"], ask)
+        runs = not (options["check"] or options["explain"] or options["estimate"])
         try:
+            if not runs:
+                tools = listed(servers, tools, ask=ask)
             look = Runtime(tools, sandbox=None, limits=limits, statistics=options["statistics"])
+            allow = None if runs else allowed_from(options["allow"], tools)
             if options["check"]:
                 return show_faults(data, source, look.check_plan(source.code, tools=allow), options["as_json"])
             if options["explain"]:
@@ -115,12 +123,14 @@ def command(**options: Any) -> int:
             if options["estimate"]:
                 return anyio.run(show_estimate, data, look, source, options["as_json"], allow)
             screen = PlanScreen(
-                _steps(look, source, allow),
+                [],
                 lines=not options["as_json"] or options["verbose"],
                 calls=options["verbose"],
             )
-            run = functools.partial(_run, source, screen, look, allow, everything=options["yes"])
-            result = _interruptible(run, screen)
+            run = functools.partial(_run, source, screen, look, options["allow"], everything=options["yes"])
+            result = _interruptible(
+                lambda: with_servers(servers, look.registry, run, ask=ask, warnings=options["verbose"]), screen
+            )
             if screen.lost:  # the outputs are wanted all the same
                 sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (for as long as the process lives)
         except ConfigurationError as error:
@@ -181,8 +191,10 @@ def _steps(look: Runtime, source: Source, allow: list[str] | None) -> list[tuple
 
 
 async def _run(
-    source: Source, screen: PlanScreen, runtime: Runtime, allow: list[str] | None, *, everything: bool
+    source: Source, screen: PlanScreen, runtime: Runtime, allowed: tuple[str, ...], *, everything: bool
 ) -> PlanResult:
+    allow = allowed_from(allowed, runtime.registry)
+    screen.line_up(_steps(runtime, source, allow))
     terminal = sys.stdin.isatty() and not source.from_stdin
     runtime.gate.approve = PlanApprover(everything=everything, terminal=terminal, screen=screen)
     result: PlanResult | None = None

@@ -65,8 +65,7 @@ class PlanScreen(Screen):
     def __init__(self, steps: list[tuple[str, str]], *, lines: bool = True, calls: bool = False) -> None:
         super().__init__(None, calls=calls)
         self.ended: list[StepResult] = []
-        self._total = len(steps)
-        self._widths = [min(max((len(_name(name)) for name in names), default=0), _WIDEST) for names in _columns(steps)]
+        self.line_up(steps)
         self._lines = lines
         self.lost = False
         """Nobody reads stderr any more."""
@@ -80,6 +79,11 @@ class PlanScreen(Screen):
         self._spinner = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏" if sys.stderr.encoding.lower().startswith("utf") else "-\\|/"
         if lines and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             self._console = page(sys.stderr)
+
+    def line_up(self, steps: list[tuple[str, str]]) -> None:
+        """Make the columns for these steps, before the first of them."""
+        self._total = len(steps)
+        self._widths = [min(max((len(_name(name)) for name in names), default=0), _WIDEST) for names in _columns(steps)]
 
     def put(self, event: Event) -> None:
         """Take an event in; never blocks."""

@@ -19,7 +19,8 @@ from .approval import Approver
 from .check import finding_line
 from .live import Screen, data_only, log_to_stderr
 from .load import load_tools
-from .options import inputs_from, limit_options, limits_from, sandbox_from, sandbox_options, tools_option
+from .mcp_option import Ask, ask_option, mcp_option, servers_from, with_servers
+from .options import allowed_from, inputs_from, limit_options, limits_from, sandbox_from, sandbox_options, tools_option
 from .source import Source
 from .tips import headline, tip
 from .words import FAILED, LIMIT, NO_SANDBOX, OK, OutputLost, Stop, emit, explain, say
@@ -33,6 +34,7 @@ PATHS = ("auto", "plan", "sandbox")
 @click.argument("file", required=False)
 @click.option("-c", "--code", metavar="CODE", help="The program itself, instead of a file.")
 @tools_option
+@mcp_option
 @click.option("--allow", multiple=True, metavar="TOOL", help="Offer only this tool; may be repeated.")
 @click.option(
     "-i", "--input", "inputs", multiple=True, metavar="NAME=JSON", help="A variable of the program; may be repeated."
@@ -51,6 +53,7 @@ PATHS = ("auto", "plan", "sandbox")
     help="Where it runs. Default auto: as a plan on the host where it is certain to be a graph, else in the sandbox.",
 )
 @click.option("--no-check", is_flag=True, help="Do not look at the program before it runs.")
+@ask_option
 @click.option("-y", "--yes", is_flag=True, help="Approve every call of a tool that asks for approval.")
 @click.option("-v", "--verbose", is_flag=True, help="Tell of every tool call, and what the run used, on stderr.")
 @click.option(
@@ -70,14 +73,16 @@ def command(**options: Any) -> int:
     inputs = inputs_from(options.pop("inputs"))
     sandbox = sandbox_from(options)
     source = Source.read(options.pop("file"), options.pop("code"))
+    ask = options["ask"] = Ask(options["ask"], yes=options["yes"])
     log_to_stderr(options["verbose"])
     with data_only() as data:
         runtime_options = {
-            "tools": load_tools(options.pop("tool_files")),
+            "tools": ask.of(load_tools(options.pop("tool_files"))),
             **(sandbox if options["path"] != "plan" else {"sandbox": None}),
             "policy": options.pop("policy"),
             "limits": limits,
         }
+        options["servers"] = servers_from(options.pop("mcp_file"), ask)
         return anyio.run(_run, data, source, inputs, runtime_options, options)
 
 
@@ -97,14 +102,21 @@ async def _run(
                     "bold yellow",
                 )
             runtime = Runtime(**runtime_options, approve=approver, pool_size=0)
-            async with runtime:
-                if verbose and options["path"] != "plan":
-                    where = "sandbox, where it is needed" if options["path"] == "auto" else "sandbox"
-                    say(f"{where}: {runtime.backend.description}", "dim")
-                result = await watch(
-                    runtime, screen, source.code, path=options["path"],
-                    inputs=inputs, tools=list(options["allow"]) or None, check=not options["no_check"],
-                )  # fmt: skip
+
+            async def work() -> CodeResult:
+                allow = allowed_from(options["allow"], runtime.registry)
+                async with runtime:
+                    if verbose and options["path"] != "plan":
+                        where = "sandbox, where it is needed" if options["path"] == "auto" else "sandbox"
+                        say(f"{where}: {runtime.backend.description}", "dim")
+                    return await watch(
+                        runtime, screen, source.code, path=options["path"],
+                        inputs=inputs, tools=allow, check=not options["no_check"],
+                    )  # fmt: skip
+
+            result = await with_servers(
+                options["servers"], runtime.registry, work, ask=options["ask"], warnings=verbose
+            )
     except ConfigurationError as error:
         raise Stop(str(error), "callgate run --help shows what each option takes") from None
     except SandboxError as error:
@@ -177,7 +189,10 @@ def _show_value(result: CodeResult, screen: Screen) -> None:
 
 def _usage_line(result: CodeResult) -> str:
     used = result.usage
-    parts = [f"{used.wall_seconds * 1000:.1f} ms", f"{len(result.calls)} tool calls"]
+    parts = [
+        f"{used.wall_seconds * 1000:.1f} ms",
+        f"{len(result.calls)} tool call{'' if len(result.calls) == 1 else 's'}",
+    ]
     if result.speculative:
         parts.append(f"{len(result.speculative)} more begun early and not reached")
     parts.append(f"path: {result.path}")

@@ -18,11 +18,13 @@ from callgate.tools import Registry
 
 from .live import log_to_stderr
 from .load import load_tools
+from .mcp_option import Ask, ask_option
+from .news import News, why
 from .options import limit_options, limits_from, sandbox_from, sandbox_options, tools_option
 from .words import INTERRUPTED, NO_SANDBOX, OK, Stop, one_line, say
 
 if TYPE_CHECKING:
-    from callgate.mcp import McpServers, ServerStatus
+    from callgate.mcp import McpServers
     from callgate.mcp.server import Serving, StdioWire
 
 __all__ = ["command"]
@@ -34,6 +36,10 @@ _MOST_NAMED = 5
 
 @click.command("serve", short_help="Serve tools, and what runs them, to MCP clients.")
 @click.option("--mcp", "mcp_file", metavar="FILE", help="MCP servers to stand in front of: JSON with mcpServers.")
+@click.option(
+    "--ready-seconds", type=click.FloatRange(min=0), default=5.0, show_default=True, metavar="SECONDS",
+    help="Wait so long for MCP servers that are still starting; the tools of slower ones come later.",
+)  # fmt: skip
 @tools_option
 @click.option(
     "--pass", "-p", "direct", multiple=True, metavar="TOOL",
@@ -49,6 +55,7 @@ _MOST_NAMED = 5
     "--allow-host", "hosts", multiple=True, metavar="NAME", help="HTTP: another name the server is reached by."
 )
 @click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="HTTP: web pages that may use it.")
+@ask_option
 @click.option("-y", "--yes", is_flag=True, help="Approve every call of a tool that asks for approval; ask nobody.")
 @click.option("--statistics", metavar="FILE", help="Keep how tools do, and which ones searches led to, in this file.")
 @click.option("-v", "--verbose", is_flag=True, help="Show where the tools' own failures came from, on stderr.")
@@ -69,20 +76,23 @@ def command(**options: Any) -> int:
     limits = limits_from(options)
     sandbox = sandbox_from(options)
     http = _http_from(options)
+    ask = options["ask"] = Ask(options["ask"], yes=options["yes"])
     log_to_stderr(options.pop("verbose"))
     for name in ("mcp", "uvicorn"):  # they tell of every request's fate; what matters, callgate says itself
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger("callgate.mcp.servers").setLevel(logging.ERROR)  # `News` tells of each change of theirs, once
+    news = News()
     with contextlib.ExitStack() as stack:
         # before any code of the operator's runs: what it prints must not be taken for the protocol
         wire = stack.enter_context(stdio_wire(for_good=True)) if http is None else None
-        registry = load_tools(options.pop("tool_files"))
-        servers = _servers(options.pop("mcp_file"))
+        registry = ask.of(load_tools(options.pop("tool_files")))
+        servers = _servers(options.pop("mcp_file"), options.pop("ready_seconds"), ask, news)
         if not len(registry) and (servers is None or not servers.status()):
             raise Stop(
                 "there are no tools to serve", "name MCP servers with --mcp FILE, or own tools with --tools FILE.py"
             )
         runtime_options = {**sandbox, "limits": limits, "statistics": options.pop("statistics")}
-        return anyio.run(_serve, registry, servers, runtime_options, wire, http, options)
+        return anyio.run(_serve, registry, servers, news, runtime_options, wire, http, options)
 
 
 def _http_from(options: dict[str, Any]) -> dict[str, Any] | None:
@@ -123,13 +133,13 @@ def _check_policy(host: str, port: int, token: str | None) -> None:
         raise Stop(str(error), "for example: export CALLGATE_TOKEN=$(openssl rand -hex 32)") from None
 
 
-def _servers(file: str | None) -> McpServers | None:
+def _servers(file: str | None, ready_seconds: float, ask: Ask, news: News) -> McpServers | None:
     if file is None:
         return None
     from callgate.mcp import McpServers
 
     try:
-        return McpServers.read(file)
+        return McpServers.read(file, ready_seconds=ready_seconds, adjust=ask, on_status=news.note)
     except ConfigurationError as error:
         raise Stop(str(error), 'the file holds {"mcpServers": {"NAME": {"command": ..., "args": [...]}}}') from None
 
@@ -137,6 +147,7 @@ def _servers(file: str | None) -> McpServers | None:
 async def _serve(
     registry: Registry,
     servers: McpServers | None,
+    news: News,
     runtime_options: dict[str, Any],
     wire: StdioWire | None,
     http: dict[str, Any] | None,
@@ -156,7 +167,7 @@ async def _serve(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(until_signal, tasks.cancel_scope)
         try:
-            await _served(registry, servers, runtime_options, wire, http, options)
+            await _served(registry, servers, news, runtime_options, wire, http, options)
         except* (ConfigurationError, SandboxError) as group:
             failure = _first(group)
         tasks.cancel_scope.cancel()
@@ -178,6 +189,7 @@ def _first(group: BaseExceptionGroup[Any]) -> Any:
 async def _served(
     registry: Registry,
     servers: McpServers | None,
+    news: News,
     runtime_options: dict[str, Any],
     wire: StdioWire | None,
     http: dict[str, Any] | None,
@@ -194,12 +206,16 @@ async def _served(
         async with Runtime(
             registry, **runtime_options, approve=approve, sources=[] if servers is None else [servers]
         ) as runtime:
+
+            def report(where: str) -> None:
+                _report(runtime, servers, serving, where)
+                news.begin([] if servers is None else servers.status())
+                options["ask"].tell()
+
             if http is None:
-                await serve_stdio(
-                    runtime, serving, wire=wire, ready=lambda: _report(runtime, servers, serving, "stdio")
-                )
+                await serve_stdio(runtime, serving, wire=wire, ready=lambda: report("stdio"))
             else:
-                await serve_http(runtime, serving, **http, ready=lambda url: _report(runtime, servers, serving, url))
+                await serve_http(runtime, serving, **http, ready=report)
 
 
 async def _yes(_: ApprovalRequest) -> Allow:
@@ -215,7 +231,7 @@ def _report(runtime: Runtime, servers: McpServers | None, serving: Serving, wher
     states = [] if servers is None else servers.status()
     if up := [f"{each.name} {len(each.tools)}" for each in states if each.state == "running"]:
         parts.append(f"servers: {', '.join(up)}")
-    parts += [f"not up: {each.name} {_why(each)}" for each in states if each.state != "running"]
+    parts += [f"not up: {each.name} ({why(each)})" for each in states if each.state != "running"]
     passed = chosen(runtime.registry, serving.direct)
     if serving.direct:
         parts.append(f"passed through: {_some(passed)}")
@@ -234,8 +250,3 @@ def _some(names: tuple[str, ...]) -> str:
     if len(names) <= _MOST_NAMED:
         return ", ".join(names) or "none"
     return f"{', '.join(names[:_MOST_NAMED])} and {len(names) - _MOST_NAMED} more"
-
-
-def _why(status: ServerStatus) -> str:
-    told = [one_line(each, 300) for each in (status.error, status.remedy) if each]
-    return f"({'; '.join([status.state, *told])})"

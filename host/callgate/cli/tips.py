@@ -47,6 +47,8 @@ def tip(result: CodeResult, limits: Limits) -> str:
         first = next(finding for finding in result.findings if finding.severity == "error")
         if first.code.startswith("restricted"):
             return f"{first.hint}; or run it without --policy restricted"
+        if first.code == "syntax":
+            return first.hint
         return f"{first.hint}; or run it unchecked with --no-check"
     if error.kind == "NotAGraph":
         more = "; `callgate compile --why` lists all that is in the way" if result.plan is None else ""

@@ -1,4 +1,4 @@
-"""``callgate tools``: what a file or module offers, as a program sees it."""
+"""``callgate tools``: what a file, a module or MCP servers offer, as a program sees it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ import click
 from callgate.tools import Registry, Tool
 from callgate.tools.stubs import DETAILS, Detail, signature, stubs
 
-from .live import data_only
+from .live import data_only, log_to_stderr
 from .load import load_tools
+from .mcp_option import Ask, ask_option, listed, mcp_option, servers_from
 from .options import tools_option
 from .words import OK, Stop, emit, say
 
 __all__ = ["command"]
 
 
-@click.command("tools", short_help="List the tools of a file or module, or print typed stubs of them.")
+@click.command("tools", short_help="List the tools of a file, a module or MCP servers, or print typed stubs of them.")
 @tools_option
+@mcp_option
+@ask_option
 @click.option("--stubs", "as_stubs", is_flag=True, help="Print a Python module of typed stubs.")
 @click.option(
     "--detail",
@@ -28,20 +31,36 @@ __all__ = ["command"]
     "full, the default: everything.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print names, schemas and options as a JSON list.")
-def command(tool_files: tuple[str, ...], as_stubs: bool, detail: Detail | None, as_json: bool) -> int:
+def command(
+    tool_files: tuple[str, ...],
+    mcp_file: str | None,
+    ask: tuple[str, ...],
+    as_stubs: bool,
+    detail: Detail | None,
+    as_json: bool,
+) -> int:
     """List tools: each with its signature and the first line of what it does.
 
     The stubs are importable Python that passes mypy --strict and pyright, sorted and stable, for a model's prompt or an
     editor.
     """
-    if not tool_files:
-        raise Stop("there are no tools to list", "name them with --tools FILE.py, or --tools package.module:NAME")
+    if not tool_files and mcp_file is None:
+        raise Stop(
+            "there are no tools to list",
+            "name them with --tools FILE.py, or --tools package.module:NAME, or MCP servers with --mcp FILE",
+        )
     if as_stubs and as_json:
         raise Stop("--stubs and --json cannot both be on stdout", "choose one of them")
     if detail is not None and not as_stubs:
         raise Stop("--detail says how much stubs tell", "use it together with --stubs")
     with data_only():
-        registry = load_tools(tool_files)
+        asking = Ask(ask)
+        registry = asking.of(load_tools(tool_files))
+        servers = servers_from(mcp_file, asking)
+        log_to_stderr(verbose=False)
+        registry = listed(servers, registry, ask=asking, warnings=True)
+    if not len(registry):
+        raise Stop(f"there are no tools to list: {mcp_file} gives none", "each server has to be up, and to have tools")
     if as_stubs:
         emit(stubs(registry, detail=detail or "full").rstrip("\n"))
     elif as_json:

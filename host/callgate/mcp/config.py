@@ -25,8 +25,8 @@ from callgate.tools.decoding import strict_json
 from callgate.tools.faults import did_you_mean
 from callgate.tools.names import check_name
 
-from .client.secrets import Secrets
-from .client.variables import Variables, env_file, sounds_secret
+from .client.secrets import Secrets, sounds_secret
+from .client.variables import Variables, env_file
 
 __all__ = ["ServerConfig", "Transport", "read_config"]
 
@@ -148,7 +148,7 @@ class _Reader:
             for name, value in headers.items():
                 if not name.isascii() or not value.isprintable() or re.search(r"[^!#$%&'*+.^_`|~0-9A-Za-z-]", name):
                     raise _Fault(f"the header {name!r} cannot be sent: names are ASCII, values one printable line")
-                self._secrets.add(value)
+                self._secrets.add_named(name, value)
             return self._config(transport=transport, url=url, headers=headers, timeout_seconds=timeout)
         command = self._text(given, "command")
         if not command.strip():
@@ -173,8 +173,7 @@ class _Reader:
         for name, value in env.items():
             if "\0" in name + value or "=" in name or not name:
                 raise _Fault(f"'env' has the name {name!r}, which no environment can hold")
-            if sounds_secret(name):
-                self._secrets.add(value)
+            self._secrets.add_named(name, value)
         if any("\0" in text for text in (command, *texts)):
             raise _Fault("'command' and 'args' must not hold NUL characters")
         return self._config(command=command, args=tuple(texts), env=env, cwd=cwd, timeout_seconds=timeout)
@@ -233,8 +232,8 @@ class _Reader:
             raise _Fault(f"'envFile' {str(path)!r} cannot be read: {error.strerror}") from None
         except ValueError as error:
             raise _Fault(f"'envFile' {str(path)!r}: {_reason(error)}") from None
-        for value in found.values():
-            self._secrets.add(value)
+        for name, value in found.items():
+            self._secrets.add_named(name, value)
         return found
 
     def _text(self, given: Mapping[str, Any], key: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from .callees import TOOL_CALL, Callee, Callees, imports_from, literal_name
@@ -16,11 +16,20 @@ __all__ = ["tool_findings"]
 
 _MOST_LISTED: Final = 20
 
+WhyAbsent = Callable[[str], str | None]
 
-def tool_findings(seen: Survey, known: Callees) -> Iterator[Finding]:
-    """Findings for tools that do not exist and for arguments that do not fit."""
-    yield from _unknown_imports(seen, known)
-    yield from _unknown_attributes(seen, known)
+
+def tool_findings(seen: Survey, known: Callees, why_absent: WhyAbsent | None = None) -> Iterator[Finding]:
+    """Findings for tools that do not exist and for arguments that do not fit.
+
+    Args:
+        seen: the program.
+        known: what it may call.
+        why_absent: why a tool or server of that name is not there, though it is expected.
+    """
+    why_absent = why_absent or _never_expected
+    yield from _unknown_imports(seen, known, why_absent)
+    yield from _unknown_attributes(seen, known, why_absent)
     for call, _ in seen.calls:
         found = known.tool_of(call)
         if found is not None:
@@ -28,10 +37,15 @@ def tool_findings(seen: Survey, known: Callees) -> Iterator[Finding]:
         elif known.tool_call and isinstance(call.func, ast.Name) and call.func.id == TOOL_CALL:
             name = literal_name(call)
             if name is not None:
-                yield _unknown_tool(call.args[0], name, known, None, 'tool_call("{}", ...)')
+                way = 'tool_call("{}", ...)'
+                yield _unknown_tool(call.args[0], name, known, None, way, absent=why_absent(name))
 
 
-def _unknown_imports(seen: Survey, known: Callees) -> Iterator[Finding]:
+def _never_expected(_: str) -> str | None:
+    return None
+
+
+def _unknown_imports(seen: Survey, known: Callees, why_absent: WhyAbsent) -> Iterator[Finding]:
     for node, _ in seen.imports:
         namespace = imports_from(node) if isinstance(node, ast.ImportFrom) else None
         if namespace is None:
@@ -39,15 +53,16 @@ def _unknown_imports(seen: Survey, known: Callees) -> Iterator[Finding]:
         severity = _guard(seen, node.lineno)
         if namespace and namespace not in known.namespaces:
             way = "from tools.{} import " + ", ".join(alias.name for alias in node.names)[:80]
-            yield _unknown_namespace(node, namespace, known, way, severity)
+            yield _unknown_namespace(node, namespace, known, way, severity, why_absent(namespace))
             continue
         way = f"from tools{f'.{namespace}' if namespace else ''} import {{}}"
         for alias in node.names:
             if alias.name != "*" and not _has(known, namespace, alias.name):
-                yield _unknown_tool(alias, alias.name, known, namespace, way, severity)
+                absent = None if namespace else why_absent(alias.name)
+                yield _unknown_tool(alias, alias.name, known, namespace, way, severity, absent)
 
 
-def _unknown_attributes(seen: Survey, known: Callees) -> Iterator[Finding]:
+def _unknown_attributes(seen: Survey, known: Callees, why_absent: WhyAbsent) -> Iterator[Finding]:
     for attribute in seen.attributes:
         if not isinstance(attribute.ctx, ast.Load) or attribute.attr.startswith("_"):
             continue
@@ -55,7 +70,8 @@ def _unknown_attributes(seen: Survey, known: Callees) -> Iterator[Finding]:
         if namespace is not None and not _has(known, namespace, attribute.attr):
             way = ast.unparse(attribute.value) + ".{}"
             severity = _guard(seen, attribute.lineno)
-            yield _unknown_tool(attribute, attribute.attr, known, namespace, way, severity)
+            absent = None if namespace else why_absent(attribute.attr)
+            yield _unknown_tool(attribute, attribute.attr, known, namespace, way, severity, absent)
 
 
 def _has(known: Callees, namespace: str, name: str) -> bool:
@@ -78,19 +94,22 @@ def _unknown_tool(
     namespace: str | None,
     way: str,
     severity: Severity = "error",
+    absent: str | None = None,
 ) -> Finding:
-    """`namespace`: where it was looked for; None for any name there is."""
+    """`namespace`: where it was looked for; None for any name there is. `absent`: why it is not there, if expected."""
     listed = [each for each, shape in known.all_tools.items() if shape.listed]
     where, some = "", listed
     if namespace:
         where, some = f" in {namespace}", list(known.namespaces[namespace])
         guess = nearest(name, some)
     else:
-        guess = nearest(name, (*known.all_tools, *known.namespaces, *known.namespaces.get("", ())))
+        guess = nearest(name, known.all_tools, known.namespaces, known.namespaces.get("", ()))
         if namespace is None and "." in name:
             inner = ((each, member) for each, members in known.namespaces.items() if each for member in members)
             guess = nearest(name, (f"{each}.{member}" for each, member in inner)) or guess
-    if guess is not None:
+    if absent:
+        hint = absent
+    elif guess is not None:
         hint = f"did you mean `{way.format(guess)}`?"
     elif namespace in sys.stdlib_module_names and way == f"{namespace}.{{}}":
         hint = f"for Python's own module of that name write `import {namespace}` first"
@@ -104,10 +123,14 @@ def _unknown_tool(
     return Finding("unknown-tool", node.lineno, node.col_offset + 1, message, hint, severity)
 
 
-def _unknown_namespace(node: ast.stmt, name: str, known: Callees, way: str, severity: Severity) -> Finding:
+def _unknown_namespace(
+    node: ast.stmt, name: str, known: Callees, way: str, severity: Severity, absent: str | None
+) -> Finding:
     servers = [each for each in known.namespaces if each]
     guess = nearest(name, servers)
-    if guess is not None:
+    if absent:
+        hint = absent
+    elif guess is not None:
         hint = f"did you mean `{way.format(guess)}`?"
     elif servers and len(servers) <= _MOST_LISTED:
         hint = f"there are: {', '.join(servers)}"

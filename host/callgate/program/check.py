@@ -38,6 +38,7 @@ def check_program(
     *,
     namespaces: Namespaces = NONE,
     resolve: Callable[[str], str | None] | None = None,
+    why_absent: Callable[[str], str | None] | None = None,
     inputs: Collection[str] = (),
     policy: Policy = "none",
     allowed_imports: Collection[str] | None = None,
@@ -53,6 +54,7 @@ def check_program(
         namespaces: of servers: their tools' names among `tools`, by what they are called there. The namespace ``""``
             is the module `tools`: what may be written there besides.
         resolve: the tool that ``tool_call("...")`` finds for a name, as among `tools`; None: by its name or an alias.
+        why_absent: why the tool or server of that name is not there, though it is expected; None: none is.
         inputs: names of the variables that the run binds.
         policy: ``"restricted"`` adds the language policy of `restricted.py`.
         allowed_imports: modules the restricted policy allows; None means `DEFAULT_ALLOWED_IMPORTS`.
@@ -80,10 +82,10 @@ def check_program(
     found: list[Finding] = []
     _add(found, awaits_in_def(seen))
     if names_known:
-        _add(found, unknown_names(seen, shapes, earlier, namespaces))
+        _add(found, unknown_names(seen, shapes, earlier, namespaces, why_absent))
     if seen.calls or seen.imports or seen.attributes:
         known = callees(seen, shapes, earlier, namespaces, resolve)
-        _add(found, tool_findings(seen, known))
+        _add(found, tool_findings(seen, known, why_absent))
         _add(found, never_awaited(seen, known))
     if policy == "restricted":
         allowed = DEFAULT_ALLOWED_IMPORTS if allowed_imports is None else frozenset(allowed_imports)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from .callees import NONE, Namespaces
@@ -38,7 +38,8 @@ _OF_A_CLASS: Final = frozenset({
     "__class__", "__classcell__", "__classdict__", "__firstlineno__", "__module__", "__qualname__",
     "__static_attributes__", "__type_params__",
 })  # fmt: skip
-_KNOWN: Final = frozenset(dir(builtins)) | GIVEN_NAMES | _OF_OTHER_VERSIONS | _OF_A_MODULE | _OF_A_CLASS
+_BUILT_IN: Final = tuple(dir(builtins))
+_KNOWN: Final = frozenset(_BUILT_IN) | GIVEN_NAMES | _OF_OTHER_VERSIONS | _OF_A_MODULE | _OF_A_CLASS
 
 _OPAQUE_NAMES: Final = frozenset({
     "__builtins__", "__dict__", "__import__", "eval", "exec", "global_enum", "globals", "locals", "vars",
@@ -75,7 +76,11 @@ _IMPORT_FROM: Final = {
 
 
 def unknown_names(
-    seen: Survey, tools: Collection[str], known_names: Collection[str], namespaces: Namespaces = NONE
+    seen: Survey,
+    tools: Collection[str],
+    known_names: Collection[str],
+    namespaces: Namespaces = NONE,
+    why_absent: Callable[[str], str | None] | None = None,
 ) -> Iterator[Finding]:
     """A finding for each name that is used and certain not to exist."""
     missing = _missing(seen, tools, known_names, namespaces)
@@ -87,12 +92,13 @@ def unknown_names(
         severity = _severity(node, scope, seen)
         if severity is None:
             continue
+        absent = None if why_absent is None else why_absent(node.id)
         yield Finding(
             "unknown-name",
             node.lineno,
             node.col_offset + 1,
             f"`{_shown(node.id)}` is not defined",
-            _hint(node.id, scope, seen, tools, known_names, namespaces),
+            absent or _hint(node.id, scope, seen, tools, known_names, namespaces),
             severity,
         )
 
@@ -192,7 +198,7 @@ def _hint(
     while inner is not None:
         own += inner.stores[:500]
         inner = inner.parent
-    guess = nearest(name, (*own[:1000], *GIVEN_NAMES, *dir(builtins), *filter(None, namespaces), *tools, *known_names))
+    guess = nearest(name, own[:1000], GIVEN_NAMES, _BUILT_IN, filter(None, namespaces), tools, known_names)
     if guess is not None:
         return f"did you mean `{guess}`?"
     return "assign it, import it, or pass it in as an input before it is used"

@@ -89,6 +89,7 @@ class CodeRun:
             self.catalogue.shapes,
             namespaces=self.catalogue.namespaces,
             resolve=self.catalogue.resolve,
+            why_absent=self.catalogue.offer.vocabulary.why_absent,
             inputs=self.inputs,
             policy=language.policy,
             allowed_imports=language.allowed_imports,

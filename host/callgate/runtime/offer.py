@@ -55,8 +55,9 @@ class Offer:
                 return ToolNotAllowed(f"tool {name!r} is not among the tools that this run may call", tool=name)
             who = f"it is for: {', '.join(callers)}" if callers else "nobody may"
             return ToolNotAllowed(f"tool {name!r} may not be called by {self.caller}; {who}", tool=name)
-        hint = ""
-        if suggest:
+        absent = self.vocabulary.why_absent(name)
+        hint = f"; {absent}" if absent else ""
+        if suggest and not absent:
             hint = did_you_mean(name, self._of_its_server(name)) or did_you_mean(name, self.by_name)
         return ToolNotFound(f"there is no tool {name[:60]!r}{hint}", tool=name[:60])
 
@@ -115,7 +116,8 @@ class Offers:
             for name in sorted(names):
                 found = vocabulary.resolve(name)
                 if found is None:
-                    hint = did_you_mean(name, self._registry.names())
+                    absent = vocabulary.why_absent(name)
+                    hint = f"; {absent}" if absent else did_you_mean(name, self._registry.names())
                     raise ConfigurationError(f"allowed names the tool {name!r}, which does not exist{hint}")
                 meant.add(found)
         tools = tuple(

@@ -5,6 +5,8 @@
    late gets `_2`, `_3`, ...
 2. A namespace whose name is that of a tool gets ``_`` behind, as often as it takes: no server takes a tool's name away.
 3. One server cannot take the names of another: where ``a.b.c`` may mean two tools, the longest server name wins.
+4. A server whose tools are expected and not there has no names; what would be one of them is told apart from a typing
+   error.
 
 Refuses to know which of the tools a run may call. Names come from servers, and so may be anything.
 """
@@ -13,11 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from functools import cached_property
+from types import MappingProxyType
+from typing import Final
 
-from .names import python_name
+from .names import MAX_NAME_CHARACTERS, python_name
 from .tool import Tool
 
 __all__ = ["Numbered", "Vocabulary"]
+
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Vocabulary:
@@ -25,10 +31,12 @@ class Vocabulary:
 
     Args:
         tools: sorted by name.
+        absent: why the tools of a server are not there, by its name.
     """
 
-    def __init__(self, tools: tuple[Tool, ...]) -> None:
+    def __init__(self, tools: tuple[Tool, ...], absent: Mapping[str, str] = _NONE) -> None:
         self.tools = tools
+        self._absent = absent
         self._names = frozenset(tool.name for tool in tools)
 
     @cached_property
@@ -46,10 +54,31 @@ class Vocabulary:
         nearly. None where none is meant."""
         return name if name in self._names else self._ways.get(name)
 
+    def why_absent(self, name: str) -> str | None:
+        """Why the tool that is meant, or the server, is not there: of a server whose tools are expected. None where the
+        name is none of such a server's.
+
+        Args:
+            name: that no tool has: ``server``, ``server.tool``, or ``server_tool``, in upper or lower case.
+        """
+        if not self._absent:
+            return None
+        name = name[: 2 * MAX_NAME_CHARACTERS].casefold()
+        meant = max((server for server in self._absent if _is_of(name, server)), key=len, default=None)
+        if meant is None or any(len(there) > len(meant) and _is_of(name, there) for there in self.namespaces):
+            return None
+        return self._absent[meant]
+
     @cached_property
     def _ways(self) -> dict[str, str]:
         programs = {python: name for name, python in self.callable_names.items()}
         return programs | _dotted(self.tools, self.namespaces)
+
+
+def _is_of(name: str, server: str) -> bool:
+    """Whether the name is the server's, or that of a tool of it."""
+    forms = (server.casefold(), python_name(server).casefold())
+    return name in forms or name.startswith(tuple(form + mark for form in forms for mark in "._"))
 
 
 class Numbered:

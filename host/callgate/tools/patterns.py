@@ -22,17 +22,46 @@ _WIDE = 3
 _MANY = 10**12
 _FEW = 32
 """A pattern of no more states is a table in the engine."""
-_BOUNDED = 256
-"""So is one of no more that stands at the beginning and ends by itself, as those of names and numbers do."""
-_UNBOUNDED = re.compile(r"[*+]|,\}")
+_ONE_BY_ONE = 3
+"""States of a repeated character that are at work together, however often it is repeated; by measurement."""
+_LAST_REPEAT = re.compile(r"\{(\d{1,9}),\d{0,9}\}$")
 
 
 def pattern_work(pattern: str) -> int:
     """Units of work (see `schema_cost`) for each byte of a text, at worst."""
-    states = pattern_states(pattern)
-    if states <= _FEW or (states <= _BOUNDED and pattern.startswith("^") and not _UNBOUNDED.search(pattern)):
-        return 1 + states // 16
-    return states
+    needed = _LAST_REPEAT.sub(r"{\1}", pattern)  # the engine stops where it is sure
+    states = pattern_states(needed)
+    if pattern.startswith("^"):
+        states = min(states, _at_once(needed))
+    return 1 + states // 16 if states <= _FEW else states
+
+
+def _at_once(pattern: str) -> int:
+    """Of a pattern that stands at the beginning, the states that may be at work together: up to the first choice there
+    is one, which the length of what was read tells."""
+    parts: list[tuple[int, bool]] = []
+    chosen: set[int] = set()
+    depth = 0
+    before = ""
+    for token in _TOKEN.finditer(pattern):
+        kind = token.lastgroup if token["repeat"] is None else "repeat"
+        if kind in ("wide", "narrow", "open") and depth == 0:
+            parts.append((token.start(), kind == "open"))
+        depth = max(0, depth + (kind == "open") - (kind == "close"))
+        variable = kind == "repeat" and token["most"] is not None and token["most"] != token["least"]
+        if variable or (kind == "mark" and token[0] not in "^$" and not (token[0] == "?" and before == "(")):
+            if token[0] == "|" and depth == 0:
+                return _MANY
+            chosen.add(len(parts) - 1)
+        before = token[0]
+    if not chosen:
+        return _ONE_BY_ONE
+    first = max(0, min(chosen))
+    start, group = parts[first] if parts else (0, True)
+    if group:
+        return pattern_states(pattern[start:])
+    after = parts[first + 1][0] if first + 1 < len(parts) else len(pattern)
+    return _ONE_BY_ONE + pattern_states(pattern[after:])
 
 
 def pattern_states(pattern: str) -> int:

@@ -65,6 +65,7 @@ class Registry:
         self._sorted: tuple[Tool, ...] | None = None
         self._vocabulary: Vocabulary | None = None
         self._servers: set[str] = set()
+        self._absent: dict[str, str] = {}
         self._listeners: dict[object, Callable[[], None]] = {}
         for each in tools:
             self.add(each)
@@ -137,9 +138,27 @@ class Registry:
             new = made[place] or _renamed(tool, numbered)
             made[place] = names_now[new.name] = new
         self._servers.add(server)
+        self._absent.pop(server, None)
         self._tools = names_now
         self._changed()
         return tuple(tool for tool in made if tool is not None)
+
+    def expect_server(self, server: str, why_absent: str | None) -> None:
+        """Say that tools of a server are expected, and why they are not there yet: whoever names one is told so.
+
+        Args:
+            server: its name.
+            why_absent: a sentence for models and people; None when they are not expected any more. `replace_server`
+                does that too.
+        """
+        if self._absent.get(server) == why_absent:
+            return
+        if why_absent is None:
+            del self._absent[server]
+        else:
+            self._absent[server] = why_absent
+            self._servers.add(server)
+        self._sorted = self._vocabulary = None
 
     @property
     def has_servers(self) -> bool:
@@ -151,12 +170,12 @@ class Registry:
         try:
             return self._tools[name]
         except KeyError:
-            raise ToolNotFound(
-                f"there is no tool {name[:60]!r}{did_you_mean(name, self._tools)}", tool=name[:60]
-            ) from None
+            absent = self.vocabulary().why_absent(name)
+            hint = f"; {absent}" if absent else did_you_mean(name, self._tools)
+            raise ToolNotFound(f"there is no tool {name[:60]!r}{hint}", tool=name[:60]) from None
 
     def tools(self) -> tuple[Tool, ...]:
-        """All tools, sorted by name; the same object until one is added, replaced or removed."""
+        """All tools, sorted by name; the same object until one comes, changes or goes, or a server is expected."""
         if self._sorted is None:
             self._sorted = tuple(self._tools[name] for name in sorted(self._tools))
         return self._sorted
@@ -216,9 +235,9 @@ class Registry:
         return self.vocabulary().resolve(name)
 
     def vocabulary(self) -> Vocabulary:
-        """All these names as they are now; the same object until a tool is added, replaced or removed."""
+        """All these names as they are now; the same object for as long as `tools` is."""
         if self._vocabulary is None:
-            self._vocabulary = Vocabulary(self.tools())
+            self._vocabulary = Vocabulary(self.tools(), dict(self._absent))
         return self._vocabulary
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:

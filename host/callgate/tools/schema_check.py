@@ -10,7 +10,7 @@ of that.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
@@ -42,6 +42,8 @@ _FLAT = frozenset(
     | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"}
     | {"minItems", "maxItems", "minProperties", "maxProperties"}
 )
+_EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
+"""Of draft 4, where they are true or false and say how the other one is meant."""
 
 
 class TooMuchToCheck(ValueError):
@@ -92,44 +94,52 @@ class SchemaCheck:
             TooMuchToCheck: the check could take more than about a second.
             ValueError: the validator cannot read the value.
         """
-        if not self._cost.allows(text):
+        if not self._cost.allows(text, value):
             raise TooMuchToCheck(
                 f"{len(text)} bytes are too much to be checked by a schema that branches so often; use less at once"
             )
         if self._validator.is_valid(value):
             return
-        if self._cost.steps_again(text, value) <= MAX_FAULT_STEPS:
+        if self._cost.steps_again(text, value, MAX_FAULT_STEPS) <= MAX_FAULT_STEPS:
             for error in itertools.islice(self._validator.iter_errors(value), MAX_LOOKED_AT):
                 yield _fault(error, ())
         else:
             yield self._first(value)
 
+    def _is_small(self, value: Any) -> bool:
+        """Whether all faults of a part may be told."""
+        if isinstance(value, (dict, list, str)) and len(value) > MAX_FAULT_STEPS:
+            return False
+        return self._cost.steps_again(compact_json(value), value, MAX_FAULT_STEPS) <= MAX_FAULT_STEPS
+
     def _first(self, value: Any) -> SchemaFault:
         """One fault of a large value."""
         registry = jsonschema_rs.Registry([(_WHOLE, self._schema)], retriever=_refuse)
         dialect = {"$schema": self._schema["$schema"]} if "$schema" in self._schema else {}
-        asked: dict[str, jsonschema_rs.Validator] = {}
+        asked: dict[tuple[str, bool], jsonschema_rs.Validator] = {}
 
-        def part(pointer: str) -> jsonschema_rs.Validator:
-            if pointer not in asked:
-                reference = {**dialect, "$ref": f"{_WHOLE}#{quote(pointer, safe='/~')}"}
-                asked[pointer] = jsonschema_rs.validator_for(reference, registry=registry, pattern_options=_LINEAR)
-            return asked[pointer]
+        def part(pointer: str, of_list: bool) -> jsonschema_rs.Validator:
+            if (pointer, of_list) not in asked:
+                one = {"$ref": f"{_WHOLE}#{quote(pointer, safe='/~')}"}
+                asking = {**dialect, **({"items": one} if of_list else one)}
+                made = jsonschema_rs.validator_for(asking, registry=registry, pattern_options=_LINEAR)
+                asked[pointer, of_list] = made
+            return asked[pointer, of_list]
 
         schema, pointer, path = self._schema, "", list[str | int]()
         keyword = "the schema"
         for _ in range(_MAX_LEVELS):
-            word = next((word for word in schema if not _fits(word, schema, dialect, value)), None)
+            word = _wrong_word(schema, dialect, value)
             if word is not None:
                 return SchemaFault(tuple(path), word, _details(word, schema, value), value)
             keyword = next((each for each in _ALTERNATIVES if each in schema), keyword)
-            found = next((each for each in _parts(schema, pointer, value) if not part(each[1]).is_valid(each[2])), None)
+            found = _wrong_part(schema, pointer, value, part)
             if found is None:
                 break
             inside, pointer, value = found
             path += inside
-            if inside and self._cost.steps_again(compact_json(value), value) <= MAX_FAULT_STEPS:
-                return _fault(next(iter(part(pointer).iter_errors(value))), path)
+            if inside and self._is_small(value):
+                return _fault(next(iter(part(pointer, False).iter_errors(value))), path)
             below = at_pointer(self._schema, pointer)
             if not isinstance(below, dict):
                 break
@@ -137,8 +147,47 @@ class SchemaCheck:
         return SchemaFault(tuple(path), keyword, {}, value)
 
 
-def _parts(schema: dict[str, Any], pointer: str, value: Any) -> Iterator[tuple[list[str | int], str, Any]]:
-    """The parts of a value that a schema has other schemas for: where, the pointer to the schema, the part."""
+_Part = tuple[list[str | int], str, Any]
+"""Where in the value, the pointer to the schema, the part."""
+
+
+def _wrong_part(
+    schema: dict[str, Any], pointer: str, value: Any, part: Callable[[str, bool], jsonschema_rs.Validator]
+) -> _Part | None:
+    """The first part that does not fit a schema for it."""
+    for each in _parts(schema, pointer, value):
+        if not part(each[1], False).is_valid(each[2]):
+            return each
+    where: Sequence[str | int] = ()
+    if isinstance(value, dict) and isinstance(schema.get("additionalProperties"), dict):
+        if "patternProperties" not in schema:
+            where = [name for name in value if name not in schema.get("properties", ())]
+        pointer += "/additionalProperties"
+    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+        where = range(len(schema.get("prefixItems", ())), len(value))
+        pointer += "/items"
+    parts = [value[each] for each in where]
+    if not parts or part(pointer, True).is_valid(parts):
+        return None
+    wrong = _first_wrong(len(parts), lambda some: part(pointer, True).is_valid(parts[some]))
+    return [where[wrong]], pointer, parts[wrong]
+
+
+def _first_wrong(count: int, fits: Callable[[slice], bool]) -> int:
+    """Which of so many things, one of which does not fit, is the first such; `fits` asks about some together."""
+    start = 0
+    while count > 1:
+        half = count // 2
+        if fits(slice(start, start + half)):
+            start += half
+            count -= half
+        else:
+            count = half
+    return start
+
+
+def _parts(schema: dict[str, Any], pointer: str, value: Any) -> Iterator[_Part]:
+    """The parts of a value that a schema has other schemas for, each its own."""
     reference = schema.get("$ref")
     if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
         yield [], unquote(reference[1:]), value
@@ -148,29 +197,29 @@ def _parts(schema: dict[str, Any], pointer: str, value: Any) -> Iterator[tuple[l
         properties = schema.get("properties", {})
         for name in itertools.islice((name for name in properties if name in value), _MAX_PARTS):
             yield [name], f"{pointer}/properties/{_escaped(name)}", value[name]
-        if isinstance(schema.get("additionalProperties"), dict) and "patternProperties" not in schema:
-            for name in value:
-                if name not in properties:
-                    yield [name], f"{pointer}/additionalProperties", value[name]
     elif isinstance(value, list):
-        first = len(schema.get("prefixItems", ()))
-        for index in range(min(first, len(value))):
+        for index in range(min(len(schema.get("prefixItems", ())), len(value))):
             yield [index], f"{pointer}/prefixItems/{index}", value[index]
-        if isinstance(schema.get("items"), dict):
-            for index in range(first, len(value)):
-                yield [index], f"{pointer}/items", value[index]
 
 
-def _fits(word: str, schema: dict[str, Any], dialect: dict[str, Any], value: Any) -> bool:
-    """Whether a value fits one keyword that looks at it alone, and not into it."""
-    single = {**dialect, word: schema[word]}
-    if word == "additionalProperties" and schema[word] is False:
-        for names in ("properties", "patternProperties"):
-            if names in schema:
-                single[names] = {name: {} for name in schema[names]}
-    elif word not in _FLAT:
-        return True
-    return _validator(single, "a part of the schema").is_valid(value)
+def _wrong_word(schema: dict[str, Any], dialect: dict[str, Any], value: Any) -> str | None:
+    """The first keyword that the value does not fit, of those that look at it alone, and not into it."""
+    words = [word for word in schema if word in _FLAT and not (word in _EXCLUSIVE and isinstance(schema[word], bool))]
+    if schema.get("additionalProperties") is False:
+        words.append("additionalProperties")
+
+    def fits(some: slice) -> bool:
+        only = {**dialect, **{word: schema[word] for word in words[some]}}
+        if "additionalProperties" in only:
+            for names in ("properties", "patternProperties"):
+                if names in schema:
+                    only[names] = {name: {} for name in schema[names]}
+        for exclusive, limit in _EXCLUSIVE.items():
+            if limit in only and schema.get(exclusive) is True:
+                only[exclusive] = True
+        return _validator(only, "a part of the schema").is_valid(value)
+
+    return None if fits(slice(None)) else words[_first_wrong(len(words), fits)]
 
 
 def _details(word: str, schema: dict[str, Any], value: Any) -> dict[str, Any]:

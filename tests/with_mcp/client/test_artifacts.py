@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from callgate.mcp import Artifacts
@@ -18,20 +20,50 @@ def test_a_mime_type_is_one_line_and_cut() -> None:
 
 def test_a_uri_takes_room_like_the_bytes() -> None:
     artifacts = Artifacts(max_bytes=10_000)
-    for number in range(5):
-        artifacts.add(b"x" * 1000, "text/plain", server="s", uri=f"note://{number}/" + "\U0001f600" * 990)
+    handles = [
+        artifacts.add(b"x" * 1000, "text/plain", server="s", uri=f"note://{number}/" + "\U0001f600" * 990).handle
+        for number in range(5)
+    ]
     assert len(artifacts) == 2
     assert artifacts.kept_bytes == 2 * (1000 + 4 * 999)
-    assert artifacts.get("art_5") is not None
-    assert artifacts.get("art_3") is None
+    assert [artifacts.get(handle) is not None for handle in handles] == [False, False, False, True, True]
 
 
 def test_a_uri_larger_than_all_the_room_keeps_the_others() -> None:
     artifacts = Artifacts(max_bytes=10_000)
-    artifacts.add(b"x", "text/plain", server="s")
+    kept = artifacts.add(b"x", "text/plain", server="s")
     lost = artifacts.add(b"x", "text/plain", server="s", uri="x" * 10_000)
     assert artifacts.get(lost.to_json()) is None
-    assert artifacts.get("art_1") is not None
+    assert artifacts.get(kept.handle) is kept
+
+
+def test_a_server_that_floods_takes_away_its_own_alone() -> None:
+    artifacts = Artifacts(max_bytes=1000)
+    others = [artifacts.add(b"x" * 100, "image/png", server="good") for _ in range(3)]
+    flood = [artifacts.add(b"", "image/png", server="bad") for _ in range(10_050)]
+    flood += [artifacts.add(b"x" * 10, "image/png", server="bad") for _ in range(200)]
+    assert all(artifacts.get(each.handle) is each for each in others)
+    assert artifacts.get(flood[-1].handle) is flood[-1]
+    assert artifacts.kept_bytes <= 1000
+    assert len(artifacts) <= 10_000
+    assert artifacts.get(artifacts.add(b"x" * 900, "image/png", server="bad").handle) is None
+    assert all(artifacts.get(each.handle) is each for each in others)
+
+
+def test_a_server_that_has_all_the_room_leaves_some_to_the_next() -> None:
+    artifacts = Artifacts(max_bytes=1000)
+    first = [artifacts.add(b"x" * 100, "image/png", server="first") for _ in range(10)]
+    second = [artifacts.add(b"x" * 100, "image/png", server="second") for _ in range(10)]
+    assert [artifacts.get(each.handle) is not None for each in first] == [False] * 5 + [True] * 5
+    assert [artifacts.get(each.handle) is not None for each in second] == [False] * 5 + [True] * 5
+
+
+def test_a_handle_cannot_be_guessed() -> None:
+    artifacts = Artifacts()
+    handles = {artifacts.add(b"x", "image/png", server="s").handle for _ in range(100)}
+    assert len(handles) == 100
+    assert all(re.fullmatch("art_[0-9a-f]{12}", handle) for handle in handles)
+    assert artifacts.get("art_1") is None
 
 
 @pytest.mark.anyio
@@ -49,10 +81,12 @@ async def test_what_a_server_says_of_its_images_is_bounded() -> None:
 @pytest.mark.anyio
 async def test_an_image_beside_structured_content_stands_in_objects_that_are_closed_as_well() -> None:
     async with serving({"s": hostile("beside")}) as served:
-        for number, name in enumerate(("closed", "typed", "unevaluated", "in_text", "wrapped_object"), start=1):
-            image = {"artifact": f"art_{number}", "mime_type": "image/png", "bytes": 3}
+        for name in ("closed", "typed", "unevaluated", "in_text", "wrapped_object"):
+            value = await served.call(f"s_{name}")
+            (*_, kept) = served.servers.artifacts
+            image = {"artifact": kept.handle, "mime_type": "image/png", "bytes": 3}
             link = {"uri": "note://1", "name": "first"}
-            assert await served.call(f"s_{name}") == {"n": 1, "artifacts": [image, link]}, name
+            assert value == {"n": 1, "artifacts": [image, link]}, name
             assert served.servers.artifacts.get(image) is not None
         schema = served.registry.get("s_closed").output_schema
         assert schema is not None
@@ -68,9 +102,10 @@ async def test_where_a_value_has_no_room_the_status_tells_of_what_came_beside() 
         assert await served.call("s_wrapped") == 1
         assert await served.call("s_has_the_key") == {"artifacts": 1}
         assert await served.call("s_by_reference") == {"n": 1}
+        kept = list(served.servers.artifacts)
         assert served.status("s").warnings == tuple(
             f"the tool '{name}' sent what its value has no room for; it is in McpServers.artifacts: "
-            f'{{"artifact":"art_{number}","mime_type":"image/png","bytes":3}}, {{"uri":"note://1","name":"first"}}'
-            for name, number in (("wrapped", 2), ("has_the_key", 3), ("by_reference", 4))
+            f'{{"artifact":"{kept[place].handle}","mime_type":"image/png","bytes":3}}, {{"uri":"note://1","name":"first"}}'
+            for place, name in enumerate(("wrapped", "has_the_key", "by_reference"), start=1)
         )
-        assert [kept.tool for kept in served.servers.artifacts] == ["wrapped", "wrapped", "has_the_key", "by_reference"]
+        assert [each.tool for each in kept] == ["wrapped", "wrapped", "has_the_key", "by_reference"]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgate.mcp.client import bounds
-from callgate.mcp.client.bounds import MAX_DEPTH, EventLines, is_too_deep, marks_in
+from callgate.mcp import bounds
+from callgate.mcp.bounds import MAX_DEPTH, EventLines, is_too_deep, marks_in
 
 TEXTS = st.text(alphabet='a\\",[]{}:\n\u00e9')
 VALUES = st.recursive(

@@ -271,6 +271,15 @@ def test_what_is_secret_is_not_in_a_representation() -> None:
     assert "secret" not in web.secrets.hide("pw-secret query-secret head-secret Bearer head-secret")
 
 
+def test_plain_words_of_env_files_headers_variables_and_queries_are_not_hidden(tmp_path: Path) -> None:
+    (tmp_path / "e.env").write_text("TOOLSET=issues\nENVIRONMENT=repository\nAPI_TOKEN=abcdef\n")
+    said = "List issues in a repository."
+    local = one({"command": "x", "envFile": str(tmp_path / "e.env"), "env": {"WHAT": "${WHAT}"}}, WHAT="issues")
+    assert local.secrets.hide(f"{said} abcdef") == f"{said} ***"
+    web = one({"url": "https://x/y?toolsets=repository&key=abcdef", "headers": {"X-MCP-Toolsets": "issues"}})
+    assert web.secrets.hide(f"{said} abcdef") == f"{said} ***"
+
+
 def test_ordinary_values_are_not_hidden() -> None:
     config = one(
         {"command": "x", "args": ["--root", "/srv/data"], "env": {"LOG_LEVEL": "debugging", "MODE": "readonly"}}

@@ -19,7 +19,7 @@ import pytest
 from callgate import ToolError, ToolTimedOut
 from callgate.mcp.client import server as server_module
 from callgate.mcp.client.http import shown_url
-from with_mcp.client.served import SERVERS, Served, lines, serving, until
+from with_mcp.client.served import SERVERS, Served, everything, lines, serving, until
 from with_mcp.client.test_floods import memory
 
 pytestmark = [
@@ -213,6 +213,7 @@ async def test_what_is_no_mcp_server_is_one_clear_line(kind: str, error: str) ->
         ("breaks", "the connection broke before it answered"),
         ("breaks_events", "SSE stream ended without a response"),
         ("refuses", "it answered HTTP 403 Forbidden"),
+        ("refuses_at_length", "it answered HTTP 400 Bad Request"),
     ],
 )
 async def test_an_answer_that_is_not_to_be_borne_fails_its_call_alone(kind: str, message: str) -> None:
@@ -280,3 +281,17 @@ async def test_user_and_query_of_the_url_reach_the_server() -> None:
     assert head.startswith("post /mcp?key=k http/1.1\r\n")
     assert "authorization: basic bwu6cgfzcyb3b3jk\r\n" in head  # me:pass word
     assert "accept-encoding: identity\r\n" in head
+
+
+@pytest.mark.parametrize("status", [200, 302, 307, 401, 404, 500])
+async def test_a_stream_that_does_not_open_costs_its_own_server_only(status: int) -> None:
+    port = free_port()
+    bad = {"url": f"http://127.0.0.1:{port}/sse", "type": "sse"}
+    with listening_at(port, "hostile_http.py", f"get_{status}"):
+        async with serving({"bad": bad, "good": everything()}) as served:
+            assert await served.call("good_echo", {"text": "x"}) == "x"
+            await until(lambda: served.status("bad").error is not None)
+            error = served.status("bad").error
+            assert error is not None
+            assert status == 200 or f"it answered HTTP {status}" in error
+            assert await served.call("good_echo", {"text": "y"}) == "y"

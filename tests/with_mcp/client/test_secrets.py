@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import time
 from urllib.parse import quote
 
 import pytest
@@ -81,7 +82,7 @@ async def test_a_server_that_tells_what_it_was_sent_tells_no_secret(
 ) -> None:
     monkeypatch.setenv("QUERY_PART", "query+secret 4711")
     port = free_port()
-    url = f"http://{user}127.0.0.1:{port}/mcp?part=${{QUERY_PART}}&key={quote(TOKEN, safe='')}"
+    url = f"http://{user}127.0.0.1:{port}/mcp?session=${{QUERY_PART}}&key={quote(TOKEN, safe='')}"
     pair = base64.b64encode(f"me:{TOKEN}".encode()).decode()
     alone = base64.b64encode(f"{TOKEN}:".encode()).decode()
     known = [
@@ -168,3 +169,78 @@ def test_what_a_cut_leaves_of_a_secret_is_hidden() -> None:
     assert made.hide_tail("-0123456789 was refused") == "*** was refused"
     assert made.hide("Starting server...") == "Starting server..."
     assert made.hide("sk-li") == "sk-li"
+
+
+def test_what_a_cut_leaves_is_hidden_before_a_blank_and_behind_many_cuts() -> None:
+    made = secrets("sk-live-0123456789")
+    assert made.hide("Log in with sk-live-01234567 ...") == "Log in with *** ..."
+    assert made.hide("a...b..." * 10 + "with sk-live-01234567...") == "a...b..." * 10 + "with ***..."
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "9f86d081884c7d659a2feaa0c55ad015",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "AKIAIOSFODNN7EXAMPLEX2",
+        "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "https://hooks.example.com/services/T00000000/B0000/XXa9XXXb2XXXc3XX",
+    ],
+)
+def test_what_looks_random_is_hidden_under_any_name(value: str) -> None:
+    made = Secrets()
+    made.add_named("VALUE", value)
+    assert made.hide(f"<{value}>") == "<***>"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "issues",
+        "repository",
+        "http://localhost:8080/mcp",
+        "https://api.example.com/v2/repositories",
+        "production-eu-west-1",
+        "/srv/data/project2024/files",
+        "read only, issues, pull_requests",
+        "2022-11-28",
+    ],
+)
+def test_plain_words_are_hidden_only_under_names_that_sound_secret(value: str) -> None:
+    made = Secrets()
+    for name in ("TOOLSET", "X-MCP-Toolsets", "ENVIRONMENT", "BASE_URL", "AUTHOR", "MONGO_DB", "X-Api-Version"):
+        made.add_named(name, value)
+    assert made.hide(f"List {value} here.") == f"List {value} here."
+    for name in (
+        "GH_TOKEN",
+        "apiKey",
+        "API_KEYS",
+        "DB_PASS",
+        "MYSQL_PWD",
+        "X-Auth",
+        "SENTRY_DSN",
+        "SESSION_ID",
+        "Cookie",
+    ):
+        made = Secrets()
+        made.add_named(name, value)
+        assert made.hide(f"List {value} here.") == "List *** here.", name
+
+
+def test_the_password_of_an_address_is_hidden_under_any_name() -> None:
+    made = Secrets()
+    made.add_named("DATABASE", "postgres://app:hunter22@db/issues?application=repository&sslkey=abcdef")
+    hidden = made.hide("postgres://app:hunter22@db/issues as app, hunter22, of issues in repository with abcdef")
+    assert hidden == "postgres://***@db/issues as app, ***, of issues in repository with ***"
+
+
+def test_many_secrets_are_hidden_in_a_long_text_in_little_time() -> None:
+    made = secrets(*(f"value-{number}-{number * 7919:030}" for number in range(2000)))
+    made.hide("warm")
+    started = time.process_time()
+    for text in ("%" * 65_000, "v%76alue-" * 7000, ("y" * 8000 + "...") * 8, "value-" * 11_000):
+        assert made.hide(text) == text
+    assert made.hide_tail("z" * 16_384) == "z" * 16_384
+    everything = "".join(f"%76alue-{number}-{number * 7919:030} " for number in range(1500))
+    assert made.hide(everything) == "*** " * 1500
+    assert time.process_time() - started < 2

@@ -112,7 +112,7 @@ async def test_a_tool_that_is_passed_through_asks_too(served: Served, era: str) 
     ear = Ear()
     async with served.client("--pass", "wipe", ear=ear, era=era) as client:
         result = await client.call_tool("wipe", {"table": "t"})
-    assert text(result) == '"wiped t"'
+    assert text(result) == "wiped t"
     assert ear.asked == ['The model wants to call the destructive tool wipe with {"table": "t"}. Allow it?']
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
@@ -16,6 +18,7 @@ from callgate.mcp.server.connections import MAX_HALF_OPEN, most_connections
 from callgate.mcp.server.gateway import Gateway
 from callgate.mcp.server.guard import Policy
 from callgate.mcp.server.http import bound, serve_app
+from callgate.mcp.server.messages import MAX_VALUES
 from with_mcp.server.served import SECONDS
 
 pytestmark = pytest.mark.anyio
@@ -130,6 +133,48 @@ async def test_of_those_that_never_sent_headers_the_oldest_go_first(quiet: None)
         assert b" 404 " in await youngest.receive()
         for stream in streams:
             await stream.aclose()
+
+
+async def test_many_that_come_in_one_turn_of_the_loop_are_no_more(quiet: None) -> None:
+    async with listening(SECONDS, SECONDS) as port:
+        burst = []
+        try:
+            for _ in range(3 * MAX_HALF_OPEN):
+                each = socket.socket()
+                burst.append(each)
+                each.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    each.connect(("127.0.0.1", port))
+            await works(port)
+            gone = 0
+            for each in burst:
+                with contextlib.suppress(BlockingIOError):
+                    try:
+                        gone += each.recv(1) == b""
+                    except ConnectionResetError:
+                        gone += 1
+            assert gone >= 2 * MAX_HALF_OPEN
+        finally:
+            for each in burst:
+                each.close()
+
+
+async def test_who_was_refused_is_not_kept(quiet: None) -> None:
+    async with listening(SECONDS, SECONDS) as port:
+        for head in (b"GET /elsewhere HTTP/1.1\r\nHost: 127.0.0.1", b"GET /mcp HTTP/1.1\r\nHost: 127.0.0.1"):
+            async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+                await stream.send(head + b"\r\n\r\n")
+                assert b"connection: close" in (await closed(stream)).lower()
+
+
+async def test_a_message_of_very_many_values_is_refused_before_it_is_read(quiet: None) -> None:
+    many = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"v":[%s0]}}' % (b"[]," * MAX_VALUES)
+    async with listening(SECONDS, SECONDS) as port:
+        async with httpx2.AsyncClient(timeout=SECONDS) as http:
+            answer = await http.post(f"http://127.0.0.1:{port}/mcp", content=many, headers=HEADERS)
+        assert answer.status_code == 400
+        assert f"more than {MAX_VALUES} values" in answer.text
+        await works(port)
 
 
 async def test_a_request_that_takes_long_is_not_cut_off(quiet: None) -> None:

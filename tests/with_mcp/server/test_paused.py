@@ -75,7 +75,7 @@ async def test_no_task_is_left_of_calls_that_were_answered() -> None:
             waiting = await paused(client)
             answered = await call(client, "wipe", {"table": "t"}, waiting.request_state, approval_1=YES)
             assert isinstance(answered, CallToolResult)
-            assert text(answered) == '"wiped t"'
+            assert text(answered) == "wiped t"
         await until(lambda: len(anyio.get_running_tasks()) <= before)
 
 
@@ -111,7 +111,7 @@ async def test_an_answer_to_what_was_never_asked_is_refused_and_the_call_waits_o
                 await call(client, "wipe", {"table": "t"}, waiting.request_state, **{"approval_1": YES, key: YES})
         answered = await call(client, "wipe", {"table": "t"}, waiting.request_state, approval_1=YES)
         assert isinstance(answered, CallToolResult)
-        assert text(answered) == '"wiped t"'
+        assert text(answered) == "wiped t"
 
 
 async def test_a_question_that_was_not_sent_yet_cannot_be_answered_ahead() -> None:

@@ -60,6 +60,22 @@ def echo(text: str) -> str:
     return text
 
 
+@server.tool(
+    title="Read a page",
+    annotations=ToolAnnotations(
+        title="Reader",
+        read_only_hint=True,
+        destructive_hint=False,
+        idempotent_hint=True,
+        open_world_hint=False,
+    ),
+    structured_output=False,
+)
+def read(text: str) -> str:
+    """Give the text back; says all there is to say of itself."""
+    return text
+
+
 @server.tool(annotations=ToolAnnotations(idempotent_hint=True, destructive_hint=False))
 def weather(city: str) -> Weather:
     """Weather of a city."""

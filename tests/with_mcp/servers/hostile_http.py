@@ -24,7 +24,10 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        self.plain(405, b"")
+        if KIND.startswith("get_"):  # what a server of the older transport may say to who opens its stream
+            self.plain(int(KIND[4:]), b"no stream", headers={"location": "http://elsewhere.example/"})
+        else:
+            self.plain(405, b"")
 
     def do_DELETE(self) -> None:
         self.plain(200, b"")
@@ -128,6 +131,9 @@ class Handler(BaseHTTPRequestHandler):
                 self.connection.shutdown(socket.SHUT_RDWR)
             case "forgets" if calls == 1:
                 self.plain(404, b"no such session")
+            case "refuses_at_length":
+                refusal = b'{"jsonrpc":"2.0","id":%d,"error":{"code":-32000,"message":"no","data":[%s0]}}'
+                self.plain(400, refusal % (request["id"], b"[]," * 1_000_000), "application/json")
             case "refuses":
                 self.plain(403, b"not you")
             case _:

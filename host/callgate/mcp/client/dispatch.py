@@ -21,7 +21,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.transport_context import TransportContext
 from mcp_types import INTERNAL_ERROR
 
-from .bounds import marks_in
+from callgate.mcp.bounds import marks_in
+
 from .faults import one_line
 from .streams import Fate
 

@@ -28,9 +28,9 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import INTERNAL_ERROR
 
+from callgate.mcp.bounds import MAX_VALUES, EventLines, marks_in
 from callgate.mcp.config import ServerConfig
 
-from .bounds import MAX_VALUES, EventLines, marks_in
 from .faults import CannotStart, one_line
 from .streams import BROKEN, NOT_SENT, Fate, Pace, Streams
 
@@ -142,9 +142,10 @@ class _Guarded(httpx2.AsyncBaseTransport):
             return self._failed(request, error)
         if body is None:
             return _error(502, INTERNAL_ERROR, f"the answer has more than {MAX_BODY_BYTES} bytes: ask for less")
-        if answer.status_code >= 400:
-            return self._refused(request, answer, body)
-        if marks_in(body) > MAX_VALUES:
+        too_many = marks_in(body) > MAX_VALUES
+        if answer.status_code >= (300 if self._whole_connection else 400):
+            return self._refused(request, answer, b"" if too_many else body)
+        if too_many:
             return _error(502, INTERNAL_ERROR, f"the answer has {_TOO_MANY}")
         return httpx2.Response(answer.status_code, headers=answer.headers, content=body)
 
@@ -201,11 +202,11 @@ class _Guarded(httpx2.AsyncBaseTransport):
         words = f"HTTP {status}"
         with contextlib.suppress(ValueError):
             words += f" {HTTPStatus(status).phrase}"
-        if request.method == "POST":
+        if request.method == "POST" or self._whole_connection:
             self._fate.remedy = _REMEDIES.get(status, "")
-            if self._whole_connection:
-                self._fate.seal(f"it answered {words}")
-        return _error(status, INTERNAL_ERROR, f"it answered {words}")
+        if self._whole_connection:
+            self._fate.seal(f"it answered {words}")
+        return _error(status if status >= 400 else 502, INTERNAL_ERROR, f"it answered {words}")
 
 
 class _Events(httpx2.AsyncByteStream):

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from callgate.errors import ConfigurationError
+from callgate.mcp.verbatim import HINTS, ImportedTool, flags_of
 from callgate.tools import Tool
 from callgate.tools.annotations import UntypedResult
 from callgate.tools.json_schema import SchemaResult
@@ -33,6 +34,7 @@ Call = Callable[[str, dict[str, Any], Answer, bool], Awaitable[Any]]
 """Makes a call: the server's own name of the tool, arguments, how to read the answer, is repeating it harmless."""
 
 MAX_DESCRIPTION_CHARACTERS = 8 * 1024
+MAX_TITLE_CHARACTERS = 200
 
 
 def imported(
@@ -55,8 +57,7 @@ def imported(
     for name, raw in sorted(listing.tools.items(), key=lambda item: (_changed(server, item[0]), item[0])):
         try:
             made = _tool(server, name, raw, listing.warn, call, answering, timeout_seconds)
-            if (description := hide(made.description)) != made.description:
-                made = dataclasses.replace(made, description=description)
+            made = dataclasses.replace(made, description=hide(made.description), **_words(raw, hide))
             tool = made if adjust is None else _adjusted(made, adjust)
         except (ConfigurationError, RecursionError) as error:
             listing.warn(f"the tool {one_line(name, 60)!r} is left out: {one_line(str(error), 200)}")
@@ -74,24 +75,22 @@ def _tool(
     call: Call,
     answering: Callable[[str, SchemaResult | UntypedResult, bool], Answer],
     timeout_seconds: float | None,
-) -> Tool:
+) -> ImportedTool:
     known_as = imported_name(server, name)
     scripts = _scripts(name)
     if "LATIN" in scripts and len(scripts) > 1:
         warn(f"the tool {one_line(name, 60)!r} mixes {' and '.join(sorted(scripts))} letters in its name: look twice")
-    hints = raw.get("annotations")
-    hints = hints if isinstance(hints, Mapping) else {}
-    read_only = hints.get("readOnlyHint") is True
+    hints = _hints(raw)
+    flags = flags_of(hints)
     arguments_contract = usable_input(name, raw.get("inputSchema"), warn)
     result_contract, unwrap = usable_output(name, raw.get("outputSchema"), warn)
-    idempotent = read_only or hints.get("idempotentHint") is True
     answer = answering(name, result_contract, unwrap)
 
     async def function(**arguments: Any) -> Any:
-        return await call(name, arguments, answer, idempotent)
+        return await call(name, arguments, answer, flags["idempotent"])
 
     # As `Tool.from_schema` does it; the schemas are compiled already.
-    return Tool(
+    return ImportedTool(
         name=known_as,
         description=_description(raw, hints),
         function=function,
@@ -100,12 +99,32 @@ def _tool(
         result_contract=result_contract,
         server=server,
         server_tool=name,
-        read_only=read_only,
-        idempotent=idempotent,
-        # MCP's defaults: what does not say that it is harmless may destroy
-        destructive=not read_only and hints.get("destructiveHint") is not False,
+        read_only=flags["read_only"],
+        idempotent=flags["idempotent"],
+        destructive=flags["destructive"],
         timeout_seconds=timeout_seconds,
     )
+
+
+def _hints(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    hints = raw.get("annotations")
+    return hints if isinstance(hints, Mapping) else {}
+
+
+def _words(raw: Mapping[str, Any], hide: Callable[[str], str]) -> dict[str, Any]:
+    """What a tool says for people: see `ImportedTool`."""
+
+    def title(of: Mapping[str, Any]) -> str | None:
+        text = of.get("title")
+        if not isinstance(text, str):
+            return None
+        return one_line(hide(text[:MAX_DESCRIPTION_CHARACTERS]), MAX_TITLE_CHARACTERS) or None
+
+    hints = _hints(raw)
+    annotations: dict[str, Any] = {name: hints[name] for name in HINTS if isinstance(hints.get(name), bool)}
+    if (known_as := title(hints)) is not None:
+        annotations["title"] = known_as
+    return {"title": title(raw), "annotations": annotations}
 
 
 def _adjusted(tool: Tool, adjust: Adjust) -> Tool | None:

@@ -35,9 +35,10 @@ __all__ = ["ServerProcess", "started"]
 
 INHERITED = (
     *("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
     *("SYSTEMROOT", "SYSTEMDRIVE", "APPDATA", "LOCALAPPDATA", "PATHEXT", "TEMP", "USERPROFILE", "COMSPEC"),
 )
-"""What a program needs to find its files; nothing secret by custom."""
+"""What a program needs to find its files, and whom it trusts on the network; nothing secret by custom."""
 MAX_STDERR_BYTES = 16 * 1024
 """Of the newest stderr."""
 GRACE_SECONDS = 2.0

@@ -9,6 +9,7 @@
    content they and links are listed under ``artifacts``, for which `schemas` makes room in closed objects. Where the
    value is no object, or has that key or cannot have it, they are told to `unplaced` instead: nothing goes in silence.
 5. A link to a resource stays a link: ``{"uri", "name", "mime_type"}``; `McpServers.read_resource` follows it.
+6. Who passes the tool through (`heard`) is given the answer itself besides.
 
 Knows answers; makes no call.
 """
@@ -33,6 +34,7 @@ from mcp_types import (
 )
 
 from callgate.errors import ToolError
+from callgate.mcp.verbatim import Sent, heard
 from callgate.tools.annotations import UntypedResult
 from callgate.tools.decoding import strict_json
 from callgate.tools.encoding import NotJson, compact_json
@@ -80,6 +82,12 @@ class Answer:
 
     def value(self, result: CallToolResult) -> Any:
         """The value; raises `ToolError` for an error, and for an answer that makes no sense."""
+        value = self._value(result)
+        if (listener := heard.get()) is not None:
+            listener.sent = Sent(result, value)
+        return value
+
+    def _value(self, result: CallToolResult) -> Any:
         blocks = [self._block(each) for each in result.content]
         if result.is_error:
             raise ToolError(_message(blocks), data=result.structured_content)

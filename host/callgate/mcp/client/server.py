@@ -16,6 +16,7 @@ Knows states and time; what is said is the connection's, how it is carried the t
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -39,7 +40,7 @@ from .transports import Wire, wired
 
 __all__ = ["Server"]
 
-logger = logging.getLogger("callgate.mcp")
+logger = logging.getLogger("callgate.mcp.servers")
 
 FIRST_DELAY_SECONDS = 0.5
 MAX_DELAY_SECONDS = 30.0
@@ -65,10 +66,17 @@ class Server:
         artifacts: where what is no text goes.
         start_seconds: from its start to its tools.
         adjust: the operator's word about each tool.
+        on_status: called after each change of state.
     """
 
     def __init__(
-        self, config: ServerConfig, artifacts: Artifacts, *, start_seconds: float, adjust: Adjust | None
+        self,
+        config: ServerConfig,
+        artifacts: Artifacts,
+        *,
+        start_seconds: float,
+        adjust: Adjust | None,
+        on_status: Callable[[ServerStatus], None],
     ) -> None:
         self.config = config
         self.settled = anyio.Event()
@@ -76,6 +84,7 @@ class Server:
         self._artifacts = artifacts
         self._start_seconds = start_seconds
         self._adjust = adjust
+        self._on_status = on_status
         self._state: ServerState = "disabled" if config.disabled else "stopped"
         self._error = config.fault
         self._remedy = "mend the configuration" if config.fault else None
@@ -97,13 +106,15 @@ class Server:
 
     # its life
 
-    def prepare(self) -> None:
-        """For the event loop that it will be served in."""
+    def prepare(self, registry: Registry) -> None:
+        """For the event loop, and the registry, that it will be served in."""
+        self._registry = registry
         self.settled, self._turned, self._wanted = anyio.Event(), anyio.Event(), anyio.Event()
         self._attempted, self._next_attempt = -REVIVE_SECONDS, None
         self._starts = 0
         if not self.config.disabled and self.config.fault is None:
-            self._state = "starting"
+            self._error = self._remedy = None
+            self._turn("starting")
 
     async def serve(self, registry: Registry) -> None:
         """Keep it going until cancelled; its tools are in the registry meanwhile. Raises nothing of its own."""
@@ -123,7 +134,6 @@ class Server:
 
     async def _keep(self, registry: Registry) -> None:
         failures = 0
-        self._error = self._remedy = None
         while True:
             self._attempted = anyio.current_time()
             self._wanted = anyio.Event()
@@ -184,6 +194,9 @@ class Server:
                 return self._explained(found, fate)
             logger.debug("MCP server %r", self.config.name, exc_info=group)
             return ServerFault(fate.reason or f"the connection failed: {type(found).__name__}")
+        except Exception as error:  # whatever one server does costs its own tools only
+            logger.debug("MCP server %r", self.config.name, exc_info=error)
+            return self._explained(ServerFault(fate.reason or f"the connection failed: {type(error).__name__}"), fate)
         finally:
             if self._wire is not None:
                 self._stderr, self._wire = self._wire.stderr, None
@@ -271,7 +284,8 @@ class Server:
 
     async def _there(self) -> Connection:
         """The open connection, waited for where it is just being opened."""
-        if self._state == "failed" and anyio.current_time() - self._attempted >= REVIVE_SECONDS:
+        rested = anyio.current_time() - self._attempted >= REVIVE_SECONDS
+        if self._state == "failed" and rested and self.config.fault is None:
             self._wanted.set()
             self._turn("restarting")
         with anyio.move_on_after(WAIT_SECONDS):
@@ -339,6 +353,9 @@ class Server:
         self._state = state
         self._turned.set()
         self._turned = anyio.Event()
+        status = self.status()
+        self._registry.expect_server(status.name, None if self._starts else status.why_absent())
+        self._on_status(status)
 
     def _garbage(self) -> tuple[str, ...]:
         lines, first = self._fate.garbage_lines, self._hide(self._fate.garbage_example)

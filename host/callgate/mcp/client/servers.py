@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,6 +22,10 @@ from .status import ServerStatus
 __all__ = ["McpServers"]
 
 
+def _nobody(_: ServerStatus) -> None:
+    """Is told of each change where the operator names nobody."""
+
+
 class McpServers:
     """MCP servers whose tools a runtime offers: ``Runtime(sources=[McpServers.read("servers.json")])``.
 
@@ -35,6 +39,7 @@ class McpServers:
         adjust: called with each tool, in a worker thread; returns it, changed with `dataclasses.replace` if need be, or
             None to leave it out.
         max_artifact_bytes: bytes of images and files that are kept, the newest first.
+        on_status: called with a server's status after each change of its state, in the event loop; must not raise.
 
     Raises:
         ConfigurationError: two servers have one name, or a number makes no sense.
@@ -48,6 +53,7 @@ class McpServers:
         start_seconds: float = 60.0,
         adjust: Adjust | None = None,
         max_artifact_bytes: int = MAX_KEPT_BYTES,
+        on_status: Callable[[ServerStatus], None] = _nobody,
     ) -> None:
         if ready_seconds < 0 or start_seconds <= 0 or max_artifact_bytes < 0:
             raise ConfigurationError("start_seconds must be above 0, ready_seconds and max_artifact_bytes 0 or more")
@@ -59,7 +65,9 @@ class McpServers:
         for config in servers:
             if config.name in self._servers:
                 raise ConfigurationError(f"there are two MCP servers called {config.name!r}; rename one")
-            self._servers[config.name] = Server(config, self.artifacts, start_seconds=start_seconds, adjust=adjust)
+            self._servers[config.name] = Server(
+                config, self.artifacts, start_seconds=start_seconds, adjust=adjust, on_status=on_status
+            )
 
     @classmethod
     def read(
@@ -70,6 +78,7 @@ class McpServers:
         start_seconds: float = 60.0,
         adjust: Adjust | None = None,
         max_artifact_bytes: int = MAX_KEPT_BYTES,
+        on_status: Callable[[ServerStatus], None] = _nobody,
     ) -> McpServers:
         """The servers of a configuration as Claude Desktop, Cursor and VS Code keep it.
 
@@ -79,6 +88,7 @@ class McpServers:
             start_seconds: one start.
             adjust: the operator's word about each tool.
             max_artifact_bytes: of images and files.
+            on_status: see `McpServers`.
 
         Raises:
             ConfigurationError: it cannot be read, or is no such configuration. What is wrong with one server alone is
@@ -90,6 +100,7 @@ class McpServers:
             start_seconds=start_seconds,
             adjust=adjust,
             max_artifact_bytes=max_artifact_bytes,
+            on_status=on_status,
         )
 
     @property
@@ -110,7 +121,7 @@ class McpServers:
         try:
             async with anyio.create_task_group() as tasks:
                 for server in self._servers.values():
-                    server.prepare()
+                    server.prepare(registry)
                     tasks.start_soon(server.serve, registry)
                 try:
                     with anyio.move_on_after(self._ready_seconds):
@@ -123,6 +134,8 @@ class McpServers:
                     tasks.cancel_scope.cancel()
         finally:
             self._serving = False
+            for name in self._servers:
+                registry.expect_server(name, None)
 
     def status(self) -> tuple[ServerStatus, ...]:
         """How each server is doing, in the order of the configuration."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from .faults import one_line
+
 __all__ = ["ServerState", "ServerStatus"]
 
 ServerState = Literal["starting", "running", "restarting", "failed", "disabled", "stopped"]
@@ -35,6 +37,19 @@ class ServerStatus:
     """What was odd about its configuration, its tools, and what it sent."""
     stderr: str = ""
     """The newest that its process wrote there."""
+
+    def why_absent(self) -> str | None:
+        """For models, of a server that has not run yet: why its tools are not there. None of one in any other state."""
+        server = f"the MCP server {one_line(self.name, 60)!r}"
+        why = f": {one_line(self.error, 200)}" if self.error else ""
+        match self.state:
+            case "failed":
+                return f"{server} has failed{why}"
+            case "starting" | "restarting" if why:
+                return f"{server} did not start, and is tried again{why}"
+            case "starting" | "restarting":
+                return f"{server} is still starting: its tools come when it is up, try again in a moment"
+        return None
 
     def line(self) -> str:
         """One line for people."""

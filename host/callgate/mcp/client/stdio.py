@@ -35,7 +35,8 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
-from .bounds import MAX_DEPTH, MAX_VALUES, is_too_deep, marks_in
+from callgate.mcp.bounds import MAX_DEPTH, MAX_VALUES, is_too_deep, marks_in
+
 from .faults import one_line
 from .process import ServerProcess
 from .streams import Fate, Pace, Streams

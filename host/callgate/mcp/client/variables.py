@@ -1,12 +1,11 @@
-"""``${VAR}`` in a configuration, the files that ``envFile`` names, and which names tell of a secret. Knows text, no
-server.
+"""``${VAR}`` in a configuration, and the files that ``envFile`` names. Knows text, no server.
 
 1. ``${VAR}`` and ``${env:VAR}`` are the host's environment variable; ``${VAR:-default}`` is the default where it is
    unset or empty. ``${userHome}``, ``${workspaceFolder}``, ``${pathSeparator}`` and ``${/}`` are what editors make of
    them.
 2. A variable that is not set is an error that names it: an empty token would fail later, and less clearly.
 3. What was inserted is not looked at again.
-4. Secret are values under names that sound so, and what came from a variable whose name does; `secrets` hides them.
+4. What came from a variable is hidden by `secrets` where its name or its value tells of a secret.
 """
 
 from __future__ import annotations
@@ -18,23 +17,13 @@ from pathlib import Path
 
 from .secrets import Secrets
 
-__all__ = ["MissingVariable", "Variables", "env_file", "sounds_secret"]
+__all__ = ["MissingVariable", "Variables", "env_file"]
 
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
-_SECRET = re.compile(
-    r"token|secret|passw|passphrase|credential|cookie|authorization|bearer|private"
-    r"|(^|[_\W])(api|access|auth|pat|pwd|key|dsn|signature|sig)([_\W]|$)|key$|_url$|connection",
-    re.IGNORECASE,
-)
 
 
 class MissingVariable(ValueError):
     """The message says which, and what to do."""
-
-
-def sounds_secret(name: str) -> bool:
-    """Whether what stands under this name should not be seen."""
-    return _SECRET.search(name) is not None
 
 
 class Variables:
@@ -79,8 +68,7 @@ class Variables:
                     f"the environment variable {variable!r} is not set; set it, or write ${{{variable}:-default}}"
                 )
             value = default
-        if sounds_secret(variable):
-            self._secrets.add(value)
+        self._secrets.add_named(variable, value)
         return value
 
 

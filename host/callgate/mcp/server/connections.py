@@ -47,6 +47,8 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self._watch()
         half_open = [each for each in self.connections if isinstance(each, Connection) and each._half_open]
+        # one that is aborted is among them until the next turn of the loop, and many may come in one turn
+        half_open = [each for each in half_open if not each.transport.is_closing()]
         if len(half_open) > MAX_HALF_OPEN:
             min(half_open, key=Connection._until).transport.abort()
 

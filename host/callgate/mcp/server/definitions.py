@@ -13,7 +13,9 @@ from mcp_types import Tool as McpTool
 from mcp_types import ToolAnnotations
 
 from callgate.errors import ConfigurationError
+from callgate.mcp.verbatim import ImportedTool
 from callgate.runtime import Runtime
+from callgate.runtime.model.names import ModelNames
 from callgate.tools import Caller, Registry, Tool
 from callgate.tools.faults import printable
 
@@ -61,7 +63,8 @@ def definitions(runtime: Runtime, given: Iterable[dict[str, Any]], told: set[str
         given: the runtime's definitions, or a conversation's.
         told: names of tools that cannot be listed, and of which the log knows; more are added.
     """
-    return [tool for each in given if (tool := _carried(runtime, each, told)) is not None]
+    names = ModelNames(runtime.registry)
+    return [tool for each in given if (tool := _carried(runtime, names, each, told)) is not None]
 
 
 def instructions(runtime: Runtime, serving: Serving) -> str:
@@ -90,10 +93,10 @@ def _has_sandbox(runtime: Runtime) -> bool:
     return True
 
 
-def _carried(runtime: Runtime, given: dict[str, Any], told: set[str]) -> McpTool | None:
+def _carried(runtime: Runtime, names: ModelNames, given: dict[str, Any], told: set[str]) -> McpTool | None:
     """One tool; None where no client could read its schemas. One bad tool does not cost the others."""
     try:
-        tool = _made(runtime, given)
+        tool = _made(runtime, names, given)
         if not (too_deep(tool.input_schema) or too_deep(tool.output_schema)):
             return tool
         why: object = f"its schemas are nested more than {MAX_LEVELS} levels deep"
@@ -106,7 +109,7 @@ def _carried(runtime: Runtime, given: dict[str, Any], told: set[str]) -> McpTool
     return None
 
 
-def _made(runtime: Runtime, given: dict[str, Any]) -> McpTool:
+def _made(runtime: Runtime, names: ModelNames, given: dict[str, Any]) -> McpTool:
     registry = runtime.registry
     tool = McpTool.model_validate(given)
     match tool.name:
@@ -124,7 +127,21 @@ def _made(runtime: Runtime, given: dict[str, Any]) -> McpTool:
         case "execute_tool_plan":
             tool.annotations = _hints(tool.name, registry, "plan")
             _add(tool, calls=CALLS_SCHEMA)
+        case name:
+            known = names.resolve(name)
+            if known is not None:
+                _say(tool, registry.get(known))
     return tool
+
+
+def _say(tool: McpTool, known: Tool) -> None:
+    """What the tool's server said for people; its hints as far as the operator has not changed them."""
+    if isinstance(known, ImportedTool):
+        tool.title = known.title
+        changed = () if known.keeps_its_hints else ("readOnlyHint", "destructiveHint", "idempotentHint")
+        kept = {name: said for name, said in known.annotations.items() if name not in changed}
+        ours = ToolAnnotations() if tool.annotations is None else tool.annotations
+        tool.annotations = ToolAnnotations.model_validate({**ours.model_dump(by_alias=True), **kept})
 
 
 _TITLES = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,14 +31,17 @@ from mcp_types import (
     PaginatedRequestParams,
     SetLevelRequestParams,
 )
+from mcp_types import Tool as McpTool
 
 from callgate import __version__
 from callgate.errors import CallgateError
+from callgate.mcp.verbatim import Heard, heard
 from callgate.runtime import Runtime
+from callgate.runtime.model import META_TOOLS
 from callgate.tools.faults import did_you_mean
 
 from .asking import Asker, Elicitation, InTheMiddle, asking
-from .carrying import carried
+from .carrying import MAX_HTTP_BYTES, carried
 from .clients import Client, Clients, Context, McpTeller, asks_by_form, is_modern
 from .definitions import instructions
 from .listing import Listing
@@ -45,7 +49,7 @@ from .notes import Notes
 from .options import Serving
 from .pages import NoPage, page
 from .paused import Paused
-from .results import failed, result_of
+from .results import failed, passed_on, result_of
 from .sandboxes import NEW, Room, Sandboxes
 
 __all__ = ["Gateway"]
@@ -246,8 +250,11 @@ class Gateway:
             arguments = dict(params.arguments or {})
             if params.name == "execute_code" and "session" in arguments:
                 return await self._in_session(client, arguments, notes)
-            if not any(tool.name == params.name for tool in self.listing.tools_of(client)):
+            listed = next((tool for tool in self.listing.tools_of(client) if tool.name == params.name), None)
+            if listed is None:
                 return failed(self._not_listed(params.name))
+            if listed.name not in META_TOOLS:
+                return await self._passed(client, listed, arguments, notes, http=context.request is not None)
             answer = await self.listing.conversation(client).answer(params.name, arguments, on_event=notes.put)
             if answer.tools_changed:
                 await self._tell_of_found(context)
@@ -263,7 +270,9 @@ class Gateway:
     def _not_listed(self, name: str) -> str:
         known = self._runtime.registry.resolve(name)
         if known is None:
-            hint = did_you_mean(name, [tool.name for tool in self.listing.tools()]) or "; search_tools finds tools"
+            absent = self._runtime.registry.vocabulary().why_absent(name)
+            near = did_you_mean(name, [tool.name for tool in self.listing.tools()]) or "; search_tools finds tools"
+            hint = f"; {absent}" if absent else near
             return f"there is no tool {name[:60]!r}{hint}"
         callers = self._runtime.registry.get(known).allowed_callers
         if "code" in callers:
@@ -273,6 +282,21 @@ class Gateway:
                 f"the tool {name[:60]!r} is not called by itself here: make it a step of a plan, with execute_tool_plan"
             )
         return f"the tool {name[:60]!r} is not offered here"
+
+    async def _passed(
+        self, client: Client, listed: McpTool, arguments: dict[str, Any], notes: Notes, *, http: bool
+    ) -> CallToolResult:
+        """A tool that is called by itself: its server's own answer, where it has a server and can be sent."""
+        listener = Heard()
+        token = heard.set(listener)
+        try:
+            answer = await self.listing.conversation(client).answer(listed.name, arguments, on_event=notes.put)
+        finally:
+            heard.reset(token)
+        most = min(self._runtime.limits.max_message_bytes, MAX_HTTP_BYTES if http else sys.maxsize)
+        outputs = listed.output_schema is not None
+        passed = listener.sent and passed_on(answer, listener.sent, outputs=outputs, most_bytes=most)
+        return passed or result_of(answer)
 
     async def _in_session(self, client: Client, arguments: dict[str, Any], notes: Notes) -> CallToolResult:
         handle = arguments.pop("session")

@@ -152,17 +152,21 @@ class Guard:
         policy = self._policy
         host = headers.get("host", "").lower()
         if not policy.host_allowed(host):
-            return 421, f"this server is not {_shown(host)}; the operator can allow the name with --allow-host", []
+            return 421, f"this server is not {_shown(host)}; the operator can allow the name with --allow-host", _CLOSE
         origin = headers.get("origin")
         if origin is not None and not policy.origin_allowed(origin, host):
-            return 403, f"pages of {_shown(origin)} may not use this server; see --allow-origin", []
+            return 403, f"pages of {_shown(origin)} may not use this server; see --allow-origin", _CLOSE
         if scope["path"] != policy.path:
-            return 404, f"there is nothing here; the server is at {policy.path}", []
+            return 404, f"there is nothing here; the server is at {policy.path}", _CLOSE
         if origin is not None and scope["method"] == "OPTIONS":  # a browser asks first, and sends no token with that
             return None
         if self._digest is not None and not self._authorised(headers.get("authorization", "")):
             told = "the token is wrong" if "authorization" in headers else "a token is required"
-            return 401, f"{told}: send the header 'Authorization: Bearer TOKEN'", [(b"www-authenticate", b"Bearer")]
+            return (
+                401,
+                f"{told}: send the header 'Authorization: Bearer TOKEN'",
+                [(b"www-authenticate", b"Bearer"), *_CLOSE],
+            )
         return None
 
     def _authorised(self, header: str) -> bool:

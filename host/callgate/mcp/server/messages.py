@@ -5,7 +5,13 @@ from __future__ import annotations
 from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-__all__ = ["NoMessage", "fault_of", "read_message"]
+from callgate.mcp.bounds import marks_in
+
+__all__ = ["MAX_VALUES", "NoMessage", "fault_of", "read_message"]
+
+
+MAX_VALUES = 100_000
+"""Commas and opening brackets in one message of a client. What a model writes has a few thousand."""
 
 
 class NoMessage(ValueError):
@@ -14,6 +20,8 @@ class NoMessage(ValueError):
 
 def read_message(data: bytes) -> JSONRPCMessage:
     """The message that the bytes are. Raises `NoMessage`."""
+    if marks_in(data, MAX_VALUES) > MAX_VALUES:
+        raise NoMessage(f"no JSON-RPC message that is taken: it has more than {MAX_VALUES} values")
     try:
         message: JSONRPCMessage = jsonrpc_message_adapter.validate_json(data, by_name=False)
     except ValidationError as error:

@@ -11,13 +11,14 @@ from typing import Any
 
 from mcp_types import CallToolResult, TextContent
 
+from callgate.mcp.verbatim import Sent
 from callgate.runtime import CallRecord, CodeResult, PlanResult
-from callgate.runtime.model.answer import Answer
+from callgate.runtime.model.answer import Answer, error_text
 from callgate.runtime.result import cut
 
 from .carrying import MAX_LEVELS, sendable, too_deep
 
-__all__ = ["CALLS_SCHEMA", "SESSION_SCHEMA", "failed", "result_of"]
+__all__ = ["CALLS_SCHEMA", "SESSION_SCHEMA", "failed", "passed_on", "result_of"]
 
 _MOST_CALLS = 100
 _MOST_LEVELS = MAX_LEVELS - 3
@@ -69,9 +70,40 @@ def result_of(answer: Answer, *, session: str | None = None, note: str = "") -> 
     )
 
 
+def passed_on(answer: Answer, sent: Sent, *, outputs: bool, most_bytes: int) -> CallToolResult | None:
+    """A server's answer as it sent it; None where it is not what came of the call, or cannot be sent.
+
+    Args:
+        answer: what came of the call.
+        sent: what the server sent.
+        outputs: whether the tool is listed with an output schema, which the structured result fits.
+        most_bytes: of the result as JSON.
+    """
+    theirs = sent.result
+    if not answer.ok or not theirs.content or not _same(answer.value, sent.value):
+        return None
+    if any(too_deep(each.meta) for each in theirs.content):
+        return None
+    structured = answer.structured() if outputs else theirs.structured_content
+    result = CallToolResult(content=theirs.content, structured_content=structured)
+    try:
+        size = len(result.model_dump_json(by_alias=True, exclude_none=True).encode())
+    except ValueError:  # half of a surrogate pair, or levels without end
+        return None
+    return result if size <= most_bytes else None
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Whether nobody has changed the value on its way: a wrapper that an operator put around the tool, say."""
+    try:
+        return value is other or bool(value == other)
+    except RecursionError:
+        return False
+
+
 def failed(message: str) -> CallToolResult:
     """A call that did not give a result; the model reads why."""
-    return CallToolResult(content=[TextContent(text=sendable(f"Error: {message}"))], is_error=True)
+    return CallToolResult(content=[TextContent(text=sendable(error_text(message)))], is_error=True)
 
 
 def _call(record: CallRecord) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from callgate.runtime.plans.result import PlanResult
 from callgate.runtime.result import MODEL_CHARACTERS, CodeResult, cut
 from callgate.runtime.search import Described, SearchResult
 
-__all__ = ["Answer"]
+__all__ = ["Answer", "error_text", "value_text"]
 
 _SHARE = MODEL_CHARACTERS // 2
 _MOST_LOOKED = 2 * MODEL_CHARACTERS
@@ -23,7 +23,7 @@ class Answer:
     name: str
     """The tool, by its own name, or the meta-tool."""
     text: str
-    """For the model."""
+    """For the model: of a tool, the text that it returned, as it is, or its result as compact JSON."""
     ok: bool = True
     """False where the call was refused or failed, or the program or the plan did."""
     mistake: bool = False
@@ -57,6 +57,21 @@ class Answer:
                 return _plan(run)
             case looked:
                 return _looked(looked.to_json())
+
+
+def value_text(value: Any, encoded: str) -> str:
+    """A tool's result as a model reads it: a text as it is, unless it is blank, and anything else as JSON.
+
+    Args:
+        value: the result.
+        encoded: the same as compact JSON.
+    """
+    return value if isinstance(value, str) and value.strip() else encoded
+
+
+def error_text(message: str) -> str:
+    """What went wrong as a model reads it. Messages of servers often begin with that word: it stands there once."""
+    return message if message[:5].lower() == "error" else f"Error: {message}"
 
 
 def _looked(told: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@
 4. A call of one tool is bounded by `wall_seconds`, as a program and a plan are: retries, fallbacks and a person who is
    asked included.
 5. No answer names a meta-tool that the model does not have.
+6. A model reads a text that a tool returned as it is; the provider's own code gets JSON of everything, to parse.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from callgate.runtime.session import Session
 from callgate.tools import CALLERS, Caller, Tool
 from callgate.tools.faults import did_you_mean
 
-from .answer import Answer
+from .answer import Answer, error_text, value_text
 from .decoding import CUT_OFF, as_object, decoded, is_cut_off, source
 from .meta import META_TOOLS, MetaTool, validated, without_nulls
 from .names import ModelNames
@@ -50,7 +51,10 @@ def caller_of(caller: str) -> Caller:
         return caller
     if caller.startswith(_PROVIDERS_CODE):
         return "code"
-    raise ConfigurationError(f"there is no caller {caller!r}; the callers are: {', '.join(CALLERS)}")
+    raise ConfigurationError(
+        f"there is no caller {caller!r}; the callers are: {', '.join(CALLERS)}, and of a provider's own code "
+        "program and code_execution_..., e.g. code_execution_20260120"
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +94,7 @@ class Answers:
                 return await self._meta(name, given, call)
             return await self._tool(name, given, call)
         except ToolError as error:
-            return Answer(name=shown, text=f"Error: {error.message}", ok=False, mistake=True)
+            return Answer(name=shown, text=error_text(error.message), ok=False, mistake=True)
         except LimitReached as error:
             return Answer(name=shown, text=f"Error: {error}", ok=False)
 
@@ -145,12 +149,14 @@ class Answers:
         assert tool is not None
         if text is None:
             return Answer(name=name, text=f"Error: {_given_up(tool, gate, limits)}", ok=False)
-        return Answer(name=name, text=text, value=json.loads(text), bare=promises_object(tool))
+        value = json.loads(text)
+        shown = text if call.caller == "code" else value_text(value, text)
+        return Answer(name=name, text=shown, value=value, bare=promises_object(tool))
 
     def _failed(self, gate: RunGate, name: str, given: str, tool: Tool | None, call: Call, error: ToolError) -> Answer:
         asked = name in gate.offer.by_name and isinstance(error, ToolNotAllowed)  # a person, or nobody was there
         refused = gate.records[-1].status == "refused" and not asked
-        text = f"Error: {error.message}{self._hint(error, given, tool, call)}"
+        text = error_text(f"{error.message}{self._hint(error, given, tool, call)}")
         return Answer(name=name[:256], text=text, ok=False, mistake=refused)
 
     def _hint(self, error: ToolError, given: str, tool: Tool | None, call: Call) -> str:

@@ -82,7 +82,7 @@ def source(given: Any) -> str:
         raise InvalidArguments("execute_code needs the argument 'code', which is Python source text.")
     unknown = sorted(map(str, set(given) - {"code"}))
     if unknown:
-        raise InvalidArguments(f"execute_code has no argument {unknown[0][:60]!r}; it takes only 'code'.")
+        raise InvalidArguments(f"execute_code has no argument {unknown[0][:60]!r}; its program is 'code'.")
     return code
 
 
@@ -96,7 +96,7 @@ def as_object(name: str, given: Any) -> dict[str, Any]:
 def _fault(name: str, error: json.JSONDecodeError) -> str:
     text = error.doc
     near = text[max(error.pos - _NEAR, 0) : error.pos + _NEAR]
-    where = f"{error.msg} at line {error.lineno} column {error.colno}, near {near!r}"
+    where = f"{error.msg.removesuffix(' at')} at line {error.lineno} column {error.colno}, near {near!r}"
     structured = text.lstrip().startswith(_STRUCTURED)
     if structured and _ends_early(error):
         return f"{where}; {CUT_OFF}"

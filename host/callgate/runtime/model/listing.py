@@ -22,6 +22,7 @@ _LEAST_EACH = 12
 """Characters that a tool's line takes at least; many times more tools than fit need not be written to be counted."""
 _MOST_SERVERS = 20
 _MOST_OTHERS = 20
+_AND_SO_ON = "  # and so for each of its tools"
 
 
 class Listing(NamedTuple):
@@ -91,11 +92,32 @@ def listing_beside(
 
 
 def _compact(module: str) -> str:
-    """The declarations of a module of stubs, without what a model need not read: its head, and bodies."""
+    """The declarations of a module of stubs, without what a model need not read: its head, and bodies. What is said
+    alike of several is said once."""
     _, _, declarations = module.partition("\n\n\n")
-    lines = [line for line in declarations.splitlines() if line.strip() and line != "    raise NotImplementedError"]
-    lines = [line for line in lines if line != "        raise NotImplementedError"]
-    return "\n".join(_cleaned(line) for line in lines)
+    written: list[str] = []
+    before = ""
+    for line in declarations.splitlines():
+        if not line.strip() or line.lstrip() == "raise NotImplementedError":
+            continue
+        name, _, value = line.partition(" = ")
+        server, _, member = value.partition(".")
+        if name.isidentifier() and value.isidentifier():  # one more name of a type
+            if value == before:
+                written[-1] = f"{written[-1].removesuffix(value)}{name} = {value}"
+            else:
+                written.append(line)
+            before = value
+        elif member and name == f"{server}_{member}":
+            if before != server:
+                written.append(line)
+            elif not written[-1].endswith(_AND_SO_ON):
+                written[-1] += _AND_SO_ON
+            before = server
+        else:
+            written.append(_cleaned(line))
+            before = ""
+    return "\n".join(written)
 
 
 def _cleaned(line: str) -> str:

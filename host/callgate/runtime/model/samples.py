@@ -1,8 +1,10 @@
 """Calls of real tools to show a model in an example. Made of what the tools' schemas say; never called. Pure.
 
-A model may try an example as it stands. So only tools are taken that only read, and that nobody has to approve; of
-these the simplest, with one required argument of plain text or a choice. Where there is none, the example names no
-tool. Names and values come from foreign schemas: only short, plain ones are used.
+A model may try an example as it stands, and then nothing may break. So only tools are taken that only read, and that
+nobody has to approve; of these the simplest, with one required argument of plain text or a choice: first those whose
+own examples or choices say what to write, so that the example works, then those that have no other argument. Where no
+value is known, the example shows where values go, and a call of it may fail. Where there is no tool, the example names
+none. Names and values come from foreign schemas: only short, plain ones are used.
 """
 
 from __future__ import annotations
@@ -50,9 +52,13 @@ def sample_of(tools: Iterable[Tool], names: Mapping[str, str]) -> Sample | None:
     harmless = (tool for tool in tools if tool.read_only and not tool.requires_approval)
     for tool in itertools.islice(harmless, _MOST_TOOLS):
         sample = _sample(tool, names[tool.name])
-        if sample is not None and (best is None or sample.real > best.real):
+        if sample is not None and (best is None or _simplicity(sample) > _simplicity(best)):
             best = sample
     return best
+
+
+def _simplicity(sample: Sample) -> tuple[bool, bool]:
+    return sample.real, len(sample.tool.input_schema["properties"]) == 1
 
 
 def _sample(tool: Tool, python: str) -> Sample | None:

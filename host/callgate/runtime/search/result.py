@@ -12,7 +12,7 @@ from callgate.search.words import words_of
 from callgate.tools import Registry, Tool
 from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.faults import printable
-from callgate.tools.stubs import DETAILS, Detail, signature, stubs
+from callgate.tools.stubs import DETAILS, Detail, result_types, signature, stubs
 
 __all__ = ["DETAILS", "MAX_FOUND", "OMITTED", "Described", "Detail", "Found", "SearchResult", "Why"]
 
@@ -22,6 +22,8 @@ _MAX_TEXT_CHARACTERS = 20_000
 """A text for the model ends after so many; the tools that are left are named."""
 _MAX_SUMMARY_CHARACTERS = 160
 _MAX_SIGNATURE_CHARACTERS = 600
+_MAX_TYPES_CHARACTERS = 300
+"""Of the types that a signature names: about so many are told beside it."""
 OMITTED = "OMITTED stands for an argument that is left out"
 """What a signature leaves open: a stub declares the name, a signature alone does not."""
 _MAX_QUERY_SHOWN = 80
@@ -103,30 +105,33 @@ class SearchResult:
                 "Say it in other words, or more generally: what the tool should do, not what you want to know."
             )
         if self.matched is None:
-            head = f"{len(self.found)} of {_tools(self.total)}, the best first:"
+            head = f"{len(self.found)} of {_tools(self.total)}, the best first"
         elif self.matched > len(self.found):
-            head = f"{len(self.found)} of {self.matched} tools that match (a higher limit gives more):"
+            head = f"{len(self.found)} of {self.matched} tools that match (a higher limit gives more)"
         else:
-            head = f"{_tools(self.matched)} that match{'es' if self.matched == 1 else ''}:"
+            head = f"{_tools(self.matched)} that match{'es' if self.matched == 1 else ''}"
         if self.detail == "full":
             names = ", ".join(each.python_name for each in self.found)
-            return f"{head} {names}\n\n{_stubs(self.registry, [each.tool for each in self.found], describe)}"
+            return f"{head}: {names}\n\n{_stubs(self.registry, [each.tool for each in self.found], describe)}"
         lines = _within_bounds([(each.python_name, self._entry(each)) for each in self.found], describe)
         if any("= OMITTED" in line for line in lines):
-            head += f" ({OMITTED})"
-        return "\n".join([head, *lines])
+            head += f"; {OMITTED}"
+        return "\n".join([f"{head}:", *lines])
 
     def to_json(self) -> dict[str, Any]:
         """``{"query", "found": [{"name", "python_name", "server", "description", "score", "why", ...}], "total"}``.
 
-        With `detail` ``signatures`` each has its ``signature`` besides, with ``full`` its schemas as well.
+        With `detail` ``signatures`` each has its ``signature`` besides, and in ``types`` the fields of its result; with
+        ``full`` its schemas as well.
         """
         return {"query": self.query[:1000], "found": [self._json(each) for each in self.found], "total": self.total}
 
     def _entry(self, each: Found) -> str:
         if self.detail == "names":
             return f"- {each.python_name}: {_summary(each.tool)}"
-        return f"{_signature(each.tool, each.python_name)}\n    {_summary(each.tool)}"
+        types = _types(each.tool, each.python_name)
+        lines = (_signature(each.tool, each.python_name), _summary(each.tool), *([types] if types else []))
+        return "\n    ".join(lines)
 
     def _json(self, each: Found) -> dict[str, Any]:
         tool = each.tool
@@ -140,6 +145,7 @@ class SearchResult:
         }
         if self.detail != "names":
             told["signature"] = _signature(tool, each.python_name)
+            told["types"] = _types(tool, each.python_name)
         if self.detail == "full":
             told |= {"input_schema": tool.input_schema, "output_schema": tool.output_schema}
         return told
@@ -247,6 +253,11 @@ def _left(names: list[str], describe: bool) -> str:
 def _signature(tool: Tool, name: str) -> str:
     text = signature(tool, name)
     return text if len(text) <= _MAX_SIGNATURE_CHARACTERS else f"{text[:_MAX_SIGNATURE_CHARACTERS]} ..."
+
+
+def _types(tool: Tool, name: str) -> str:
+    text = result_types(tool, name, most=_MAX_TYPES_CHARACTERS)
+    return text if len(text) <= 2 * _MAX_TYPES_CHARACTERS else f"{text[: 2 * _MAX_TYPES_CHARACTERS]} ..."
 
 
 def _summary(tool: Tool) -> str:

@@ -7,13 +7,15 @@ named.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
+from weakref import WeakKeyDictionary
 
 import anyio.to_thread
 
 from callgate.errors import InvalidArguments
+from callgate.runtime.keeper import event_loop
 from callgate.search.compounds import MAX_QUERY_TERMS_SPLIT, split_all
 from callgate.search.index import Ranked
 from callgate.search.learned import Learned
@@ -31,6 +33,10 @@ __all__ = ["MAX_DESCRIBED", "ToolSearch"]
 MAX_DESCRIBED = 50
 """So many tools are described at once."""
 _MAX_LISTED = 12
+_NAMESAKES = 40
+"""So many tools are ranked at least where the query is a name: which of several with that name comes first."""
+_MAX_PATTERNS_AT_A_TIME = 2
+"""So many regular expressions are tried at a time; the others wait."""
 
 
 class FindOptions(TypedDict, total=False):
@@ -61,6 +67,7 @@ class ToolSearch:
         self._profiles = Snapshot.no_profiles()
         self._snapshot: Snapshot | None = None
         self._making = threading.Lock()
+        self._threads: WeakKeyDictionary[Any, anyio.CapacityLimiter] = WeakKeyDictionary()
 
     async def ask(self, query: str = "", **options: Unpack[FindOptions]) -> SearchResult:
         """As `find`, without holding up the event loop: tools are read, and regular expressions tried, in a worker
@@ -70,7 +77,13 @@ class ToolSearch:
         if snapshot is None or snapshot.moment is not moment:
             snapshot = await anyio.to_thread.run_sync(self._of, moment)
         if options.get("regex"):
-            return await anyio.to_thread.run_sync(partial(self._find, snapshot, query, **options))
+            stopped = threading.Event()
+            find = partial(self._find, snapshot, query, stopped=stopped, **options)
+            threads = self._threads.setdefault(event_loop(), anyio.CapacityLimiter(_MAX_PATTERNS_AT_A_TIME))
+            try:
+                return await anyio.to_thread.run_sync(find, abandon_on_cancel=True, limiter=threads)
+            finally:
+                stopped.set()
         return self._find(snapshot, query, **options)
 
     def find(self, query: str = "", **options: Unpack[FindOptions]) -> SearchResult:
@@ -88,8 +101,8 @@ class ToolSearch:
             among: names of the tools that may be found; None: all.
 
         Raises:
-            InvalidArguments: the query is empty or no pattern, `limit` is below 1, there is no such detail, server,
-                capability or category among these tools.
+            InvalidArguments: the query is empty or no pattern, the pattern takes more than 2 s, `limit` is below 1,
+                there is no such detail, server, capability or category among these tools.
         """
         return self._find(self._of(self._registry.vocabulary()), query, **options)
 
@@ -105,11 +118,13 @@ class ToolSearch:
         category: str | None = None,
         regex: bool = False,
         among: Collection[str] | None = None,
+        stopped: threading.Event | None = None,
     ) -> SearchResult:
         """See `find`. May run beside changes of the registry, which it does not ask.
 
         Args:
             snapshot: the tools, and their names.
+            stopped: set when nobody waits for what a regular expression finds.
         """
         _check(query, limit, detail)
         limit = min(limit, MAX_FOUND)
@@ -120,8 +135,8 @@ class ToolSearch:
         if regex or not query.strip():
             if not regex and server is None and capability is None and category is None:
                 raise InvalidArguments(
-                    "query is empty; say in a few words what the tool should do (it may be empty beside server or "
-                    "capability)"
+                    "query is empty; say in a few words what the tool should do (it may be empty beside server, "
+                    "capability or another filter)"
                 )
             names = snapshot.place_of if within is None else within
             places: Iterable[int] = sorted(
@@ -129,7 +144,7 @@ class ToolSearch:
             )
             why = Why()
             if regex:
-                places = snapshot.matches(Pattern(query), list(places))
+                places = snapshot.matches(Pattern(query), list(places), stopped)
                 why = Why(pattern=query)
             matched = len(places := list(places))
             chosen = [snapshot.tools[place] for place in places[:limit]]
@@ -169,7 +184,12 @@ class ToolSearch:
             else:
                 tools[meant] = self._registry.get(meant)
         known = self._registry.names() if among is None else tuple(among)
-        faults = [f"there is no tool {name[:60]!r}{did_you_mean(name, known)}" for name in unknown[:_MAX_LISTED]]
+        why_absent = self._registry.vocabulary().why_absent
+        faults = []
+        for name in unknown[:_MAX_LISTED]:
+            absent = why_absent(name)
+            hint_of = f"; {absent}" if absent else did_you_mean(name, known)
+            faults.append(f"there is no tool {name[:60]!r}{hint_of}")
         if not tools:
             search = "; search_tools finds tools by what they do" if hint else ""
             raise InvalidArguments(f"{'; '.join(faults)}{search}")
@@ -220,13 +240,14 @@ class ToolSearch:
         }
         among = None if within is None else snapshot.mask(within)
         why = Why(query=query, parts=parts, index=snapshot.index, learned=self.learned)
-        exact = snapshot.moment.resolve(query.strip()) if len(query) <= 600 else None
-        ranked = snapshot.index.rank(terms, limit, among=among, learned=learned)
-        if exact is not None and exact in place_of and (within is None or exact in within):
-            place = place_of[exact]
-            others = [each for each in ranked if each.place != place]
-            best = next((each for each in ranked if each.place == place), Ranked(place, 0.0, 0.0, 0.0))
-            ranked = [best, *others][:limit]
+        named = snapshot.named(query)
+        if within is not None:
+            named = [place for place in named if tools[place].name in within]
+        most = max(limit, _NAMESAKES) if named else limit
+        ranked = snapshot.index.rank(terms, most, among=among, learned=learned)
+        if named:
+            exact = place_of.get(snapshot.moment.resolve(query.strip()) or "")
+            ranked = _first(named, exact, ranked)[:limit]
         found = []
         for each in ranked:
             tool = tools[each.place]
@@ -248,8 +269,17 @@ class ToolSearch:
             ("category", category, _categories),
         ):
             if wanted is not None:
-                within = _having(snapshot.tools, kind, wanted, values, within)
+                absent = snapshot.moment.why_absent if kind == "server" else None
+                within = _having(snapshot.tools, kind, wanted, values, within, absent)
         return within
+
+
+def _first(named: Sequence[int], exact: int | None, ranked: Sequence[Ranked]) -> list[Ranked]:
+    """The tools that a query names before those that it means, and before them the one of exactly that name."""
+    by_place = {each.place: each for each in ranked}
+    found = [by_place.pop(place) if place in by_place else Ranked(place, 0.0, 0.0, 0.0) for place in named]
+    found.sort(key=lambda each: (each.place != exact, -each.score))
+    return [*found, *by_place.values()]
 
 
 def _check(query: object, limit: object, detail: object) -> None:
@@ -267,6 +297,7 @@ def _having(
     wanted: str,
     values: Callable[[Tool], Iterable[str]],
     within: frozenset[str] | None,
+    why_absent: Callable[[str], str | None] | None,
 ) -> frozenset[str]:
     """Names of the tools that have the wanted value. Raises `InvalidArguments` where none has."""
     if not isinstance(wanted, str):
@@ -283,13 +314,15 @@ def _having(
     if having:
         return frozenset(having)
     known = sorted(there)
+    absent = None if why_absent is None else why_absent(wanted)
     if not known:
+        if absent:
+            raise InvalidArguments(absent)
         raise InvalidArguments(f"no tool here has a {kind}; leave {kind} out")
     listed = ", ".join(value[:60] for value in known[:_MAX_LISTED])
     more = f" and {len(known) - _MAX_LISTED} more" if len(known) > _MAX_LISTED else ""
-    raise InvalidArguments(
-        f"there is no {kind} {wanted[:60]!r}{did_you_mean(wanted, known)}; there are: {listed}{more}"
-    )
+    fault = absent or f"there is no {kind} {wanted[:60]!r}{did_you_mean(wanted, known)}"
+    raise InvalidArguments(f"{fault}; there are: {listed}{more}")
 
 
 def _servers(tool: Tool) -> Iterable[str]:

@@ -23,7 +23,7 @@ from .texts import docstring
 from .tools import ToolForms, read_tool
 from .writing import Module
 
-__all__ = ["DETAILS", "Detail", "signature", "stubs"]
+__all__ = ["DETAILS", "Detail", "result_types", "signature", "stubs"]
 
 Detail = Literal["names", "signatures", "full"]
 """``names``: that they are there. ``signatures``: with types, and the first line of what they do. ``full``: with all
@@ -77,6 +77,23 @@ def signature(tool: Tool, name: str) -> str:
     """
     read = read_tool(tool, name)
     return Module([read], {name}, words=False).line(read, name)
+
+
+def result_types(tool: Tool, name: str, *, most: int) -> str:
+    """The types that a tool's `signature` gives back, on one line: ``Weather: {city: str, wind?: Wind}; Wind: ...``.
+
+    Args:
+        tool: any.
+        name: what it is to be called, as for `signature`.
+        most: characters, about; what is left out then is ``...``.
+
+    Returns:
+        empty where the result names no type.
+    """
+    if tool.output_schema is None:
+        return ""
+    read = read_tool(tool, name)
+    return Module([read], {name}, words=False).result_types(read, most)
 
 
 def _functions(module: Module, read: dict[str, ToolForms], places: dict[str, tuple[str, str]]) -> Iterator[str]:

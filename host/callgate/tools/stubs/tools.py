@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from callgate.tools.tool import Tool
@@ -40,6 +40,14 @@ class ToolForms:
             yield self.rest
         yield self.result
 
+    def named(self) -> Iterator[Definition]:
+        """The definitions that the signature of its stub names."""
+        forms = [self.result] if self.packed is not None else self.forms()
+        if self.packed is not None:
+            yield self.packed
+        for form in forms:
+            yield from uses(form)
+
 
 def read_tool(tool: Tool, name: str) -> ToolForms:
     """Read both schemas of a tool.
@@ -65,16 +73,14 @@ def read_tool(tool: Tool, name: str) -> ToolForms:
     )  # fmt: skip
 
 
-def definitions_of(tools: Iterable[ToolForms]) -> list[Definition]:
-    """Every definition that tools lead to, each once: tool by tool, those that are named first first."""
+def definitions_of(read: ToolForms) -> list[Definition]:
+    """Every definition that a tool leads to, each once, those that are named first first."""
+    todo = [] if read.packed is None else [read.packed]
+    todo += [used for form in read.forms() for used in uses(form)]
     found: dict[Definition, None] = {}
-    for each in tools:
-        todo = [used for form in each.forms() for used in uses(form)]
-        if each.packed is not None:
-            todo.insert(0, each.packed)
-        for definition in todo:
-            if definition not in found:
-                found[definition] = None
-                forms = (definition.body, *(field.form for field in definition.fields))
-                todo.extend(used for form in forms for used in uses(form))
+    for definition in todo:
+        if definition not in found:
+            found[definition] = None
+            forms = (definition.body, *(field.form for field in definition.fields))
+            todo.extend(used for form in forms for used in uses(form))
     return list(found)

@@ -35,17 +35,40 @@ class Module:
         self._used: set[str] = set()
         self._omits = False
         self._local = {name: _free(name, taken) for name in (*_TYPING, "OMITTED")}
-        self._same = same_types(definitions_of(tools), words=words)
+        of_tools = [(each, definitions_of(each)) for each in tools]
+        self._same = same_types((each for _, definitions in of_tools for each in definitions), words=words)
         self._taken = {*taken, *self._local, *self._local.values(), *_BUILT_IN}
         self._numbers: dict[str, int] = {}
         first = [definition for definition, first in self._same.items() if definition is first]
         self._names = {definition: self._reserved(class_name(definition.wanted)) for definition in first}
+        self._also: dict[Definition, list[str]] = {}
+        """More names of a type, as other tools call it."""
+        self._own: dict[Definition, str] = {}
+        """What a definition is called in the signature of its tool, where that is not the name of its type."""
+        for read, definitions in of_tools:
+            self._call_its_own(read, definitions)
         # what an annotation inside a class body may name
-        self._in_annotations = {*self._names.values(), *self._local.values(), *_BUILT_IN}
+        self._in_annotations = {*self._names.values(), *self._own.values(), *self._local.values(), *_BUILT_IN}
         self._classes = {definition for definition in first if self._is_class(definition)}
         self._circles = components({each: self._below(each) for each in first if each not in self._classes})
         self._circle: int | None = None
         """That of the type which is being written: what is in it cannot be named there."""
+
+    def _call_its_own(self, read: ToolForms, definitions: Sequence[Definition]) -> None:
+        """Give the types in a tool's signature the names that they have where the tool stands alone."""
+        alone: dict[Definition, Definition] = {}
+        for definition in definitions:
+            alone.setdefault(self._same[definition], definition)
+        for used in read.named():
+            first = self._same[used]
+            wanted = class_name(alone[first].wanted)
+            if wanted == class_name(first.wanted):
+                continue
+            name = self._own.get(alone[first])
+            if name is None:
+                name = self._own[alone[first]] = self._reserved(wanted)
+                self._also.setdefault(first, []).append(name)
+            self._own[used] = name
 
     def _reserved(self, wanted: str) -> str:
         candidate = wanted
@@ -66,6 +89,39 @@ class Module:
         fields = ", ".join(f"{field.key!r}: {self._field(field, total=True)}" for field in read.fields)
         return f"{name}(**{{{fields}}}) -> {self._form(read.result)}"
 
+    def result_types(self, read: ToolForms, most: int) -> str:
+        """The types that the result names, and those that these name, on one line of about `most` characters: a key
+        with ``?`` may be missing; ``...`` stands for what is left out."""
+        told: list[str] = []
+        room = most
+        todo = list(uses(read.result))
+        seen: set[Definition] = set()
+        for definition in todo:
+            first = self._same[definition]
+            if first in seen:
+                continue
+            seen.add(first)
+            if room <= 0:
+                return f"{'; '.join(told)}; ..."
+            told.append(f"{self._names[first]}: {self._keys(first, room)}")
+            room -= len(told[-1])
+            todo += [used for form in (first.body, *(field.form for field in first.fields)) for used in uses(form)]
+        return "; ".join(told)
+
+    def _keys(self, definition: Definition, most: int) -> str:
+        if definition.kind == "alias":
+            text = self._form(definition.body)
+            return text if len(text) <= most else "..."
+        keys: list[str] = []
+        for field in definition.fields:
+            key = field.key if is_plain(field.key) else repr(field.key)
+            keys.append(f"{key}{'' if field.required else '?'}: {self._form(field.form)}")
+            most -= len(keys[-1])
+            if most < 0:
+                keys[-1] = "..."
+                break
+        return f"{{{', '.join(keys)}}}"
+
     def function(self, read: ToolForms, name: str, indent: str = "", *, note: str = "") -> str:
         """The whole stub of a tool, its lines behind `indent`."""
         inner = f"{indent}    "
@@ -83,6 +139,9 @@ class Module:
         """The module: its types, and then what is given."""
         written = list(functions)
         types = {name: self._type(definition, name) for definition, name in self._names.items()}
+        for definition, also in self._also.items():
+            name = self._names[definition]
+            types[name] += "\n\n" + "".join(f"{each} = {name}\n" for each in sorted(also))
         parts = [f'"""{title}"""\n\nfrom __future__ import annotations\n']
         if self._omits:
             self.typing("Any")
@@ -123,7 +182,7 @@ class Module:
 
     def _parameters(self, read: ToolForms) -> list[str]:
         if read.packed is not None:
-            return [f"**arguments: {self.typing('Unpack')}[{self._names[self._same[read.packed]]}]"]
+            return [f"**arguments: {self.typing('Unpack')}[{self._form(Named(read.packed))}]"]
         written: list[str] = []
         in_order = iter(read.tool.parameters)
         optional_seen = keyword_only = False
@@ -214,7 +273,7 @@ class Module:
                 first = self._same[definition]
                 if self._circle is not None and self._circles.get(first) == self._circle:
                     return self._form(ANY if first.kind == "alias" else Mapped(ANY))
-                return self._names[first]
+                return self._own.get(definition) or self._names[first]
 
 
 def _free(name: str, taken: Collection[str], more: str = "_{}") -> str:
