@@ -369,7 +369,7 @@ def test_calls_begun_early_and_not_reached_are_told_apart(cli: Command) -> None:
     code = "team = await get_team('west')\nprint(team[5])\nawait get_budget(7)"
     done = cli("run", "-v", "-c", code, *TOOLS)
     assert done.status == 1
-    assert "1 tool calls, 1 more begun early and not reached" in done.err
+    assert "1 tool call, 1 more begun early and not reached" in done.err
     result = json.loads(cli("run", "--json", "-c", code, *TOOLS).out)
     assert [call["tool"] for call in result["calls"]] == ["get_team"]
     assert [call["tool"] for call in result["speculative"]] == ["get_budget"]

@@ -53,7 +53,7 @@ async def test_tools_of_a_source_are_there_while_the_runtime_is_open() -> None:
     async with runtime:
         assert runtime.registry.names() == ("far_ping", "get_weather")
         for name in ("far_ping", "far.ping"):
-            assert await runtime.handle(name, {}) == '"pong"'
+            assert await runtime.handle(name, {}) == "pong"
         assert await runtime.handle("execute_code", {"code": "await far.ping()"}) == "Value: pong"
         assert "far_ping" in runtime.tool_definitions("openai", meta=[], direct="all")[0]["function"]["name"]
     assert "far_ping" not in runtime.registry
@@ -68,7 +68,7 @@ async def test_what_a_source_changes_is_seen_by_the_next_call() -> None:
         assert conversation.found == ("far_ping",)
         assert far.registry is not None
         far.registry.replace_server("far", [remote("ping", "PONG"), remote("echo", "echo")])
-        assert await conversation.handle("far_ping", {}) == '"PONG"'
+        assert await conversation.handle("far_ping", {}) == "PONG"
         assert await runtime.handle("execute_code", {"code": "await far.ping()"}) == "Value: PONG"
         assert runtime.search_tools("says echo").found[0].tool.name == "far_echo"
         far.registry.replace_server("far", [])

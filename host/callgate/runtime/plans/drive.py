@@ -70,6 +70,8 @@ class PlanDrive:
         self._on_event = on_event
         self._early = early
         self._calls: list[list[int] | None] = [None] * len(plan.steps)
+        self._items: dict[int, int] = {}
+        """The item of a `for_each` that a record is of."""
         self._second: set[int] = set()
         """Records of calls that were made because the first result was not confident."""
         self._interrupted: set[int] = set()
@@ -145,14 +147,14 @@ class PlanDrive:
                 tell(self._on_event, StepStarted(self._plan.steps[step].id, call.tool))
         early = None if self._early is None else self._early.take(call)
         if early is not None:
-            calls.append(early.record)
+            self._note(call, early.record)
             await early.done.wait()
             if early.outcome is not None:
                 self._feed(early.outcome)
                 return
             calls.remove(early.record)  # it came to nothing: what ended it will end this one too
             first = len(records)
-        calls.append(first)
+        self._note(call, first)
         if call.again:
             self._second.add(first)
         try:
@@ -171,6 +173,13 @@ class PlanDrive:
             raise
         else:
             self._feed(Returned(step, call.item, call.again, text))
+
+    def _note(self, call: Call, record: int) -> None:
+        calls = self._calls[call.step]
+        assert calls is not None
+        calls.append(record)
+        if call.item is not None:
+            self._items[record] = call.item
 
     async def _wait_for_a_turn(self) -> None:
         """One worker lets the event loop go round; the others wait for it, so that they have one turn together."""
@@ -191,6 +200,8 @@ class PlanDrive:
         numbers = self._calls[index]
         told: dict[str, Any] = {}
         if numbers:
+            if step.for_each is not None:  # those that waited for a turn may have begun in another order
+                numbers.sort(key=self._items.__getitem__)
             told = self._timing(index, [self._gate.records[number] for number in numbers])
         if outcome.fallback is not None:
             told["fallback"] = outcome.fallback
