@@ -107,11 +107,15 @@ anyio.run(main)
 def test_a_host_that_is_interrupted_or_killed_leaves_no_server(number: int) -> None:
     """Killed, the host can do nothing: the server sees its stdin end."""
     args: list[Any] = [sys.executable, "-c", HOST, *hostile("well")["args"]]
+    before = descendants()  # an engine of other tests, say
     with subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as host:
-        assert host.stdout is not None
-        assert host.stdout.readline() == "running\n"
-        servers = [pid for pid in descendants() if pid != host.pid]
-        assert len(servers) == 1
-        host.send_signal(number)
-        host.wait(20)
+        try:
+            assert host.stdout is not None
+            assert host.stdout.readline() == "running\n"
+            servers = descendants() - before - {host.pid}
+            assert len(servers) == 1
+            host.send_signal(number)
+            host.wait(20)
+        finally:
+            host.kill()
     anyio.run(until, lambda: not any(alive(pid) for pid in servers))
