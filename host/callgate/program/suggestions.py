@@ -1,21 +1,19 @@
-"""Did you mean: the nearest of some known names. Knows edit distance and nothing of Python.
-
-The work is bounded whatever the input, because difflib is quadratic in the length of what it compares: only those names
-are compared that share the most with the word.
-"""
+"""Did you mean: the nearest of some known names. Knows how near words are and nothing of Python."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from itertools import chain
 
-from callgate.tools.nearness import likely
+from callgate.tools.nearness import near
 
 __all__ = ["nearest"]
 
 _LONGEST = 64
-_MOST_COMPARED = 10
+_MOST_NEAR = 10
 _FURTHEST = 3
+"""Letters by which the length may differ."""
+_CLOSE = 0.72
 
 
 def nearest(word: str, *known: Iterable[str]) -> str | None:
@@ -23,20 +21,14 @@ def nearest(word: str, *known: Iterable[str]) -> str | None:
 
     Args:
         word: what was written.
-        known: the names there are; those of every argument are looked through by themselves.
+        known: the names there are.
     """
     if len(word) > _LONGEST or len(word) < 2:
         return None
+    found = near(word, chain.from_iterable(known), _CLOSE, _MOST_NEAR)
+    found = [name for name in found if abs(len(name) - len(word)) <= _FURTHEST]
     plain = _without_joints(word)
-    near: list[str] = []
-    for names in known:
-        found = likely(word, names, len(word) - _FURTHEST, len(word) + _FURTHEST)
-        for candidate in found:
-            if _without_joints(candidate) == plain:
-                return candidate
-        near += found[:_MOST_COMPARED]
-    close = get_close_matches(word, near, n=1, cutoff=0.72)
-    return close[0] if close else None
+    return next((name for name in found if _without_joints(name) == plain), found[0] if found else None)
 
 
 def _without_joints(name: str) -> str:

@@ -5,13 +5,12 @@ Knows JSON values and the paths into them. Bounds everything it says: the other 
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .nearness import likely
+from .nearness import near
 
 __all__ = ["MAX_FAULTS", "MAX_LOOKED_AT", "Fault", "described", "did_you_mean", "path_text", "printable", "sentence"]
 
@@ -22,10 +21,8 @@ MAX_LOOKED_AT = 100
 
 _MAX_SHOWN = 60
 _MAX_WORD = 64
-_MAX_COMPARED = 10
-"""So many names, of those that are likely meant, are compared letter by letter."""
 _CLOSE = 0.6
-"""What `difflib.get_close_matches` takes for close, too."""
+"""The share of letters in common (see `nearness`); what `difflib.get_close_matches` takes for close, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +39,9 @@ class Fault:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``"; did you mean get_weather?"``, or nothing when no known name is close.
-
-    Bounded in time: of many names only those are compared that share the most with the word (see `nearness`).
-    """
-    if len(word) > _MAX_WORD:
-        return ""
-    lowered = word.lower()
-    matcher = difflib.SequenceMatcher(b=lowered)
-    best = (_CLOSE, "", "")
-    # Twice the shorter of two lengths is at least that share of both.
-    shortest, longest = int(len(word) * _CLOSE / (2 - _CLOSE)), int(len(word) * (2 - _CLOSE) / _CLOSE) + 1
-    for name in likely(word, known, shortest, longest)[:_MAX_COMPARED]:
-        candidate = name.lower()
-        matcher.set_seq1(candidate)
-        if matcher.real_quick_ratio() >= best[0] and matcher.quick_ratio() >= best[0]:
-            closeness = matcher.ratio()
-            if (closeness, candidate) > best[:2]:
-                best = (closeness, candidate, name)
-    return f"; did you mean {best[2]}?" if best[2] else ""
+    """``"; did you mean get_weather?"``, or nothing when no known name is close. Bounded in time (see `nearness`)."""
+    close = [] if len(word) > _MAX_WORD else near(word, known, _CLOSE)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def described(value: Any) -> str:

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urljoin
 
 import jsonschema_rs
 
@@ -35,7 +35,8 @@ _MAX_PARTS = 200
 
 _LINEAR = jsonschema_rs.RegexOptions()
 """Patterns without look-around and back-references, in linear time."""
-_WHOLE = "urn:callgate:schema"
+_WHOLE = "https://callgate.invalid/schema"
+"""The address of a schema that has none; what it refers to lies beside it."""
 _ALTERNATIVES = ("anyOf", "oneOf", "not", "if", "contains", "dependentSchemas", "dependencies", "propertyNames")
 _FLAT = frozenset(
     {"type", "enum", "const", "required", "dependentRequired", "pattern", "format", "multipleOf", "uniqueItems"}
@@ -104,7 +105,11 @@ class SchemaCheck:
             for error in itertools.islice(self._validator.iter_errors(value), MAX_LOOKED_AT):
                 yield _fault(error, ())
         else:
-            yield self._first(value)
+            try:
+                fault = self._first(value)
+            except (ValueError, jsonschema_rs.ReferencingError):  # a part cannot be asked about by itself
+                fault = SchemaFault((), "the schema", {}, value)
+            yield fault
 
     def _is_small(self, value: Any) -> bool:
         """Whether all faults of a part may be told."""
@@ -114,13 +119,15 @@ class SchemaCheck:
 
     def _first(self, value: Any) -> SchemaFault:
         """One fault of a large value."""
-        registry = jsonschema_rs.Registry([(_WHOLE, self._schema)], retriever=_refuse)
+        address = self._schema.get("$id")
+        address = urljoin(_WHOLE, address).partition("#")[0] if isinstance(address, str) else _WHOLE
+        registry = jsonschema_rs.Registry([(address, self._schema)], retriever=_refuse)
         dialect = {"$schema": self._schema["$schema"]} if "$schema" in self._schema else {}
         asked: dict[tuple[str, bool], jsonschema_rs.Validator] = {}
 
         def part(pointer: str, of_list: bool) -> jsonschema_rs.Validator:
             if (pointer, of_list) not in asked:
-                one = {"$ref": f"{_WHOLE}#{quote(pointer, safe='/~')}"}
+                one = {"$ref": f"{address}#{quote(pointer, safe='/~')}"}
                 asking = {**dialect, **({"items": one} if of_list else one)}
                 made = jsonschema_rs.validator_for(asking, registry=registry, pattern_options=_LINEAR)
                 asked[pointer, of_list] = made
@@ -139,7 +146,8 @@ class SchemaCheck:
             inside, pointer, value = found
             path += inside
             if inside and self._is_small(value):
-                return _fault(next(iter(part(pointer, False).iter_errors(value))), path)
+                for error in part(pointer, False).iter_errors(value):
+                    return _fault(error, path)
             below = at_pointer(self._schema, pointer)
             if not isinstance(below, dict):
                 break

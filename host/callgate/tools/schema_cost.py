@@ -21,7 +21,7 @@ from callgate.errors import ConfigurationError
 
 from .decoding import count_values
 from .encoding import compact_json
-from .schema_graph import HASHED, Graph
+from .schema_graph import HASHED, OPTION, Graph
 from .schema_walk import MAX_WALK, Walk
 from .schema_ways import Ways
 
@@ -36,8 +36,6 @@ MAX_PATTERN_STATES = 200_000
 
 _TANGLED = re.compile(r'"(?:\$ref|\$dynamicRef|\$recursiveRef|unevaluated|pattern|uniqueItems|multipleOf)')
 """What makes a schema cost more than its length."""
-_OPTION = 5
-"""Units of each option of an `enum`, at most."""
 _LONG_NUMBER = 5_000
 """Units of a number beyond 64 bits, wherever numbers are divided into fractions."""
 _LONG_DIVIDED = 250
@@ -75,7 +73,7 @@ class SchemaCost:
         self._schema = schema
         self._what = what
         text = compact_json(schema)
-        rough = 2 + text.count(":") + _OPTION * text.count(",")
+        rough = 2 + text.count(":") + OPTION * text.count(",")
         self._rough = rough if rough <= MAX_WAYS and not _TANGLED.search(text) else None
         """No fewer than `ways`, of a schema that looks at nothing twice; it is not counted until that matters."""
         self._sums: _Sums | None = None

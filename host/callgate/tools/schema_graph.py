@@ -19,7 +19,7 @@ from callgate.errors import ConfigurationError
 from .patterns import pattern_states, pattern_work
 from .schema_references import References
 
-__all__ = ["ANY_ITEM", "ANY_MEMBER", "HASHED", "MANY", "Edge", "Graph", "Label", "Node"]
+__all__ = ["ANY_ITEM", "ANY_MEMBER", "HASHED", "MANY", "OPTION", "Edge", "Graph", "Label", "Node"]
 
 MANY = 10**15
 """More than any limit; sums stop there, so that numbers stay small."""
@@ -28,7 +28,7 @@ HASHED = 5
 ANY_MEMBER: Final = ("member", None)
 ANY_ITEM: Final = ("item", None)
 
-_OPTION = 5
+OPTION = 5
 """Units of each option of an `enum` that is not all texts or all numbers, which is looked up at once."""
 _COPIES = 3
 """So often what is below `unevaluatedProperties` and `unevaluatedItems` is looked at, by measurement."""
@@ -144,7 +144,7 @@ class Graph:
         if isinstance(options, list):
             kinds = {type(option) for option in options}
             if len(kinds) > 1 or kinds & {dict, list}:
-                node.own += _OPTION * len(options)
+                node.own += OPTION * len(options)
         divisor = schema.get("multipleOf")
         if isinstance(divisor, (int, float)):
             self.divisors += 1

@@ -14,6 +14,10 @@ __all__ = ["References", "at_pointer"]
 
 _STANDARD = ("http://json-schema.org/", "https://json-schema.org/")
 _VALUES = frozenset({"enum", "const", "default", "examples", "example"})
+_NAMES = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies", "dependentRequired"}
+)
+"""What stands below has names of the author's own: none of them is a keyword."""
 _WORDS = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
@@ -72,11 +76,12 @@ class References:
         return [place]
 
     def _look(self) -> None:
-        todo: list[tuple[Any, str]] = [(self._root, "")]
+        todo: list[tuple[Any, str, bool]] = [(self._root, "", False)]
         while todo:
-            item, base = todo.pop()
-            if isinstance(item, list):
-                todo.extend((each, base) for each in item if isinstance(each, (dict, list)))
+            item, base, named = todo.pop()
+            if named or isinstance(item, list):
+                inside = item.values() if isinstance(item, dict) else item
+                todo.extend((each, base, False) for each in inside if isinstance(each, (dict, list)))
                 continue
             address = item.get(self._address)
             if isinstance(address, str) and address.startswith("#"):
@@ -94,7 +99,9 @@ class References:
             if item.get("$recursiveAnchor") is True:
                 self._dynamic.setdefault("$recursiveAnchor", []).append(item)
             todo.extend(
-                (each, base) for key, each in item.items() if key not in _VALUES and isinstance(each, (dict, list))
+                (each, base, key in _NAMES)
+                for key, each in item.items()
+                if key not in _VALUES and isinstance(each, (dict, list))
             )
 
 
