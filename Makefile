@@ -4,7 +4,7 @@
 #   make test    ruff, mypy, import-linter, pytest; as root on Linux, the sandbox tests once more as an unprivileged user
 #   make lint    the first three alone
 #   make examples  run every example
-#   make bench   the numbers, measured here
+#   make bench   every mode beside its peers, measured here
 #   make clean   remove .venv and what the tools left
 #
 # Another Python: make PYTHON=python3.13 demo
@@ -23,6 +23,7 @@ demo: $(VENV)/.runtime
 # Most tests wait for a process or a container, so there are more workers than processors; a file goes to one as a whole.
 # The probes hold hostile programs against time limits and count what is left: they have the machine to themselves.
 test: lint
+	$(BIN)/python -m compileall -q host sandbox_image
 	tests/run_unprivileged.sh
 	$(BIN)/python -m pytest tests/probes
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --ignore tests/probes
@@ -37,7 +38,7 @@ examples: $(VENV)/.test
 	@for example in examples/*.py; do echo "== $$example"; $(BIN)/python $$example || exit 1; done
 
 bench: $(VENV)/.bench
-	$(BIN)/python -m callgate.bench
+	$(BIN)/callgate bench
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

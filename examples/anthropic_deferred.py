@@ -13,9 +13,9 @@ from typing import Any
 from anthropic import AsyncAnthropic
 
 from callgate import Runtime
+from callgate.bench.model.stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
+from callgate.bench.model.stand_in.server import KEY
 from shop import DATABASE, TOOLS
-from stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
-from stand_in.server import KEY
 
 
 async def converse(client: AsyncAnthropic, runtime: Runtime, question: str) -> str:

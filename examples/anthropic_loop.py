@@ -4,7 +4,8 @@
 searches, writes a program, gets one argument wrong, reads what is wrong, and writes it again. Then it calls a tool that
 waits for approval, which is the host's business and not the model's.
 
-What the stand-in checks is in stand_in/; what plays the model is `SCRIPT`, which sees what a model would see.
+What the stand-in checks is in callgate.bench.model.stand_in; what plays the model is `SCRIPT`, which sees what a model
+would see.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from anthropic import AsyncAnthropic
 from anthropic.types import MessageParam
 
 from callgate import Allow, ApprovalRequest, Deny, Runtime
+from callgate.bench.model.stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
+from callgate.bench.model.stand_in.server import KEY
 from shop import SENT, TOOLS, over_budget
-from stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
-from stand_in.server import KEY
 
 QUESTION = "Which customers in the west are over their budget? Remind the first of them."
 DIRECT = ["exchange_rate", "send_reminder"]

@@ -14,8 +14,8 @@ from typing import Any
 from anthropic import AsyncAnthropic
 
 from callgate import Runtime, tool
-from stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
-from stand_in.server import KEY
+from callgate.bench.model.stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
+from callgate.bench.model.stand_in.server import KEY
 
 WRITTEN: list[str] = [""]
 """What the stand-in has sent of the plan."""

@@ -19,9 +19,9 @@ from openai import AsyncOpenAI
 
 from callgate import Runtime
 from callgate.adapters.langchain import langchain_tools
+from callgate.bench.model.stand_in import Call, Move, OpenAIChat, Script, Turn, serving
+from callgate.bench.model.stand_in.server import KEY
 from shop import TOOLS, over_budget
-from stand_in import Call, Move, OpenAIChat, Script, Turn, serving
-from stand_in.server import KEY
 
 PROGRAM = """
 over = []

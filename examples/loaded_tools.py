@@ -15,8 +15,8 @@ from typing import Any
 from anthropic import AsyncAnthropic
 
 from callgate import Runtime, Tool
-from stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
-from stand_in.server import KEY
+from callgate.bench.model.stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
+from callgate.bench.model.stand_in.server import KEY
 
 KINDS = ("weather", "traffic", "tides", "pollen")
 CATALOGUE = sqlite3.connect(":memory:", check_same_thread=False)

@@ -12,9 +12,9 @@ from openai import AsyncOpenAI
 
 from callgate import Runtime
 from callgate.adapters.openai_agents import openai_agents_tools
+from callgate.bench.model.stand_in import Call, Move, OpenAIResponses, Script, Turn, serving
+from callgate.bench.model.stand_in.server import KEY
 from shop import TABLES, TOOLS
-from stand_in import Call, Move, OpenAIResponses, Script, Turn, serving
-from stand_in.server import KEY
 
 PROGRAM = """
 import asyncio

@@ -4,7 +4,8 @@ The model is made to begin with a plan (`tool_choice`): a call for each customer
 without running any code of the model's. Its calls are handed over as they come, arguments as JSON text; what is wrong
 with them is answered in words, and the model corrects itself. Every reminder waits for approval.
 
-What the stand-in checks is in stand_in/; what plays the model is `SCRIPT`, which sees what a model would see.
+What the stand-in checks is in callgate.bench.model.stand_in; what plays the model is `SCRIPT`, which sees what a model
+would see.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from typing import Any
 from openai import AsyncOpenAI
 
 from callgate import ApprovalRequest, Runtime
+from callgate.bench.model.stand_in import Call, Move, OpenAIChat, Script, Turn, serving
+from callgate.bench.model.stand_in.server import KEY
 from shop import SENT, TOOLS, list_customers
-from stand_in import Call, Move, OpenAIChat, Script, Turn, serving
-from stand_in.server import KEY
 
 QUESTION = "Tell every customer in the north which budget was agreed."
 

@@ -14,9 +14,9 @@ from typing import Any
 from openai import AsyncOpenAI
 
 from callgate import Runtime
+from callgate.bench.model.stand_in import Call, Move, OpenAIResponses, Script, Turn, serving
+from callgate.bench.model.stand_in.server import KEY
 from shop import DATABASE, TOOLS
-from stand_in import Call, Move, OpenAIResponses, Script, Turn, serving
-from stand_in.server import KEY
 
 
 async def converse(client: AsyncOpenAI, runtime: Runtime, question: str) -> str:

@@ -17,9 +17,9 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 
 from callgate import ApprovalRequest, Runtime
 from callgate.adapters.pydantic_ai import CallgateToolset
+from callgate.bench.model.stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
+from callgate.bench.model.stand_in.server import KEY
 from shop import SENT, TOOLS, over_budget
-from stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
-from stand_in.server import KEY
 
 
 class Report(BaseModel):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,11 +16,8 @@ from openai.types.responses.response_function_tool_call import CallerDirect, Cal
 from adapters.conftest import World
 from callgate import CallEnded, CallStarted, ConfigurationError, Event, Printed, Runtime, Tool
 from callgate.adapters.openai_agents import openai_agents_tools
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-
-from stand_in import Call, Move, OpenAIResponses, Script, Turn, serving
-from stand_in.server import KEY
+from callgate.bench.model.stand_in import Call, Move, OpenAIResponses, Script, Turn, serving
+from callgate.bench.model.stand_in.server import KEY
 
 pytestmark = pytest.mark.anyio
 

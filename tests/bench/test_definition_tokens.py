@@ -10,9 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
-from callgate.bench.context import CALLS
-from callgate.bench.measures.definition_tokens import COUNTS, PROVIDERS, definitions
 from callgate.bench.rows import Row
+from callgate.bench.singles.context import CALLS
+from callgate.bench.singles.measures.definition_tokens import COUNTS, PROVIDERS, definitions
 
 pytest.importorskip("rs_bpe", reason="rs-bpe, the tokenizer, is not installed")
 

@@ -8,12 +8,12 @@ import sys
 import anyio
 import pytest
 
-from callgate.bench.context import LIMITS, TINY
-from callgate.bench.docker_run import DockerRun, flags
-from callgate.bench.harness import run
-from callgate.bench.measures.docker import _row, _Times
-from callgate.bench.peers import LlmSandboxPeer, PeerFailed
-from callgate.bench.report import Report
+from callgate.bench.peers.docker_run import DockerRun, flags
+from callgate.bench.peers.process import LlmSandboxPeer, PeerFailed
+from callgate.bench.report.single_rows import rows_title
+from callgate.bench.singles.context import LIMITS, TINY
+from callgate.bench.singles.harness import Measured, run
+from callgate.bench.singles.measures.docker import _row, _Times
 from callgate.sandbox.backend import Allowance
 from callgate.sandbox.docker.hardening import container_options
 from callgate.sandbox.docker.sweep import LABEL
@@ -23,12 +23,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reas
 
 
 @pytest.fixture(scope="module")
-def report() -> Report:
+def report() -> Measured:
     anyio.run(have_engine_and_image)
     return run(TINY, ("docker",), lambda name: None)
 
 
-def test_every_kind_of_container_is_measured_beside_the_jail(report: Report) -> None:
+def test_every_kind_of_container_is_measured_beside_the_jail(report: Measured) -> None:
     measures = " | ".join(row.measure for row in report.rows)
     for part in (
         "pool warm, code to result", "without a pool", "a tenant's container, pool warm", "the jail in the same run",
@@ -39,14 +39,14 @@ def test_every_kind_of_container_is_measured_beside_the_jail(report: Report) -> 
     assert "docker (" in report.sandbox
 
 
-def test_runs_leave_nothing_behind(report: Report) -> None:
+def test_runs_leave_nothing_behind(report: Measured) -> None:
     left = [row for row in report.rows if row.target == "nothing"]
     assert [(row.verdict, row.measured) for row in left if row.verdict != "met"] == []
     assert len(left) == 2
     assert all(row.numbers["containers_seen"] for row in left)
 
 
-def test_the_measurement_leaves_no_container_of_a_peer_behind(report: Report) -> None:
+def test_the_measurement_leaves_no_container_of_a_peer_behind(report: Measured) -> None:
     found = subprocess.run(
         ["docker", "ps", "--all", "--quiet", "--filter", "label=callgate.bench"],
         capture_output=True, text=True, check=True, timeout=30,
@@ -55,8 +55,8 @@ def test_the_measurement_leaves_no_container_of_a_peer_behind(report: Report) ->
     assert LABEL != "callgate.bench"
 
 
-def test_the_page_of_the_documentation_has_a_title_of_its_own(report: Report) -> None:
-    assert report.to_markdown().startswith("# Benchmarks of the docker backend\n")
+def test_the_page_of_the_documentation_has_a_title_of_its_own(report: Measured) -> None:
+    assert rows_title(report.rows) == "Benchmarks of the docker backend"
 
 
 def test_without_an_engine_there_is_a_row_that_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

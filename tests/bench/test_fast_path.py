@@ -7,10 +7,10 @@ from pathlib import Path
 
 import anyio
 
-from callgate.bench.context import TINY, Bench
-from callgate.bench.gold import SHAPES, GoldCall, Request, programs
-from callgate.bench.measures.fast_path import INDEPENDENT, PROGRAMS, Share, _refusals, share
-from callgate.bench.peers import Bubblewrap, MontyPeer
+from callgate.bench.peers.process import Bubblewrap, MontyPeer
+from callgate.bench.singles.context import TINY, Bench
+from callgate.bench.singles.gold import SHAPES, GoldCall, Request, programs
+from callgate.bench.singles.measures.fast_path import INDEPENDENT, PROGRAMS, Share, _refusals, share
 from callgate.runtime import CodeResult, Runtime
 from callgate.tools import tool
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from io import StringIO
 
@@ -10,11 +9,12 @@ import anyio
 import pytest
 from rich.console import Console
 
-from callgate.bench.context import TINY
-from callgate.bench.harness import run
-from callgate.bench.measures import MEASURES
-from callgate.bench.peers import MontyPeer, PeerFailed
-from callgate.bench.report import Report
+from callgate.bench.peers.process import MontyPeer, PeerFailed
+from callgate.bench.report.single_rows import rows_markdown, rows_table
+from callgate.bench.rows import Row
+from callgate.bench.singles.context import TINY
+from callgate.bench.singles.harness import Measured, run
+from callgate.bench.singles.measures import MEASURES
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")]
 
@@ -24,33 +24,32 @@ HERE = [name for name in MEASURES if name != "docker"]
 
 
 @pytest.fixture(scope="module")
-def report() -> Report:
+def report() -> Measured:
     return run(TINY, HERE, lambda name: None)
 
 
-def test_every_measurement_gives_a_row_with_a_verdict(report: Report) -> None:
+def test_every_measurement_gives_a_row_with_a_verdict(report: Measured) -> None:
     assert {row.key for row in report.rows} == set(HERE)
     assert all(row.measured and row.verdict for row in report.rows)
 
 
-def test_rows_without_a_target_are_for_information_only(report: Report) -> None:
+def test_rows_without_a_target_are_for_information_only(report: Measured) -> None:
     assert {row.verdict for row in report.rows if not row.target} == {"for information"}
 
 
-def test_some_rows_are_repeated_under_trio(report: Report) -> None:
+def test_some_rows_are_repeated_under_trio(report: Measured) -> None:
     again = [row for row in report.rows if row.measure.endswith("(host on trio)")]
     assert {row.key for row in again} == {"warm", "call"}
 
 
-def test_the_report_goes_out_as_table_json_and_markdown(report: Report) -> None:
+def test_rows_come_as_they_are_measured_and_go_out_as_a_table() -> None:
+    found: list[list[Row]] = []
+    measured = run(TINY, ["slow"], lambda name: None, found=found.append)
+    assert found == [measured.rows]
     told = StringIO()
-    report.show(Console(file=told, width=200))
-    assert "tool call round trip" in told.getvalue()
-    data = json.loads(report.to_json())
-    assert len(data["rows"]) == len(report.rows)
-    page = report.to_markdown()
-    assert all(f"| {row.measure} |" in page for row in report.rows)
-    assert "targets met" in page
+    Console(file=told, width=200).print(rows_table(measured.rows, "single things"))
+    assert "20 gathered tools of 0.1 s" in told.getvalue()
+    assert "targets met" in "\n".join(rows_markdown(measured.rows))
 
 
 def test_a_peer_that_cannot_do_what_it_is_asked_says_so_and_goes_on() -> None:

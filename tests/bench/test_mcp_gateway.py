@@ -10,12 +10,12 @@ import anyio
 import pytest
 from mcp import Client
 
-from callgate.bench import mcp_echo
-from callgate.bench.context import TINY, Bench, BenchFailed
-from callgate.bench.measures import mcp_gateway
-from callgate.bench.peers import Bubblewrap, MontyPeer
-from callgate.bench.report import Report
+from callgate.bench.peers import mcp_echo
+from callgate.bench.peers.process import Bubblewrap, MontyPeer
+from callgate.bench.report.single_rows import rows_markdown, rows_title
 from callgate.bench.rows import Row
+from callgate.bench.singles.context import TINY, Bench, BenchFailed
+from callgate.bench.singles.measures import mcp_gateway
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
 
@@ -56,13 +56,9 @@ def test_a_call_that_fails_fails_the_measure() -> None:
 
 
 def test_the_page_is_written_by_the_report(rows: list[Row]) -> None:
-    report = Report("today", "a machine", "0", "jail", "full run", rows=rows, only=("gateway",))
-    written, page = report.to_markdown().splitlines(), (DOCS / "benchmarks-mcp.md").read_text().splitlines()
-    assert written[0] == page[0] == "# Benchmarks of the MCP gateway"
-    assert (
-        written[2]
-        == page[2]
-        == ("Written by `python -m callgate.bench --only gateway --markdown`; change the harness, not this page.")
-    )
+    page = (DOCS / "benchmarks-mcp.md").read_text().splitlines()
+    assert page[0] == f"# {rows_title(rows)}" == "# Benchmarks of the MCP gateway"
+    assert "`callgate bench --only gateway " in page[2]
+    written = rows_markdown(rows)
     told: Any = [[line.split(" | ")[0] for line in lines if line.startswith("| ")] for lines in (written, page)]
     assert told[0] == told[1]

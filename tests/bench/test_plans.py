@@ -7,10 +7,10 @@ import sys
 import anyio
 import pytest
 
-from callgate.bench.measures.plans import _Peer, _row, _Series
-from callgate.bench.peers import LangGraphPeer, PeerFailed, PeerProcess, TasksPeer
+from callgate.bench.peers.process import LangGraphPeer, PeerFailed, PeerProcess, TasksPeer
 from callgate.bench.rows import Row
-from callgate.bench.shapes import SHAPES, Shape
+from callgate.bench.singles.measures.plans import _Peer, _row, _Series
+from callgate.bench.singles.shapes import SHAPES, Shape
 
 
 def row_of(large: float, small: float = 5e-6, name: Shape = "chain") -> Row:
@@ -38,7 +38,7 @@ def test_wide_plans_are_for_information() -> None:
 
 def test_a_peer_that_is_not_installed_says_so_in_its_row() -> None:
     async def told() -> str:
-        async with PeerProcess("Nobody", "callgate.bench.tasks", "no-such-package") as process:
+        async with PeerProcess("Nobody", "callgate.bench.peers.tasks", "no-such-package") as process:
             peer = _Peer(process, 1.0)
             await peer.run("chain", 10)
             return peer.series.told()
@@ -62,7 +62,7 @@ def test_a_peer_that_would_take_too_long_is_not_asked() -> None:
 def test_a_peer_that_does_not_answer_in_time_is_given_up() -> None:
     async def ask() -> list[str]:
         reasons = []
-        async with PeerProcess("Slow", "callgate.bench.tasks", answer_seconds=0.001) as process:
+        async with PeerProcess("Slow", "callgate.bench.peers.tasks", answer_seconds=0.001) as process:
             for _ in range(2):
                 with pytest.raises(PeerFailed) as failure:
                     await process.ask("run", name="chain", steps=10)

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from callgate.bench.measures.makespan import _critical_path
-from callgate.bench.shapes import SHAPES, Shape, depth, layers, shape
+from callgate.bench.singles.measures.makespan import _critical_path
+from callgate.bench.singles.shapes import SHAPES, Shape, depth, layers, shape
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -9,15 +9,15 @@ from pathlib import Path
 import anyio
 import pytest
 
-from callgate.bench.context import TINY, Bench
-from callgate.bench.measures.tool_search import search
-from callgate.bench.peers import Bubblewrap, MontyPeer, PeerFailed, PeerProcess
-from callgate.bench.tool_sets import Query, ToolSet, halves, read_set, recall
+from callgate.bench.peers.process import Bubblewrap, MontyPeer, PeerFailed, PeerProcess
+from callgate.bench.singles.context import TINY, Bench
+from callgate.bench.singles.measures.tool_search import search
+from callgate.bench.singles.tool_sets import Query, ToolSet, halves, read_set, recall
 
 PEERS = {
-    "FastMCP": ("callgate.bench.fastmcp_search", "fastmcp"),
-    "pydantic-ai": ("callgate.bench.pydantic_ai_search", "pydantic_ai"),
-    "bm25s": ("callgate.bench.bm25s_search", "bm25s"),
+    "FastMCP": ("callgate.bench.peers.fastmcp_search", "fastmcp"),
+    "pydantic-ai": ("callgate.bench.peers.pydantic_ai_search", "pydantic_ai"),
+    "bm25s": ("callgate.bench.peers.bm25s_search", "bm25s"),
 }
 TOOLS = [
     {"id": "Skies/Forecast", "text": "Weather Skies Forecast Weather of the next days. city Name of a city."},

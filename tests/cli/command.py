@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from cli.forked import forks_in
+
 __all__ = ["Command", "Outcome", "Terminal"]
 
 SECONDS = 60.0
@@ -90,9 +92,14 @@ class Command:
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
+    forks: bool = False
+    """Whether commands in just this environment are forked from a process that has their imports: see `forked`."""
 
     def __call__(self, *arguments: str, stdin: str = "", environment: dict[str, str] | None = None) -> Outcome:
         """Run it to its end."""
+        if self.forks and environment is None:
+            status, out, err = forks_in(self.environment).run([*arguments], self.folder, stdin.encode(), SECONDS)
+            return Outcome(status, out.decode(), err.decode())
         done = subprocess.run(
             self.line(*arguments), input=stdin.encode(), capture_output=True, timeout=SECONDS, check=False,
             cwd=self.folder, env=self.environment | (environment or {}),

@@ -71,4 +71,4 @@ def cli(tmp_path: Path) -> Command:
     """The command, in a folder that holds `tools.py`."""
     (tmp_path / "tools.py").write_text(TOOLS)
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-    return Command(tmp_path, kept | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"})
+    return Command(tmp_path, kept | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"}, forks=True)

@@ -12,12 +12,9 @@ from typing import Any
 import pytest
 
 from callgate import Runtime, tool
+from callgate.bench.model.stand_in import AnthropicMessages, Call, Move, OpenAIResponses, Script, Turn, serving
+from callgate.bench.model.stand_in.server import KEY
 from callgate.runtime.model.options import DefinitionOptions
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-
-from stand_in import AnthropicMessages, Call, Move, OpenAIResponses, Script, Turn, serving
-from stand_in.server import KEY
 
 PAGE = (Path(__file__).parents[2] / "docs" / "definitions.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

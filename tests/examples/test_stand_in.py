@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -15,11 +13,18 @@ from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 from pydantic import TypeAdapter
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-
-from stand_in import AnthropicMessages, Call, OpenAIChat, OpenAIResponses, Script, Turn, serving
-from stand_in.checks import Refused
-from stand_in.server import KEY
+from callgate.bench.model.stand_in import (
+    AnthropicMessages,
+    Call,
+    OpenAIChat,
+    OpenAIResponses,
+    Refusal,
+    Script,
+    Turn,
+    serving,
+)
+from callgate.bench.model.stand_in.checks import Refused
+from callgate.bench.model.stand_in.server import KEY
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 CLOSED = {**SCHEMA, "additionalProperties": False}
@@ -356,3 +361,51 @@ def test_a_script_has_to_keep_to_what_a_model_can_do(choice: dict[str, Any], sai
     body = {"model": "a", "max_tokens": 9, "messages": [USER], "tools": tools, "tool_choice": choice}
     with pytest.raises((AssertionError, ValueError)):
         AnthropicMessages(Script(lambda turn: said)).reply(HEADERS, body)
+
+
+REFUSES = Script(lambda turn: Refusal("I will not"))
+
+
+def test_a_model_may_refuse_whatever_it_was_told_to_call() -> None:
+    tools: Any = [{"name": "weather", "input_schema": SCHEMA}]
+    body = {"model": "a", "max_tokens": 9, "messages": [USER], "tools": tools, "tool_choice": {"type": "any"}}
+    message = AnthropicMessages(REFUSES).reply(HEADERS, body)
+    assert isinstance(message, dict)
+    read = Message.model_validate(message, strict=True)
+    assert (read.stop_reason, [block.text for block in read.content if block.type == "text"]) == (
+        "refusal", ["I will not"],
+    )  # fmt: skip
+    functions: Any = [{"type": "function", "function": {"name": "weather"}}]
+    body = {"model": "o", "messages": [USER], "tools": functions, "tool_choice": "required"}
+    said = ChatCompletion.model_validate(OpenAIChat(REFUSES).reply(HEADERS, body), strict=True).choices[0].message
+    assert (said.content, said.refusal) == (None, "I will not")
+    response = Response.model_validate(OpenAIResponses(REFUSES).reply(HEADERS, {"model": "o", "input": [USER]}))
+    assert response.output[0].model_dump()["content"] == [{"type": "refusal", "refusal": "I will not"}]
+
+
+def test_tokens_are_counted_as_one_wants_them() -> None:
+    tools = [{"name": "weather", "input_schema": SCHEMA}]
+    request = [USER, CALLED, RESULT]
+    body = {"model": "a", "max_tokens": 9, "messages": request, "tools": tools, "system": "Be brief."}
+    script = Script(_tells, _tells)
+    message = AnthropicMessages(script, count=len).reply(HEADERS, body)
+    assert isinstance(message, dict)
+    texts = [json.dumps(tools, separators=(",", ":")), "Be brief.", "hi", "weather", "{}", "20"]
+    assert (message["usage"]["input_tokens"], message["usage"]["output_tokens"]) == (sum(map(len, texts)), len("20"))
+    spoken = [USER, ASKED, TOLD]
+    completion = OpenAIChat(script, count=len).reply(HEADERS, {"model": "o", "messages": spoken})
+    assert completion["usage"]["prompt_tokens"] == len("hi" + "weather" + "{}" + "20")
+    given = [{"type": "message", **USER}, FUNCTION_CALL, {**OUTPUT, "output": "20"}]
+    response = OpenAIResponses(script, count=len).reply(HEADERS, {"model": "o", "input": given, "instructions": "Go."})
+    assert response["usage"]["input_tokens"] == len("Go." + "hi" + "weather" + "{}" + "20")
+
+
+def test_input_beyond_the_context_is_refused_and_the_script_is_not_asked() -> None:
+    body = {"model": "a", "max_tokens": 9, "messages": [USER]}
+    for api in (
+        AnthropicMessages(Script(), count=len, context_tokens=1),
+        OpenAIChat(Script(), count=len, context_tokens=1),
+    ):
+        api_body = body if isinstance(api, AnthropicMessages) else {"model": "o", "messages": [USER]}
+        with pytest.raises(Refused, match="2 tokens"):
+            api.reply(HEADERS, api_body)

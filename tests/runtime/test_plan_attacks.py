@@ -345,6 +345,7 @@ async def test_texts_of_others_are_no_lines_of_ours_and_drive_no_terminal() -> N
     assert "\x1b" not in bad.for_model() + "".join(map(str, bad.faults))
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # what values weigh is no matter of the loop
 async def test_outputs_that_take_too_much_are_not_read_whatever_else_failed() -> None:
     value: list[list[int]] = [[] for _ in range(20_000)]
     steps = [step(f"s{n}", "give", arguments={"value": value}) for n in range(4)]

@@ -158,6 +158,7 @@ async def test_a_long_plan_of_instant_tools_lets_others_run() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # recursion would be the engine's own, whatever loop drives it
 async def test_a_chain_and_a_cycle_of_100_000_steps_need_no_recursion() -> None:
     async with world() as (runtime, _):
         count = 100_000

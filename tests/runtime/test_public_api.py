@@ -53,7 +53,9 @@ def test_the_public_types_are_what_they_should_be(tmp_path: Path) -> None:
     typed = Path(__file__).with_name("typed_api.py")
     roots = {Path(callgate.__file__).parent.parent, Path(sys.modules["callgate_guest"].__path__[0]).parent}
     checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={tmp_path}", str(typed)],
+        # silent, as for whoever has it installed: what is wrong inside callgate is `make lint`'s to say
+        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file=",
+         f"--cache-dir={tmp_path}", str(typed)],
         capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path,
         env={**os.environ, "MYPYPATH": ":".join(map(str, roots))},
     )  # fmt: skip

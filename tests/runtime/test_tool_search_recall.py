@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from callgate.bench.measures.tool_search import FOUND_BY_OTHERS
-from callgate.bench.tool_sets import SETS, Query, ToolSet, halves, many_tools, read_set, recall
+from callgate.bench.singles.measures.tool_search import FOUND_BY_OTHERS
+from callgate.bench.singles.tool_sets import SETS, Query, ToolSet, halves, many_tools, read_set, recall
 from callgate.runtime.search import ToolSearch
 from callgate.search.learned import Learned
 from callgate.tools import Registry

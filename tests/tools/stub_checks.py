@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import atexit
 import builtins
+import functools
 import importlib.util
 import itertools
 import json
 import shutil
 import subprocess
 import sys
+import tempfile
 import types
 import typing
 from pathlib import Path
@@ -28,10 +31,19 @@ def foreign(name: str, schema: dict[str, Any] | None = None, output: Any = None,
     return Tool.from_schema(name, description, schema or {"type": "object"}, lambda **_: None, output_schema=output)
 
 
+@functools.cache
+def _mypy_cache() -> str:
+    """What mypy made of the standard library, for the next time. Modules of another folder are others."""
+    made = tempfile.mkdtemp(prefix="stubs-mypy-")
+    atexit.register(shutil.rmtree, made)
+    return made
+
+
 def passes_mypy(folder: Path, *modules: str) -> None:
     """`mypy --strict` has nothing to say of the modules."""
+    options = ["--strict", "--config-file=", f"--cache-dir={_mypy_cache()}"]
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--config-file=", *_written(folder, modules)],
+        [sys.executable, "-m", "mypy", *options, *_written(folder, modules)],
         cwd=folder, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[:4000] + done.stderr[:1000]

@@ -1,5 +1,6 @@
-"""The comparison harness: measures callgate beside its peers, in one run, and says what was reached and what was not.
+"""The comparison harness: every mode and every peer do the same workloads, and single things are measured, in one run.
 
-``python -m callgate.bench`` prints the table. `measures` has one file per subject, `rows` says what a line of the table
-is; peers that need an interpreter of their own run in a process of their own (`peers`).
+`whole_run` is a run, `results` what comes of it. `workloads` are the tasks, `contestants` who does them, `contest` how
+they take turns, `model` whom they talk to, `singles` what is measured besides, `peers` beside whom, `report` what
+people and programs get.
 """

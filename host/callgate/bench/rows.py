@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from .figures import Figure, ratio
+from callgate.bench.figures import Figure, ratio
 
 __all__ = ["Row", "Verdict", "against"]
 

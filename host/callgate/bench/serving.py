@@ -1,7 +1,8 @@
 """The other end of `peers.PeerProcess`: serves one peer's functions over stdin and stdout. Knows no peer.
 
 Reads one JSON object a line from stdin, ``{"do": name, ...}``, and answers each with one line: what the function of
-that name returned, or ``{"failed": reason}``. Ends when stdin does, without an interpreter shutdown, which some peers
+that name returned, or ``{"failed": reason}``. Stdout is the wire's alone: what a peer prints goes to stderr. When stdin
+ends, the peer is closed, if it has an `aclose`, and the process ends without an interpreter shutdown, which some peers
 do not always survive.
 """
 
@@ -13,30 +14,49 @@ import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TextIO
 
 __all__ = ["serve"]
+
+_CLOSING_SECONDS = 10.0
 
 
 async def serve(peer: object) -> None:
     """Serve until stdin ends.
 
     Args:
-        peer: its public coroutine functions may be asked for; each takes JSON values and returns a JSON object.
+        peer: its public coroutine functions may be asked for; each takes JSON values and returns a JSON object. One
+            that it does not have does nothing.
     """
+    wire = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
     asked: asyncio.Queue[str] = asyncio.Queue()
     loop = asyncio.get_running_loop()
+    work = asyncio.create_task(_work(peer, asked, wire))
 
     def read() -> None:
         for line in sys.stdin:
             loop.call_soon_threadsafe(asked.put_nowait, line)
-        os._exit(0)
+        threading.Timer(_CLOSING_SECONDS, os._exit, [1]).start()
+        loop.call_soon_threadsafe(work.cancel)
 
     threading.Thread(target=read, daemon=True).start()
+    await asyncio.wait([work])
+    if not work.cancelled() and (error := work.exception()):
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    await _answer(getattr(peer, "aclose", _nothing), {})
+    os._exit(0)
+
+
+async def _work(peer: object, asked: asyncio.Queue[str], wire: TextIO) -> None:
     while True:
         request = json.loads(await asked.get())
-        answer = await _answer(getattr(peer, request.pop("do")), request)
-        print(json.dumps(answer), flush=True)
+        answer = await _answer(getattr(peer, request.pop("do"), _nothing), request)
+        print(json.dumps(answer), file=wire, flush=True)
+
+
+async def _nothing(**_: Any) -> dict[str, Any]:
+    return {}
 
 
 async def _answer(action: Callable[..., Awaitable[dict[str, Any]]], details: dict[str, Any]) -> dict[str, Any]:

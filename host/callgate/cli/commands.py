@@ -23,6 +23,7 @@ COMMANDS = {
     "serve": "Serve tools, and what runs them, to MCP clients, on stdio or over HTTP.",
     "doctor": "Say what confines programs on this machine, and what to do where nothing does.",
     "image": "Build the image that Docker's containers run, or say what is in it.",
+    "bench": "Measure every mode beside its peers, on this machine.",
     "demo": "See a program call tools from inside the sandbox, on real data.",
 }
 """Commands and what they do; `callgate --help` needs none of their modules."""

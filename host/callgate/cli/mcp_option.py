@@ -89,7 +89,11 @@ def _names(pattern: str, tool: Tool) -> bool:
 
 
 def servers_from(
-    file: str | None, ask: Ask | None = None, *, ready_seconds: float = READY_SECONDS
+    file: str | None,
+    ask: Ask | None = None,
+    *,
+    ready_seconds: float = READY_SECONDS,
+    on_status: Callable[[ServerStatus], None] = lambda status: None,
 ) -> McpServers | None:
     """The servers of a file; None where there is no file. Nothing is started.
 
@@ -97,6 +101,7 @@ def servers_from(
         file: JSON with ``mcpServers``.
         ask: which of their tools ask for approval.
         ready_seconds: so long entering waits for them.
+        on_status: told of every change of a server.
 
     Raises:
         Stop: the extra is not installed, or the file cannot be used.
@@ -109,7 +114,7 @@ def servers_from(
         package = (missing.name or "").partition(".")[0]
         raise Stop(f"{package} is not installed", "pip install 'callgate[mcp]'") from None
     try:
-        servers = McpServers.read(file, ready_seconds=ready_seconds, adjust=ask)
+        servers = McpServers.read(file, ready_seconds=ready_seconds, adjust=ask, on_status=on_status)
     except ConfigurationError as error:
         raise Stop(str(error), 'the file holds {"mcpServers": {"NAME": {"command": ..., "args": [...]}}}') from None
     logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it tells of every request; what matters, callgate says

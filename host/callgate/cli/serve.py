@@ -18,7 +18,7 @@ from callgate.tools import Registry
 
 from .live import log_to_stderr
 from .load import load_tools
-from .mcp_option import Ask, ask_option
+from .mcp_option import Ask, ask_option, servers_from
 from .news import News, why
 from .options import limit_options, limits_from, sandbox_from, sandbox_options, tools_option
 from .words import INTERRUPTED, NO_SANDBOX, OK, Stop, one_line, say
@@ -86,7 +86,8 @@ def command(**options: Any) -> int:
         # before any code of the operator's runs: what it prints must not be taken for the protocol
         wire = stack.enter_context(stdio_wire(for_good=True)) if http is None else None
         registry = ask.of(load_tools(options.pop("tool_files")))
-        servers = _servers(options.pop("mcp_file"), options.pop("ready_seconds"), ask, news)
+        ready_seconds = options.pop("ready_seconds")
+        servers = servers_from(options.pop("mcp_file"), ask, ready_seconds=ready_seconds, on_status=news.note)
         if not len(registry) and (servers is None or not servers.status()):
             raise Stop(
                 "there are no tools to serve", "name MCP servers with --mcp FILE, or own tools with --tools FILE.py"
@@ -131,17 +132,6 @@ def _check_policy(host: str, port: int, token: str | None) -> None:
         Policy(bind=host, port=port, token=token)
     except ConfigurationError as error:
         raise Stop(str(error), "for example: export CALLGATE_TOKEN=$(openssl rand -hex 32)") from None
-
-
-def _servers(file: str | None, ready_seconds: float, ask: Ask, news: News) -> McpServers | None:
-    if file is None:
-        return None
-    from callgate.mcp import McpServers
-
-    try:
-        return McpServers.read(file, ready_seconds=ready_seconds, adjust=ask, on_status=news.note)
-    except ConfigurationError as error:
-        raise Stop(str(error), 'the file holds {"mcpServers": {"NAME": {"command": ..., "args": [...]}}}') from None
 
 
 async def _serve(

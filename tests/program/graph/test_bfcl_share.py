@@ -14,9 +14,9 @@ import anyio
 import pytest
 
 from callgate import Runtime
-from callgate.bench.context import CALLS
-from callgate.bench.gold import SHAPES, Request, programs, read_requests, register
-from callgate.bench.measures.fast_path import Share, shares
+from callgate.bench.singles.context import CALLS
+from callgate.bench.singles.gold import SHAPES, Request, programs, read_requests, register
+from callgate.bench.singles.measures.fast_path import Share, shares
 from callgate.runtime import CodeResult
 from callgate.tools import Registry
 from callgate.tools.encoding import compact_json
@@ -142,6 +142,7 @@ async def make_gold_calls(echo: Echo) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # the values are the loop's no more than the programs are
 async def test_a_sample_gives_the_same_on_both_paths(files: list[list[Request]]) -> None:
     requests = [each for file in files for each in file[::EVERY]]
     assert len(requests) == 58

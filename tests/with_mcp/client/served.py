@@ -28,6 +28,7 @@ def everything(**env: str) -> dict[str, Any]:
 
 def hostile(kind: str, **env: str) -> dict[str, Any]:
     """A server that goes wrong in this way."""
+    env = {"PYTHONPATH": str(SERVERS.parents[1]), **env}
     return {"command": sys.executable, "args": [str(SERVERS / "hostile.py"), kind], "env": env}
 
 

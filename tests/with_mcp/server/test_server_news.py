@@ -16,7 +16,8 @@ SERVERS = Path(__file__).parent.parent / "servers"
 
 async def test_what_becomes_of_servers_is_told_once(served: Served) -> None:
     go = served.folder / "late-go"
-    late = {"command": sys.executable, "args": [str(SERVERS / "hostile.py"), "late"], "env": {"HOSTILE_GO": str(go)}}
+    env = {"PYTHONPATH": str(SERVERS.parents[1]), "HOSTILE_GO": str(go)}
+    late = {"command": sys.executable, "args": [str(SERVERS / "hostile.py"), "late"], "env": env}
     servers = {"mcpServers": {"late": late, "gone": {"command": "no-such-command-anywhere"}}}
     (served.folder / "servers.json").write_text(json.dumps(servers))
     async with served.client("--mcp", "servers.json", "--pass", "late.*", "--ready-seconds", "0") as client:

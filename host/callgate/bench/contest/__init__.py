@@ -1,0 +1,1 @@
+"""Who is compared, how, and how often: environments, processes, rounds, memory."""

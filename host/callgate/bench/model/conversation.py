@@ -1,0 +1,204 @@
+"""The loop with the model, the same for every contestant, and what it cost. Knows no wire format and no contestant.
+
+The model is asked, what it calls is handed to the contestant, the results go back, until the model answers. Tokens are
+those that the endpoint says; none are counted here. Seconds are of `time.perf_counter`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import Enum
+
+from callgate.bench.contestants.seat import Interval, Opened, Turn
+from callgate.bench.model.model_client import Asked, ContextExceeded, ModelClient, ModelFailed, Reply
+from callgate.bench.model.tool_time import Span, at_work
+from callgate.bench.peers.process import PeerFailed
+from callgate.bench.results import Round
+from callgate.bench.workloads.workload import Call
+
+__all__ = ["SYSTEM", "Act", "Acted", "Conversation", "Ended", "converse", "round_of"]
+
+SYSTEM = (
+    "You have tools that only read data. Do the user's task with them; do not guess what they can tell you. "
+    "When you are done, answer in plain text, short, with the names and numbers that were asked for."
+)
+"""What every model is told, before the contestant's own words."""
+
+Act = Callable[[list[Call]], Awaitable[Turn]]
+"""Does what the model called in a turn."""
+
+
+class Ended(Enum):
+    """How a conversation ended."""
+
+    ANSWERED = "answered"
+    TOO_LONG = "the input was too long for the model"
+    FAILED = "the model failed"
+    TOO_MANY_TURNS = "there were too many turns"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Acted:
+    """A turn of the contestant.
+
+    Attributes:
+        began: when it was asked.
+        ended: when its answer was there.
+        turn: what came of it.
+    """
+
+    began: float
+    ended: float
+    turn: Turn
+
+
+@dataclass(kw_only=True, slots=True)
+class Conversation:
+    """What was said, and what it cost.
+
+    Attributes:
+        ended: how.
+        answer: the last words; empty where there are none.
+        reason: why it did not end with an answer; empty where it did.
+        refused_tokens: of the input that was too long; 0 where none was, or nobody said.
+        turns: requests to the model.
+        input_tokens: of all requests, by the endpoint's count.
+        output_tokens: of all replies, by the endpoint's count.
+        model_seconds: from each request to its reply, in all.
+        acted: the contestant's turns.
+    """
+
+    ended: Ended = Ended.FAILED
+    answer: str = ""
+    reason: str = ""
+    refused_tokens: int = 0
+    turns: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    model_seconds: float = 0.0
+    acted: list[Acted] = field(default_factory=list)
+
+    @property
+    def contestant_seconds(self) -> float:
+        """That the contestant took, by its own count, in all."""
+        return sum(each.turn.seconds for each in self.acted)
+
+    @property
+    def intervals(self) -> list[Interval]:
+        """Of the workload's tool calls."""
+        return [interval for each in self.acted for interval in each.turn.intervals]
+
+
+async def converse(model: ModelClient, *, task: str, opened: Opened, act: Act, most_turns: int) -> Conversation:
+    """Have a conversation.
+
+    Calls of tools that are not there, and arguments that are no JSON object, are answered with what is wrong, and the
+    contestant is not asked. A refusal, an empty or a cut reply, an endpoint that fails: each ends it, with the reason.
+
+    Args:
+        model: who is asked.
+        task: what the user says.
+        opened: what the contestant shows the model; only the form ``direct`` takes one call at a time.
+        act: does what the model calls. What it raises goes through.
+        most_turns: requests to the model, at most.
+
+    Raises:
+        PeerFailed: the contestant did not give a text for each call.
+    """
+    talked = Conversation()
+    system = f"{SYSTEM}\n\n{opened.system}" if opened.system else SYSTEM
+    chat = model.chat(system=system, task=task, tools=opened.tools, parallel=opened.form != "direct")
+    names = [str(tool["name"]) for tool in opened.tools]
+    while talked.turns < most_turns:
+        talked.turns += 1
+        began = time.perf_counter()
+        try:
+            reply = await chat.ask()
+        except ModelFailed as failed:
+            talked.ended = Ended.TOO_LONG if isinstance(failed, ContextExceeded) else Ended.FAILED
+            talked.refused_tokens = failed.tokens if isinstance(failed, ContextExceeded) else 0
+            talked.reason = str(failed)
+            return talked
+        finally:
+            talked.model_seconds += time.perf_counter() - began
+        talked.input_tokens += reply.input_tokens
+        talked.output_tokens += reply.output_tokens
+        talked.reason = _unusable(reply)
+        if talked.reason:
+            return talked
+        talked.answer = reply.text
+        if not reply.calls:
+            talked.ended = Ended.ANSWERED
+            return talked
+        texts, final = await _done(reply.calls, names, act, talked)
+        if final:
+            talked.answer, talked.ended = final, Ended.ANSWERED
+            return talked
+        chat.tell([(each.id, text) for each, text in zip(reply.calls, texts, strict=True)])
+    talked.ended = Ended.TOO_MANY_TURNS
+    talked.reason = f"no answer after {most_turns} turns of the model"
+    return talked
+
+
+def round_of(talked: Conversation) -> Round:
+    """What it cost, split up. Pure."""
+    spans = [
+        Span(began=each.began, ended=each.ended, seconds=each.turn.seconds, intervals=each.turn.intervals)
+        for each in talked.acted
+    ]
+    tools = at_work(spans)
+    return Round(
+        wall_seconds=talked.model_seconds + talked.contestant_seconds,
+        model_seconds=talked.model_seconds,
+        tool_seconds=tools.seconds,
+        overhead_seconds=max(0.0, talked.contestant_seconds - tools.seconds),
+        turns=talked.turns,
+        calls=len(talked.intervals),
+        input_tokens=talked.input_tokens,
+        output_tokens=talked.output_tokens,
+        concurrency=tools.concurrency,
+        busy=tools.busy,
+    )
+
+
+def _unusable(reply: Reply) -> str:
+    """Why the conversation cannot go on from here; empty where it can."""
+    if reply.refusal:
+        return f"the model refused: {reply.refusal}"
+    if reply.cut:
+        return f"the model's reply was cut at {reply.output_tokens} tokens"
+    if not reply.calls and not reply.text.strip():
+        return "the model's reply is empty"
+    return ""
+
+
+async def _done(
+    calls: Sequence[Asked], names: Sequence[str], act: Act, talked: Conversation
+) -> tuple[list[str], str]:  # fmt: skip
+    """The text for each call, and the last words where a program said them."""
+    texts = [_wrong(each, names) for each in calls]
+    right = [position for position, text in enumerate(texts) if not text]
+    if not right:
+        return texts, ""
+    began = time.perf_counter()
+    turn = await act([Call(calls[position].name, calls[position].arguments) for position in right])
+    talked.acted.append(Acted(began=began, ended=time.perf_counter(), turn=turn))
+    if len(turn.texts) != len(right):
+        raise PeerFailed(f"it gave {len(turn.texts)} texts for {len(right)} calls")
+    for position, text in zip(right, turn.texts, strict=True):
+        texts[position] = text.encode(errors="replace").decode()  # half of a surrogate pair cannot be sent
+    return texts, turn.final
+
+
+def _wrong(call: Asked, names: Sequence[str]) -> str:
+    """What the model is told of a call that nobody can do; empty where it can be done."""
+    if call.name not in names:
+        near = get_close_matches(call.name, names, 1)
+        meant = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(names)}."
+        return f"Error: there is no tool {call.name!r}.{meant}"
+    if call.fault:
+        return f"Error: the arguments of {call.name} cannot be read: {call.fault}. Call it again."
+    return ""

@@ -1,0 +1,124 @@
+"""What every provider asks of the tools that it is sent, and of the model that calls them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jsonschema_rs
+
+from .model import Call, Refusal, Said
+
+OBJECT_PARTS = ("properties", "$defs", "definitions")
+LIST_PARTS = ("anyOf", "allOf", "oneOf", "prefixItems")
+
+
+class Refused(Exception):
+    """The service says no.
+
+    Attributes:
+        status: the HTTP status.
+        kind: the service's own name for the error.
+        code: OpenAI's finer name for it; empty where it has none.
+        param: the field that it is about, where OpenAI names it.
+    """
+
+    def __init__(
+        self, message: str, *, status: int = 400, kind: str = "invalid_request_error", code: str = "", param: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.kind = kind
+        self.code = code
+        self.param = param
+
+
+def required(body: Mapping[str, Any], name: str, kind: type) -> Any:
+    """A field that has to be there; no bool is an int here."""
+    value = body.get(name)
+    if name not in body:
+        raise Refused(f"{name}: Field required")
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise Refused(f"{name}: Input should be a valid {kind.__name__}")
+    return value
+
+
+def only(where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Nothing that the service does not know."""
+    for name in given:
+        if name not in known:
+            raise Refused(f"{where}.{name}: Extra inputs are not permitted")
+
+
+def names(where: str, given: Sequence[str], pattern: str) -> None:
+    """Names of tools: of the service's letters, each once."""
+    for position, name in enumerate(given):
+        if not re.fullmatch(pattern, name):
+            raise Refused(f"{where}.{position}.name: String should match pattern '{pattern}'")
+        if name in given[:position]:
+            raise Refused(f"{where}: Tool names must be unique: {name}")
+
+
+def input_schema(where: str, schema: Any, *, strict: bool) -> None:
+    """A JSON Schema of type object; for a strict tool, with the subset that grammars are made of."""
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        raise Refused(f"{where}: schema must be a JSON Schema of 'type: \"object\"'")
+    try:
+        jsonschema_rs.validator_for(schema)
+    except (jsonschema_rs.ValidationError, ValueError) as error:
+        raise Refused(f"{where}: JSON schema is invalid: {error}") from error
+    if strict:
+        _closed(where, schema)
+
+
+def _closed(where: str, schema: Any) -> None:
+    if not isinstance(schema, dict):
+        return
+    if schema.get("type") == "object" or "properties" in schema:
+        if schema.get("additionalProperties") is not False:
+            raise Refused(f"{where}: 'additionalProperties' is required to be supplied and to be false")
+        missing = sorted(set(schema.get("properties", {})) - set(schema.get("required", [])))
+        if missing:
+            raise Refused(f"{where}: 'required' has to include every key in properties; missing {missing[0]!r}")
+    for part in OBJECT_PARTS:
+        for name, each in schema.get(part, {}).items():
+            _closed(f"{where}.{part}.{name}", each)
+    for part in LIST_PARTS:
+        for each in schema.get(part, []):
+            _closed(f"{where}.{part}", each)
+    _closed(f"{where}.items", schema.get("items"))
+
+
+def output(said: Sequence[Said], schema: dict[str, Any] | None) -> None:
+    """Whether what a model said in the end is the JSON that it was held to."""
+    if schema is not None and all(isinstance(each, str) for each in said):
+        jsonschema_rs.validate(schema, json.loads("".join(map(str, said))))
+
+
+def calls(
+    said: Sequence[Said], tools: Mapping[str, Any], *, choice: str, parallel: bool, strict: Sequence[str] = ()
+) -> None:
+    """Whether a model could have done this, under the choice that was sent.
+
+    The services hold their models to it; here it is the script that has to keep to it. A model may always refuse.
+
+    Args:
+        said: what the model does.
+        tools: the input schemas, by name.
+        choice: ``auto``, ``none``, ``required``, or the name of the one tool that has to be called.
+        parallel: whether it may make several calls at once.
+        strict: tools whose arguments always fit the schema.
+    """
+    if any(isinstance(each, Refusal) for each in said):
+        return
+    made = [each for each in said if isinstance(each, Call)]
+    assert choice != "none" or not made, "the script calls a tool, and was told not to"
+    assert choice in ("auto", "none") or made, f"the script calls no tool, and was told to: {choice}"
+    assert choice in ("auto", "none", "required") or {each.name for each in made} == {choice}
+    assert parallel or len(made) <= 1, "the script makes several calls at once, and was told not to"
+    for each in made:
+        assert each.name in tools, f"the script calls {each.name}, which is not among {sorted(tools)}"
+        if each.name in strict:
+            jsonschema_rs.validate(tools[each.name], dict(each.arguments))

@@ -1,0 +1,1 @@
+"""The processes of those that single things are measured beside; one file each, and `process`, which runs them."""

@@ -1,0 +1,124 @@
+"""The monitoring chain: three calls, each of which needs what the one before it gave."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Generator
+from typing import Any
+
+from callgate.bench.workloads.pacing import wait
+from callgate.bench.workloads.workload import Call, Workload, one_program, output, read
+
+__all__ = ["WORKLOAD"]
+
+_METRICS = {
+    "compute": {"cpu_usage": 72.5, "memory_usage": 60.9, "load_per_core": 3.1},
+    "network": {"packet_loss": 2.6, "retransmits": 0.8},
+}
+_ALERTS = {"cpu_usage": 80.0, "memory_usage": 75.0, "load_per_core": 4.0, "packet_loss": 1.0, "retransmits": 2.0}
+_CURRENT = {name: value for category in _METRICS.values() for name, value in category.items()}
+
+
+@functools.cache
+def _samples(name: str) -> list[float]:
+    chance = random.Random(f"metric {name}")
+    current = _CURRENT[name]
+    return [round(current * chance.uniform(0.7, 1.15), 1) for _ in range(59)] + [current]
+
+
+async def list_metrics(category: str) -> dict[str, Any]:
+    """The metrics of a category.
+
+    Gives {"metrics": [{"name": str, "unit": str}]}.
+
+    Args:
+        category: compute or network.
+    """
+    await wait(0.08, 0.08)
+    return {"metrics": [{"name": name, "unit": "percent"} for name in _METRICS[category]]}
+
+
+async def query_metric(name: str) -> dict[str, Any]:
+    """The last hour of a metric.
+
+    Gives {"name": str, "unit": str, "current": float, "samples": [float]}, oldest sample first.
+
+    Args:
+        name: as list_metrics names it.
+    """
+    await wait(0.15, 0.15)
+    samples = _samples(name)
+    return {"name": name, "unit": "percent", "current": samples[-1], "samples": samples}
+
+
+async def check_threshold(metric_name: str, value: float) -> dict[str, Any]:
+    """Hold a value against the alert threshold of a metric.
+
+    Gives {"metric": str, "threshold": float, "exceeded": bool}.
+
+    Args:
+        metric_name: as list_metrics names it.
+        value: in the metric's unit.
+    """
+    await wait(0.06, 0.06)
+    return {"metric": metric_name, "threshold": _ALERTS[metric_name], "exceeded": value > _ALERTS[metric_name]}
+
+
+def _calls() -> Generator[list[Call], list[str], str]:
+    (listed,) = yield [Call("list_metrics", {"category": "compute"})]
+    name = read(listed)["metrics"][0]["name"]
+    (queried,) = yield [Call("query_metric", {"name": name})]
+    current = read(queried)["current"]
+    (checked,) = yield [Call("check_threshold", {"metric_name": name, "value": current})]
+    return _answer(name, current, read(checked)["exceeded"])
+
+
+_PLAN = {
+    "steps": [
+        {"id": "list", "tool": "list_metrics", "arguments": {"category": "compute"}},
+        {"id": "query", "tool": "query_metric", "arguments": {"name": "$ref:list.metrics[0].name"}},
+        {
+            "id": "check",
+            "tool": "check_threshold",
+            "arguments": {"metric_name": "$ref:query.name", "value": "$ref:query.current"},
+        },
+    ],
+    "output_steps": ["query", "check"],
+}
+
+
+def _plans() -> Generator[dict[str, Any], str, str]:
+    text = yield _PLAN
+    queried = output(text, "query")
+    return _answer(queried["name"], queried["current"], output(text, "check")["exceeded"])
+
+
+_PROGRAM = """
+metrics = (await list_metrics(category="compute"))["metrics"]
+metric = await query_metric(name=metrics[0]["name"])
+check = await check_threshold(metric_name=metric["name"], value=metric["current"])
+state = "ALERT" if check["exceeded"] else "OK"
+f"answer: {metric['name']} is at {metric['current']} %: {state}"
+"""
+
+
+def _answer(name: str, current: float, exceeded: bool) -> str:
+    return f"{name} is at {current} %: {'ALERT' if exceeded else 'OK'}"
+
+
+WORKLOAD = Workload(
+    name="monitoring",
+    title="Monitoring chain",
+    about="Three calls in a chain: each needs what the one before it gave, and none needs thought.",
+    data="Made up: five metrics with 60 samples each. The tools take 60, 80 and 150 ms, simulated.",
+    task=(
+        "List the compute metrics, query the first one, and check its current value against its alert threshold. "
+        "Answer with the metric's name, its current value, and the word ALERT or OK."
+    ),
+    tools=(list_metrics, query_metric, check_threshold),
+    calls=_calls,
+    plans=_plans,
+    programs=one_program(_PROGRAM),
+    facts=("cpu_usage", "72.5", "ok"),
+)

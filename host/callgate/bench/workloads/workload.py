@@ -1,0 +1,169 @@
+"""What a workload is: a task, tools to do it with, what a model would do about it in each form, and the right answer.
+
+The standard library alone: peers import this in environments of their own. A script is a model that cannot err: a
+generator that gives what the model says in a turn, is sent what came back, and returns the model's last words. It sees
+nothing but those texts, so an answer is right only if the tools, and what ran them, were.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = [
+    "Busy",
+    "Call",
+    "CallScript",
+    "Function",
+    "PlanScript",
+    "ProgramScript",
+    "ScriptFailed",
+    "Workload",
+    "marked",
+    "one_program",
+    "output",
+    "plain",
+    "read",
+]
+
+Function = Callable[..., Awaitable[Any]]
+"""A tool: an async function with annotations of JSON types and a docstring with `Args:`. It only reads, and gives an
+object: some peers wrap anything else."""
+
+
+class Busy(ConnectionError):
+    """What a tool raises that fails at times: the same call may do well when it is made again."""
+
+
+class ScriptFailed(Exception):
+    """What came back is not what a model could go on with; the text says what it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The model calls a tool."""
+
+    tool: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+CallScript = Callable[[], Generator[list[Call], list[str], str]]
+"""Gives calls that do not need each other's results; is sent their texts, in the order of the calls."""
+PlanScript = Callable[[], Generator[dict[str, Any], str, str]]
+"""Gives plans; is sent the text of each plan's result."""
+ProgramScript = Callable[[], Generator[str, str, str]]
+"""Gives programs; is sent the text of each program's result.
+
+Programs call tools by their names with keyword arguments, `await` each call, and have the text ``answer: ...`` as the
+value of their last expression, or ``note: ...`` where the model has to read on; `dialects` rewrites them for peers that
+want it otherwise.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """One task, and its forms.
+
+    Attributes:
+        name: as `--only` takes it.
+        title: a few words, for headings.
+        about: what it shows, in a sentence or two; where direct calls should win, it says so.
+        data: what the tools' data are, and where they are from; how long the tools take, where that is simulated.
+        task: what the user says. A real model needs nothing more.
+        tools: the functions; all of them only read.
+        calls: the script of a model that calls the tools directly; None where no model could do it so.
+        plans: the script of a model that writes plans; None where no plan can do it.
+        programs: the script of a model that writes programs.
+        facts: what a right answer contains, after `plain`.
+        never: what a right answer does not contain.
+        why_no_calls: where there is no script of calls, why.
+        why_no_plan: where there is no plan, why.
+        note: what a reader of its row has to know, such as that the scripted model does arithmetic that
+            a real one would get wrong.
+        retries: names of tools that fail at times, with `Busy`, and may be called again. What tries failed calls
+            again by itself should do so for these, without long waits.
+    """
+
+    name: str
+    title: str
+    about: str
+    data: str
+    task: str
+    tools: tuple[Function, ...]
+    calls: CallScript | None
+    plans: PlanScript | None
+    programs: ProgramScript
+    facts: tuple[str, ...]
+    never: tuple[str, ...] = ()
+    why_no_calls: str = ""
+    why_no_plan: str = ""
+    note: str = ""
+    retries: frozenset[str] = frozenset()
+
+    def wrong(self, answer: str) -> str:
+        """What is wrong with an answer; empty where nothing is."""
+        said = plain(answer)
+        missing = [fact for fact in self.facts if not _contains(said, plain(fact))]
+        if missing:
+            return f"not in the answer: {', '.join(missing)}"
+        surplus = [fact for fact in self.never if _contains(said, plain(fact))]
+        return f"should not be in the answer: {', '.join(surplus)}" if surplus else ""
+
+
+def plain(text: str) -> str:
+    """Lower case, one space between words, no separators within numbers, no marks of Markdown."""
+    text = re.sub(r"(?<=\d)[,_\u202f\u00a0](?=\d{3})", "", text.replace("*", "").replace("`", ""))
+    return re.sub(r"\s+", " ", text).strip().lower()
+
+
+def _contains(said: str, fact: str) -> bool:
+    # "72.5" is not in "172.5" or "72.53", "ana" not in "banana"
+    return re.search(rf"(?<![\w]){re.escape(fact)}(?!\w|\.\d)", said) is not None
+
+
+def read(text: str) -> Any:
+    """A tool's result, from its text.
+
+    Raises:
+        ScriptFailed: it is no JSON.
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise ScriptFailed(f"a result that is no JSON: {text[:300]}") from None
+
+
+def marked(text: str, mark: str = "answer") -> str:
+    """What follows ``answer:``, or another mark, in what a program gave, to the end of the line.
+
+    Raises:
+        ScriptFailed: there is none.
+    """
+    found = re.search(rf"{mark}: (?!{{)([^\n\"]*)", text)  # a brace: an error shows the line of an f-string
+    if found is None:
+        raise ScriptFailed(f"no {mark} came back: {text[:300]}")
+    return found[1].rstrip("'")
+
+
+def output(text: str, step: str) -> Any:
+    """An output of a plan: the JSON that follows the step's id and a colon at the beginning of a line.
+
+    Raises:
+        ScriptFailed: there is none, or it is no JSON.
+    """
+    found = re.search(rf"^{re.escape(step)}: (.*)$", text, re.MULTILINE)
+    if found is None:
+        raise ScriptFailed(f"no output of {step} came back: {text[:300]}")
+    return read(found[1])
+
+
+def one_program(program: str) -> ProgramScript:
+    """The script of a model that writes one program, and says what came of it."""
+
+    def script() -> Generator[str, str, str]:
+        return marked((yield program))
+
+    return script

@@ -1,0 +1,238 @@
+"""Monty, pydantic-ai's CodeMode, FastMCP's code mode and smolagents, each in its own process, as the harness asks them.
+
+Those that are not installed beside the tests run in the environment that the harness makes for them: in CI always,
+elsewhere they are skipped.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from bench.interpreters import python_of
+from callgate.bench.contest.seats import Seat
+from callgate.bench.contestants.listed import PEERS
+from callgate.bench.contestants.refusals import monty_refusal, pydantic_ai_refusal, smolagents_refusal
+from callgate.bench.contestants.seat import CannotDo, Opened, Turn
+from callgate.bench.peers.process import PeerFailed
+from callgate.bench.workloads import WORKLOADS
+from callgate.bench.workloads.dialects import rewrite
+from callgate.bench.workloads.workload import Call
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(sys.platform != "linux", reason="the harness needs Linux"),
+]
+
+_PACKAGES = {
+    "monty": ["pydantic_monty"],
+    "pydantic-ai": ["pydantic_ai_harness"],
+    "fastmcp": ["fastmcp", "pydantic_monty"],
+    "smolagents": ["smolagents"],
+}
+_LISTED = {each.name: each for each in PEERS if each.name in _PACKAGES}
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """The wire is tested on both loops elsewhere; here it is the peers that count, one process of each."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module", params=_PACKAGES)
+async def seat(request: pytest.FixtureRequest) -> AsyncIterator[Seat]:
+    listed = _LISTED[request.param]
+    python = await python_of(listed.name, *_PACKAGES[listed.name])
+    async with Seat(listed, python, ours=False, answer_seconds=120) as seat:
+        yield seat
+
+
+@dataclass
+class Ended:
+    """How a workload went.
+
+    Attributes:
+        answer: the model's last words.
+        calls: of the workload's tools.
+        opened: what the model was shown.
+        turns: those of programs.
+    """
+
+    answer: str
+    calls: int
+    opened: Opened
+    turns: list[Turn]
+
+
+async def play(seat: Seat, workload: str) -> Ended:
+    """Do a workload as the scripted model does it, in a conversation of its own."""
+    chosen = WORKLOADS[workload]
+    opened = await seat.open(workload, 0.0)
+    await seat.begin()
+    for calls in opened.first:
+        await seat.act([Call(**each) for each in calls])
+    script, turns = chosen.programs(), []
+    said = next(script)
+    while True:
+        program = rewrite(said, opened.dialect, [each.__name__ for each in chosen.tools])
+        turns.append(await seat.act([Call(opened.tool, {opened.argument: program})]))
+        answer = turns[-1].final
+        if not answer:
+            try:
+                said = script.send(turns[-1].texts[0])
+                continue
+            except StopIteration as ended:
+                answer = ended.value
+        return Ended(answer, sum(len(each.intervals) for each in turns), opened, turns)
+
+
+async def run(seat: Seat, opened: Opened, program: str) -> str:
+    """The text that came of a program in the peer's own dialect."""
+    turn = await seat.act([Call(opened.tool, {opened.argument: program})])
+    return turn.texts[0]
+
+
+async def test_each_does_the_workloads_that_it_can(seat: Seat) -> None:
+    chain = await play(seat, "monitoring")
+    assert WORKLOADS["monitoring"].wrong(chain.answer) == ""
+    assert chain.calls == 3
+    assert all(turn.seconds > 0 for turn in chain.turns)
+    assert seat.version[0].isdigit()
+    fan = await play(seat, "fan-out")
+    assert WORKLOADS["fan-out"].wrong(fan.answer) == ""
+    assert fan.calls == 202
+    retried = await play(seat, "enrich")
+    assert WORKLOADS["enrich"].wrong(retried.answer) == ""
+
+
+async def test_each_says_itself_what_it_does_not_support(seat: Seat) -> None:
+    with pytest.raises(CannotDo, match=r"statistics|dataclasses"):
+        await play(seat, "aggregation")
+    again = await play(seat, "monitoring")
+    assert WORKLOADS["monitoring"].wrong(again.answer) == ""
+
+
+async def test_a_program_that_fails_is_told_to_the_model_and_no_reason_to_give_up(seat: Seat) -> None:
+    opened = await seat.open("monitoring", 0.0)
+    await seat.begin()
+    assert "division by zero" in await run(seat, opened, "print('so far')\n1 / 0")
+    assert "3" in await run(seat, opened, "1 + 2")
+    data = "'NotImplementedError: no such thing. Import of json is not allowed'"
+    assert "no such thing" in await run(seat, opened, data)
+
+
+async def test_conversations_do_not_see_each_other(seat: Seat) -> None:
+    opened = await seat.open("monitoring", 0.0)
+    await seat.begin()
+    await run(seat, opened, "left = 123456")
+    await seat.begin()
+    assert "123456" not in await run(seat, opened, "left")
+
+
+async def test_what_a_program_prints_does_not_disturb_the_wire(seat: Seat) -> None:
+    opened = await seat.open("monitoring", 0.0)
+    await seat.begin()
+    assert "kept" in await run(seat, opened, "print('{\"not\": \"the answer\"}')\n'kept'")
+
+
+async def test_each_shows_the_model_what_it_shows_its_own(seat: Seat) -> None:
+    opened = await seat.open("fan-out", 0.0)
+    _SHOWN[seat.listed.name](opened)
+    found = [(await seat.act([Call(**call) for call in calls])).texts for calls in opened.first]
+    if seat.listed.name == "fastmcp":
+        (searched,), (schemas,) = found
+        for function in WORKLOADS["fan-out"].tools:
+            assert f"- {function.__name__}: " in searched
+            assert f"### {function.__name__}\n" in schemas
+
+
+def _monty(opened: Opened) -> None:
+    assert opened.tools == []
+    assert not opened.own_words
+
+
+def _pydantic_ai(opened: Opened) -> None:
+    (tool,) = opened.tools
+    assert tool["name"] == opened.tool == "run_code"
+    assert "async def get_stock(*, sku: str) -> dict[str, Any]:" in tool["description"]
+    assert opened.argument in tool["input_schema"]["properties"]
+    assert opened.note == "max_tool_calls raised to 300; its default is 100"
+
+
+def _fastmcp(opened: Opened) -> None:
+    assert {each["name"] for each in opened.tools} == {"search", "get_schema", "execute"}
+    assert all(each["description"] and each["input_schema"]["properties"] for each in opened.tools)
+    assert opened.note == "max_tool_calls raised to 300; its default is 50"
+
+
+def _smolagents(opened: Opened) -> None:
+    assert "You are an expert assistant who can solve any task using code blobs." in opened.system
+    assert "def get_stock(sku: string) -> object:" in opened.system
+    assert [each["name"] for each in opened.tools] == [opened.tool]
+
+
+_SHOWN: Mapping[str, Callable[[Opened], None]] = {
+    "monty": _monty,
+    "pydantic-ai": _pydantic_ai,
+    "fastmcp": _fastmcp,
+    "smolagents": _smolagents,
+}
+
+
+async def test_a_limit_is_raised_only_where_a_workload_needs_it(seat: Seat) -> None:
+    opened = await seat.open("monitoring", 0.0)
+    assert "raised" not in opened.note
+
+
+async def test_smolagents_programs_give_the_final_answer_themselves(seat: Seat) -> None:
+    chain = await play(seat, "monitoring")
+    ends_itself = seat.listed.name == "smolagents"
+    assert bool(chain.turns[-1].final) is ends_itself
+    if ends_itself:
+        with pytest.raises(PeerFailed, match="begin a new conversation"):
+            await run(seat, chain.opened, "1")
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        (
+            "Traceback (most recent call last):\n  File \"a\", line 1\nModuleNotFoundError: No module named 'x'",
+            "ModuleNotFoundError: No module named 'x'",
+        ),
+        (
+            "Error calling tool 'execute': NotImplementedError: The monty syntax parser does not yet support yield",
+            "NotImplementedError: The monty syntax parser does not yet support yield",
+        ),
+        ("Traceback (most recent call last):\nValueError: ModuleNotFoundErrors", ""),
+        ("NotImplementedError: in data\nZeroDivisionError: division by zero", ""),
+        ("", ""),
+    ],
+)
+def test_montys_refusals_are_its_own_last_words(text: str, refusal: str) -> None:
+    assert monty_refusal(text) == refusal
+
+
+def test_a_check_of_types_refuses_imports_only() -> None:
+    unknown = "Type error in code:\nerror[unresolved-import]: Cannot resolve imported module `x`\n --> main.py:1:8\n"
+    assert pydantic_ai_refusal(unknown) == "Cannot resolve imported module `x`"
+    assert pydantic_ai_refusal("Type error in code:\nerror[no-matching-overload]: No overload matches\n") == ""
+    assert pydantic_ai_refusal("Runtime error:\nModuleNotFoundError: No module named 'x'").startswith("ModuleNotFound")
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        ("… due to: InterpreterError: Import of json is not allowed. Authorized: ['re']\nNow", "Import of json is not"),
+        ("… due to: InterpreterError: Import from a.b is not allowed.", "Import from a.b is not allowed."),
+        ("… due to: InterpreterError: Match is not supported.", "Match is not supported."),
+        ("… due to: InterpreterError: The variable `y` is not defined.", ""),
+        ("… due to: ValueError: 'x is not supported'", ""),
+    ],
+)
+def test_smolagents_refusals_are_its_interpreters(text: str, refusal: str) -> None:
+    assert bool(smolagents_refusal(text)) == bool(refusal)
+    assert smolagents_refusal(text).startswith(refusal)

@@ -1,0 +1,389 @@
+"""The workloads of the comparison: every form reaches the right answer through callgate, from what the tools gave."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import pytest
+
+from callgate import Runtime, ToolError, tool
+from callgate.bench import workloads
+from callgate.bench.workloads import WORKLOADS, pace
+from callgate.bench.workloads.pacing import seconds_for
+from callgate.bench.workloads.workload import (
+    Busy,
+    Call,
+    Function,
+    ScriptFailed,
+    Workload,
+    marked,
+    output,
+    plain,
+    read,
+)
+from runtime.conftest import opened
+
+pytestmark = pytest.mark.anyio
+
+Said = TypeVar("Said")
+Back = TypeVar("Back")
+
+NAMES = (
+    "monitoring", "weather", "budget", "regions", "enrich", "fan-out", "judgement", "aggregation", "large",
+)  # fmt: skip
+PLANNED = CALLED = tuple(name for name in NAMES if name != "aggregation")
+GRAPHS = ("monitoring", "weather", "budget", "regions", "fan-out", "judgement")
+"""Programs that the host runs itself. That of `large` is one, too, but five megabytes are more than it evaluates."""
+TURNS: dict[str, tuple[int | None, int | None, int]] = {
+    "monitoring": (4, 2, 2), "weather": (2, 2, 2), "budget": (4, 2, 2), "regions": (3, 2, 2), "enrich": (5, 2, 2),
+    "fan-out": (4, 2, 2), "judgement": (7, 7, 7), "aggregation": (None, None, 2), "large": (3, 2, 2),
+}  # fmt: skip
+"""Of calls in parallel, plans and programs, the last words included."""
+CALLS = {
+    "monitoring": 3, "weather": 3, "budget": 22, "regions": 11, "enrich": 13, "fan-out": 202, "judgement": 6,
+    "aggregation": 28, "large": 11,
+}  # fmt: skip
+ALTERED = {
+    "monitoring": ("72.5", "71.5"),
+    "weather": ("Athens", "Corinth"),
+    "budget": ("Donald", "Daniel"),
+    "regions": ("373831", "373832"),
+    "enrich": ("13806", "13807"),
+    "fan-out": ("19356.71", "19356.72"),
+    "judgement": ("Ines Duarte", "Ines Duerte"),
+    "aggregation": ("Madrid", "Toledo"),
+    "large": ("Birch backpack", "Ebony backpack"),
+}
+"""What is found and replaced in all texts that come back."""
+
+
+@pytest.fixture(autouse=True)
+def without_waits() -> Iterator[None]:
+    pace(0)
+    yield
+    pace(1)
+
+
+class Counted:
+    """A runtime over a workload's tools, which counts their calls, failed ones included."""
+
+    def __init__(self, workload: Workload, runtime: Runtime, calls: list[str]) -> None:
+        self.workload, self.runtime, self.calls = workload, runtime, calls
+
+    async def call(self, call: Call) -> str:
+        return (await self.runtime.answer(call.tool, dict(call.arguments))).text
+
+    async def one_after_the_other(self, calls: list[Call]) -> list[str]:
+        return [await self.call(each) for each in calls]
+
+    async def together(self, calls: list[Call]) -> list[str]:
+        texts = [""] * len(calls)
+
+        async def one(number: int) -> None:
+            texts[number] = await self.call(calls[number])
+
+        async with anyio.create_task_group() as group:
+            for number in range(len(calls)):
+                group.start_soon(one, number)
+        return texts
+
+    async def plan(self, plan: dict[str, Any]) -> str:
+        return (await self.runtime.execute_tool_plan(plan)).for_model()
+
+    async def program_in_the_sandbox(self, program: str) -> str:
+        return (await self.runtime.execute_code(program, path="sandbox")).for_model()
+
+    async def program_as_a_plan(self, program: str) -> str:
+        return (await self.runtime.execute_code(program, path="plan")).for_model()
+
+
+def counted(function: Function, calls: list[str]) -> Any:
+    """The tool as a contestant of callgate has it."""
+
+    async def called(**arguments: Any) -> Any:
+        calls.append(function.__name__)
+        try:
+            return await function(**arguments)
+        except Busy as busy:
+            raise ToolError(str(busy), retryable=True) from None
+
+    for name in ("__name__", "__doc__", "__annotations__", "__wrapped__"):
+        setattr(called, name, function if name == "__wrapped__" else getattr(function, name))
+    return tool(read_only=True)(called)
+
+
+@pytest.fixture
+async def made(request: pytest.FixtureRequest, anyio_backend: str) -> AsyncIterator[Counted]:
+    """Without a sandbox."""
+    workload, calls = WORKLOADS[request.param], list[str]()
+    async with Runtime([counted(each, calls) for each in workload.tools], sandbox=None) as runtime:
+        yield Counted(workload, runtime, calls)
+
+
+async def play(
+    script: Callable[[], Generator[Said, Back, str]],
+    act: Callable[[Said], Awaitable[Back]],
+    changed: Callable[[Back], Back] = lambda back: back,
+) -> tuple[str, int]:
+    """The model's last words, and its turns."""
+    saying, turns = script(), 1
+    try:
+        said = next(saying)
+        while True:
+            back = changed(await act(said))
+            turns += 1
+            said = saying.send(back)
+    except StopIteration as done:
+        return str(done.value), turns
+
+
+def test_they_are_those_of_the_comparison_in_its_order() -> None:
+    assert tuple(WORKLOADS) == NAMES
+    assert all(name == workload.name for name, workload in WORKLOADS.items())
+
+
+@pytest.mark.parametrize("made", CALLED, indirect=True)
+async def test_direct_calls_in_parallel_reach_the_answer(made: Counted) -> None:
+    assert made.workload.calls is not None
+    said, turns = await play(made.workload.calls, made.together)
+    assert made.workload.wrong(said) == ""
+    assert turns == TURNS[made.workload.name][0]
+    assert len(made.calls) == CALLS[made.workload.name]
+
+
+@pytest.mark.parametrize("made", CALLED, indirect=True)
+async def test_direct_calls_one_after_the_other_reach_the_answer(made: Counted) -> None:
+    assert made.workload.calls is not None
+    said, _ = await play(made.workload.calls, made.one_after_the_other)
+    assert made.workload.wrong(said) == ""
+    assert len(made.calls) == CALLS[made.workload.name]
+
+
+@pytest.mark.parametrize("made", PLANNED, indirect=True)
+async def test_plans_reach_the_answer(made: Counted) -> None:
+    assert made.workload.plans is not None
+    said, turns = await play(made.workload.plans, made.plan)
+    assert made.workload.wrong(said) == ""
+    assert turns == TURNS[made.workload.name][1]
+    asked_to_compare = 1 if made.workload.name in ("weather", "large") else 0  # where others look, or count
+    assert len(made.calls) == CALLS[made.workload.name] + asked_to_compare
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("name", NAMES)
+async def test_programs_reach_the_answer_in_the_sandbox(name: str) -> None:
+    workload, calls = WORKLOADS[name], list[str]()
+    async with opened(*(counted(each, calls) for each in workload.tools), pool_size=0) as runtime:
+        made = Counted(workload, runtime, calls)
+        said, turns = await play(workload.programs, made.program_in_the_sandbox)
+    assert workload.wrong(said) == ""
+    assert turns == TURNS[name][2]
+    assert len(calls) == CALLS[name]
+
+
+@pytest.mark.parametrize("made", GRAPHS, indirect=True)
+async def test_programs_that_are_graphs_reach_the_answer_as_plans(made: Counted) -> None:
+    said, turns = await play(made.workload.programs, made.program_as_a_plan)
+    assert made.workload.wrong(said) == ""
+    assert turns == TURNS[made.workload.name][2]
+    assert len(made.calls) == CALLS[made.workload.name]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("made", NAMES, indirect=True)
+async def test_which_programs_are_graphs(made: Counted) -> None:
+    is_graph = made.runtime.compile(next(made.workload.programs())).plan is not None
+    assert is_graph == (made.workload.name in (*GRAPHS, "large"))
+
+
+def test_readers_are_told_what_is_simulated_and_why_there_is_no_plan() -> None:
+    for workload in WORKLOADS.values():
+        assert "simulated" in workload.data
+        assert (workload.plans is None) == bool(workload.why_no_plan) == (workload.name == "aggregation")
+        assert (workload.calls is None) == bool(workload.why_no_calls) == (workload.name == "aggregation")
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("made", CALLED, indirect=True)
+async def test_scripts_say_what_they_were_told_and_another_answer_is_wrong(made: Counted) -> None:
+    old, new = ALTERED[made.workload.name]
+
+    def each_changed(texts: list[str]) -> list[str]:
+        return [changed(text) for text in texts]
+
+    def changed(text: str) -> str:
+        return text.replace(old, new)
+
+    answers = []
+    if made.workload.calls is not None:
+        answers.append((await play(made.workload.calls, made.together, each_changed))[0])
+    if made.workload.plans is not None:
+        answers.append((await play(made.workload.plans, made.plan, changed))[0])
+    if made.workload.name in GRAPHS:
+        answers.append((await play(made.workload.programs, made.program_as_a_plan, changed))[0])
+    for said in answers:
+        assert new in said
+        assert old not in said
+        assert plain(old) in made.workload.wrong(said)
+
+
+def test_no_form_holds_a_fact_that_the_task_does_not_name() -> None:
+    for workload in WORKLOADS.values():
+        first: list[Any] = [next(workload.programs())]
+        if workload.plans is not None:
+            first.append(next(workload.plans()))
+        written = plain(json.dumps(first))
+        for fact in workload.facts:
+            assert plain(fact) in plain(workload.task) or plain(fact) not in written or fact in ("ok",), fact
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("made", ["enrich"], indirect=True)
+async def test_every_round_meets_the_same_failures(made: Counted) -> None:
+    enriching = []
+    assert made.workload.calls is not None
+    for _ in range(3):
+        made.calls.clear()
+        await play(made.workload.calls, made.together)
+        enriching.append(made.calls.count("enrich_company"))
+    assert enriching == [11, 11, 11]
+    assert made.workload.retries == {"enrich_company"}
+
+
+async def test_the_large_results_are_five_megabytes() -> None:
+    tools = {each.__name__: each for each in WORKLOADS["large"].tools}
+    shops = (await tools["list_shops"]())["shops"]
+    sizes = [
+        len(json.dumps(await tools["get_order_lines"](shop_id=shop["shop_id"]), separators=(",", ":")))
+        for shop in shops
+    ]
+    assert len(sizes) == 10
+    assert 5_000_000 <= sum(sizes) <= 5_500_000
+
+
+async def test_who_is_over_budget_and_who_is_near_it() -> None:
+    workload = WORKLOADS["budget"]
+    tools = {each.__name__: each for each in workload.tools}
+    members = (await tools["get_team"]())["members"]
+    assert len(members) == 20
+    limits = {"junior": 3_000, "senior": 5_000, "lead": 8_000}
+    shares = {}
+    for member in members:
+        lines = (await tools["get_expenses"](employee_id=member["id"], quarter="Q3"))["lines"]
+        shares[member["name"].lower()] = sum(line["amount_euros"] for line in lines) / limits[member["level"]]
+    assert {name for name, share in shares.items() if share > 1} == {each for each in workload.facts if each.isalpha()}
+    assert {name for name, share in shares.items() if 0.9 < share <= 1} == set(workload.never)
+
+
+async def test_the_region_with_the_highest_revenue_has_rain() -> None:
+    workload = WORKLOADS["regions"]
+    tools = {each.__name__: each for each in workload.tools}
+    regions = (await tools["list_regions"]())["regions"]
+    sales = [await tools["query_sales"](region=each["region"]) for each in regions]
+    best = max(range(len(regions)), key=lambda number: int(sales[number]["revenue_euros"]))
+    assert (await tools["get_weather"](city=regions[best]["capital"]))["rain_mm"] > 5
+    assert set(workload.never) == {str(sales[best]["revenue_euros"]), regions[best]["region"]}
+
+
+def test_tools_tell_what_they_take_and_what_they_give() -> None:
+    for workload in WORKLOADS.values():
+        names = [each.__name__ for each in workload.tools]
+        assert len(set(names)) == len(names)
+        assert workload.retries <= set(names)
+        for function in workload.tools:
+            made = tool(read_only=True)(function)
+            assert "Gives {" in made.description, function.__name__
+            assert made.output_schema is not None
+            assert made.output_schema["type"] == "object"
+            for argument in made.input_schema["properties"].values():
+                assert argument["description"], function.__name__
+
+
+def test_the_package_imports_nothing_but_the_standard_library_and_itself() -> None:
+    folder = Path(workloads.__file__).parent
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            imported = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            imported += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for name in imported:
+                own = name.startswith("callgate.bench.workloads")
+                assert own or name.partition(".")[0] in sys.stdlib_module_names, f"{path.name}: {name}"
+
+
+def test_it_is_there_without_callgates_dependencies() -> None:
+    host = Path(workloads.__file__).parents[3]
+    program = (
+        f"import sys; sys.path.insert(0, {str(host)!r})\n"
+        "from callgate.bench.workloads import WORKLOADS, dialects\n"
+        "print(*WORKLOADS)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == list(NAMES)
+
+
+def test_waits_differ_by_argument_and_not_by_time() -> None:
+    waits = {city: seconds_for(0.1, 0.2, city) for city in ("Athens", "Lisbon", "Stockholm")}
+    assert waits == {city: seconds_for(0.1, 0.2, city) for city in waits}
+    assert len(set(waits.values())) == 3
+    assert all(0.1 <= wait <= 0.2 for wait in waits.values())
+
+
+def test_a_negative_pace_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 0, not -1"):
+        pace(-1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "wrong"),
+    [
+        ("**Donald** (€587), Jean (€96), `Leslie` (302 euros) and Ole: 192", ""),
+        ("Donald 587, Jean 96, Leslie 302, Ole 192, Ken 12", "should not be in the answer: ken"),
+        ("Donald 587, Jean 96, Leslie 302", "not in the answer: ole, 192"),
+        ("Donald 1587, Jean 96.5, Leslie 302, Ole 192", "not in the answer: 587, 96"),
+        ("Donald 587, Jean 96, Leslie 302, Ole 192. Kenneth and Adam are none of them.", ""),
+    ],
+)
+def test_an_answer_is_held_against_the_facts(answer: str, wrong: str) -> None:
+    assert WORKLOADS["budget"].wrong(answer) == wrong
+
+
+def test_numbers_may_have_separators() -> None:
+    assert WORKLOADS["regions"].wrong("The East region, with 373,831 euros") == ""
+    assert WORKLOADS["regions"].wrong("Centre, with 390,239 euros").startswith("not in the answer: east")
+
+
+def test_what_came_back_in_another_form_is_told() -> None:
+    with pytest.raises(ScriptFailed, match="a result that is no JSON: busy"):
+        read("busy")
+    with pytest.raises(ScriptFailed, match="no answer came back: Value: 3"):
+        marked("Value: 3")
+    with pytest.raises(ScriptFailed, match="no output of check came back: recheck: 1"):
+        output("recheck: 1", "check")
+
+
+def test_an_answer_ends_with_its_line_or_quotes() -> None:
+    assert marked("Value: answer: 3 km\nNote: x") == "3 km"
+    assert marked("'answer: 3 km'") == "3 km"
+    assert marked('{"result": "note: it is slow"}', "note") == "it is slow"
+    with pytest.raises(ScriptFailed, match="no answer came back"):
+        marked('line 7: NameError\n    f"answer: {told}"')
+
+
+async def test_calls_that_fail_for_good_end_the_script() -> None:
+    async def busy(calls: list[Call]) -> list[str]:
+        found = {"hits": [{"company_id": "c-1", "name": "One"}]}
+        return [json.dumps(found) if call.tool == "search_companies" else "503 busy" for call in calls]
+
+    calls = WORKLOADS["enrich"].calls
+    assert calls is not None
+    with pytest.raises(ScriptFailed, match="still failing after 3 attempts: 503 busy"):
+        await play(calls, busy)

@@ -1,0 +1,156 @@
+"""Kinds that say too much: notifications, answers, lines and values."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from with_mcp.servers.hostile_server import answer, out, send, server, text
+
+
+def wordy_artifacts() -> None:
+    """A mime type and a URI of a million characters."""
+    content = [
+        {"type": "image", "data": "eHh4", "mimeType": "image/" + "x" * 1_000_000},
+        {"type": "resource", "resource": {"uri": "note://" + "x" * 999_993, "blob": "eHh4"}},
+    ]
+    server.call = lambda r: answer(r, {"content": content})
+
+
+def fails_at_length() -> None:
+    content = [{"type": "text", "text": "no " * 1_000_000}]
+    server.call = lambda r: answer(r, {"isError": True, "content": content, "structuredContent": {"a": [1] * 100_000}})
+
+
+def flood() -> None:
+    """Notifications as fast as they go, from the first call on."""
+
+    def call(request: dict[str, Any]) -> None:
+        message = json.dumps(
+            {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}
+        )
+        block = (message + "\n").encode() * 200
+        while True:
+            out.write(block)
+
+    server.call = call
+
+
+def without_end(block: Callable[[dict[str, Any]], bytes]) -> None:
+    """At the first call, this for ever, and no answer."""
+
+    def call(request: dict[str, Any]) -> None:
+        made = block(request)
+        while True:
+            out.write(made)
+
+    server.call = call
+
+
+def message(method: str, **params: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode() + b"\n"
+
+
+def flood_of_progress() -> None:
+    def progress(request: dict[str, Any]) -> bytes:
+        token = request["params"]["_meta"]["progressToken"]
+        return message("notifications/progress", progressToken=token, progress=1, message="x" * 1000) * 100
+
+    without_end(progress)
+
+
+def flood_of_large_notifications() -> None:
+    without_end(lambda _: message("notifications/message", level="info", data=[[]] * 20_000 + ["[," * 100_000]))
+
+
+def notification_of_many_values() -> None:
+    without_end(lambda _: message("notifications/message", level="info", data=[[]] * 30_000))
+
+
+def answer_of_many_values_to_no_request() -> None:
+    without_end(lambda _: b'{"jsonrpc":"2.0","id":4711,"result":{"a":[%s0]}}\n' % (b"[]," * 30_000))
+
+
+def flood_of_empty_lines() -> None:
+    without_end(lambda _: b"\n" * 65_536)
+
+
+def flood_of_answers() -> None:
+    without_end(lambda _: b'{"jsonrpc":"2.0","id":4711,"result":{}}\n' * 1000)
+
+
+def flood_of_list_changes() -> None:
+    def call(request: dict[str, Any]) -> None:
+        answer(request, text("flooding"))
+        message = json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        out.write((message + "\n").encode() * 3000)
+        out.flush()
+
+    server.call = call
+
+
+def flood_of_requests() -> None:
+    def call(request: dict[str, Any]) -> None:
+        number = 0
+        while True:
+            number += 1
+            send({"jsonrpc": "2.0", "id": f"r{number}", "method": "ping"})
+
+    server.call = call
+
+
+def flood_of_stderr() -> None:
+    def call(request: dict[str, Any]) -> None:
+        for _ in range(20_000):
+            sys.stderr.write("e" * 1000 + "\n")
+        sys.stderr.write("the last line\n")
+        sys.stderr.flush()
+        answer(request, text("done"))
+
+    server.call = call
+
+
+def huge_line() -> None:
+    """Answers with a line of so many MiB, its id in front; the next call is answered as usual."""
+
+    def call(request: dict[str, Any]) -> None:
+        mebibytes = int(request["params"]["arguments"].get("text", "0") or 0)
+        if not mebibytes:
+            return answer(request, text("small"))
+        where = os.environ.get("HOSTILE_ID", "first")
+        if where == "first":
+            out.write(b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"' % request["id"])
+        else:
+            out.write(b'{"result":{"content":[{"type":"text","text":"')
+        for _ in range(mebibytes):
+            out.write(b"x" * 1024 * 1024)
+        out.write(b'"}]}' + (b"" if where == "first" else b',"jsonrpc":"2.0","id":%d' % request["id"]) + b"}\n")
+        out.flush()
+        return None
+
+    server.call = call
+
+
+def strange_values() -> None:
+    """Answers with so many empty lists, or with lists nested so deep."""
+
+    def call(request: dict[str, Any]) -> None:
+        kind, _, number = request["params"]["arguments"].get("text", "").partition(" ")
+        values = {"many": "[],", "deep": "["}.get(kind, "") * int(number or 0)
+        closed = values[:-1] if kind == "many" else values + "]" * len(values)
+        answered = '{"jsonrpc":"2.0","id":%d,"result":{"content":[],"structuredContent":{"a":[%s]}}}\n'
+        out.write((answered % (request["id"], closed)).encode())
+        out.flush()
+
+    server.call = call
+
+
+def line_without_end() -> None:
+    def call(request: dict[str, Any]) -> None:
+        while True:
+            out.write(b"x" * 1024 * 1024)
+
+    server.call = call
