@@ -1,4 +1,4 @@
-"""PID 1 of a container: forks one confined guest at a time and carries its wire, in frames, to the host and back.
+"""PID 1 of a container: has one confined guest at a time, and carries its wire, in frames, to the host and back.
 
 The host is at the other end of this process's stdin and stdout (see `frames`); a guest is at the other end of three
 pipes and never sees those.
@@ -10,6 +10,8 @@ pipes and never sees those.
 4. In a container of its own (``per`` is "run") a guest has a /tmp. In one that serves guest after guest there is
    nothing that one could leave for the next: Landlock lets none write anywhere, and without Landlock there is no such
    container.
+5. This process forks no guest: what it has carried for one stays in its memory, and a child would have a copy. Another
+   one does (`_fork_guests`), which was forked before any guest and hears nothing but allowances.
 
 ========================================  ==========================================================
 host -> supervisor                        supervisor -> host
@@ -30,6 +32,7 @@ import json
 import os
 import select
 import signal
+import socket
 import sys
 import time
 from collections import deque
@@ -62,12 +65,11 @@ def main() -> NoReturn:
     link = _Link(incoming, outgoing)
     try:
         settings = json.loads(link.first(frames.SETTINGS))
-        supervisor = Supervisor(link, settings)
+        Supervisor(link, settings).serve()
     except Unwanted as error:
         link.last(frames.FAILED, {"reason": str(error), "wish": True})
     except BaseException as error:
         link.last(frames.FAILED, {"reason": f"{type(error).__name__}: {error}", "wish": False})
-    supervisor.serve()
 
 
 class _Link:
@@ -222,16 +224,17 @@ class Supervisor:
             rules = landlock.Ruleset(version)
             rules.allow(_RULES)
             rules.allow(["/dev/null", "/tmp"] if own_files else ["/dev/null"], write=True)
-        self._common = {
-            "tier": 2, "parent": os.getpid(), "base_bytes": base_bytes, "landlock_abi": version, "rules": rules,
+        common = {
+            "tier": 2, "base_bytes": base_bytes, "landlock_abi": version, "rules": rules,
             "own_files": own_files, "own_cgroup": True,
         }  # fmt: skip
         self._guest: _Guest | None = None
-        self._woken, wake = os.pipe()
-        os.set_blocking(self._woken, False)
-        os.set_blocking(wake, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._forker, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if os.fork() == 0:
+            for fd in (link.incoming, link.outgoing, self._forker.detach()):
+                os.close(fd)
+            _fork_guests(asked, common)
+        asked.close()
         self._killed_for_memory = _oom_kills()
         told = {"landlock": version, "python": sys.version.split()[0], "machine": os.uname().machine}
         self._link.send(frames.READY, json.dumps({**told, "base_bytes": base_bytes}).encode())
@@ -245,7 +248,7 @@ class Supervisor:
             full = guest is not None and guest.unsent_bytes > _HELD
             poll.register(self._link.incoming, 0 if full else select.POLLIN)
             poll.register(self._link.outgoing, select.POLLOUT if self._link.unsent_bytes else 0)
-            poll.register(self._woken, select.POLLIN)
+            poll.register(self._forker, select.POLLIN)
             if guest is not None:
                 if guest.wire_in >= 0:
                     poll.register(guest.wire_in, select.POLLOUT if guest.unsent else 0)
@@ -262,9 +265,8 @@ class Supervisor:
                     if event & select.POLLERR:
                         os._exit(0)
                     self._link.flush()
-                elif fd == self._woken:
-                    os.read(self._woken, 512)
-                    self._reap()
+                elif fd == self._forker.fileno():
+                    self._bury(self._forker.recv(_CHUNK))
                 elif guest is not None and guest is self._guest:
                     self._move(guest, fd, event)
 
@@ -323,7 +325,8 @@ class Supervisor:
             self._link.send(frames.PING, payload)
         elif kind == frames.KILL:
             if guest is not None:
-                os.kill(guest.pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it has ended, and that is on its way here
+                    os.kill(guest.pid, signal.SIGKILL)
         elif kind == frames.SPAWN and guest is None:
             self._spawn(json.loads(payload))
         else:
@@ -332,43 +335,56 @@ class Supervisor:
     def _spawn(self, allowance: Any) -> None:
         to_guest, from_guest, output = os.pipe(), os.pipe(), os.pipe()
         theirs = [to_guest[0], from_guest[1], output[1]]
+        socket.send_fds(self._forker, [json.dumps(allowance).encode()], theirs)
+        answer = self._forker.recv(_CHUNK)
+        if not answer.isdigit():
+            self._link.last(frames.FAILED, {"reason": f"fork: {answer.decode() or 'no answer'}", "wish": False})
+        for fd in theirs:
+            os.close(fd)
+        self._guest = _Guest(int(answer), to_guest[1], from_guest[0], output[0])
+        self._link.send(frames.SPAWNED, self._guest.usage())
+
+    def _bury(self, told: bytes) -> None:
+        """The guest has ended, as `_fork_guests` tells."""
+        guest = self._guest
+        if guest is None or not told:
+            self._link.last(frames.FAILED, {"reason": "the process that forks guests has ended", "wish": False})
+        for carry in (self._carry_wire, self._carry_output):  # it is dead: its pipes hold what they hold
+            while (guest.wire_out if carry == self._carry_wire else guest.output) >= 0 and carry(guest):
+                pass
+        guest.close()
+        self._guest = None
+        kills, self._killed_for_memory = self._killed_for_memory, _oom_kills()
+        ended = {**json.loads(told), "out_of_memory": self._killed_for_memory > kills}
+        self._link.send(frames.EXITED, json.dumps(ended).encode())
+
+
+def _fork_guests(asked: socket.socket, common: dict[str, Any]) -> NoReturn:
+    """Fork a guest for each allowance that comes with its three descriptors: tell its pid, and then how it ended."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    parent = os.getpid()
+    while True:
+        allowance, fds, _, _ = socket.recv_fds(asked, _CHUNK, 3)
+        if not allowance:
+            os._exit(0)
         try:
             pid = os.fork()
         except OSError as error:
-            self._link.last(frames.FAILED, {"reason": f"fork: {error.strerror}", "wish": False})
+            asked.send((error.strerror or "refused").encode())
+            continue
         if pid == 0:
-            signal.set_wakeup_fd(-1)
-            for each in (signal.SIGCHLD, signal.SIGTERM):
-                signal.signal(each, signal.SIG_DFL)
+            asked.close()
             _be_first_to_go()
-            serve_confined(theirs, allowance, **self._common)
-        for fd in theirs:
+            serve_confined(fds, json.loads(allowance), parent=parent, **common)
+        for fd in fds:
             os.close(fd)
-        self._guest = _Guest(pid, to_guest[1], from_guest[0], output[0])
-        self._link.send(frames.SPAWNED, self._guest.usage())
-
-    def _reap(self) -> None:
-        while True:
-            try:
-                pid, status, usage = os.wait4(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            guest = self._guest
-            if guest is None or guest.pid != pid:
-                continue
-            for carry in (self._carry_wire, self._carry_output):  # it is dead: its pipes hold what they hold
-                while (guest.wire_out if carry == self._carry_wire else guest.output) >= 0 and carry(guest):
-                    pass
-            guest.close()
-            self._guest = None
-            kills, self._killed_for_memory = self._killed_for_memory, _oom_kills()
-            told = {
-                "status": os.waitstatus_to_exitcode(status), "cpu": usage.ru_utime + usage.ru_stime,
-                "peak": usage.ru_maxrss * 1024, "out_of_memory": self._killed_for_memory > kills,
-            }  # fmt: skip
-            self._link.send(frames.EXITED, json.dumps(told).encode())
+        asked.send(b"%d" % pid)
+        _, status, usage = os.wait4(pid, 0)
+        told = {
+            "status": os.waitstatus_to_exitcode(status), "cpu": usage.ru_utime + usage.ru_stime,
+            "peak": usage.ru_maxrss * 1024,
+        }  # fmt: skip
+        asked.send(json.dumps(told).encode())
 
 
 def _read(fd: int) -> bytes | None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
-from callgate.bench.results import Cell, Entry, ModelUsed, Results, Round, Task, Yardstick
+from callgate.bench.results import Cell, Confined, Entry, ModelUsed, Results, Round, Task, Yardstick
 from callgate.bench.rows import Row, against
 
 MODEL = ModelUsed(
@@ -19,7 +19,14 @@ MODEL = ModelUsed(
     tokenizer="o200k_base",
 )  # fmt: skip
 
-ENTRIES = (
+_HOST: Confined = "host: nothing is executed"
+_CONFINED: dict[str, Confined] = {
+    "code-jail": "kernel", "code-docker": "container", "monty": "language", "pydantic-ai-harness": "language",
+    "fastmcp": "language", "smolagents": "none", "utcp": "language", "langgraph": "none", "llm-sandbox": "container",
+    "bubblewrap": "kernel",
+}  # fmt: skip
+_WITH_CALLGATES_WORDS = ("monty", "langgraph", "llmcompiler")
+_ENTRIES = (
     Entry(name="direct", title="direct calls", mode="direct", ours=True, about="one tool call a turn", version="0.1.0"),
     Entry(
         name="direct-parallel", title="direct calls, parallel", mode="direct", ours=True,
@@ -54,6 +61,10 @@ ENTRIES = (
     Entry(name="llm-sandbox", title="llm-sandbox", mode="code", ours=False, about="a container", version="0.3.41"),
     Entry(name="bubblewrap", title="bubblewrap", mode="code", ours=False, about="Python in it", version="0.8.0"),
 )  # fmt: skip
+ENTRIES = tuple(
+    replace(each, confined=_CONFINED.get(each.name, _HOST), own_words=each.name not in _WITH_CALLGATES_WORDS)
+    for each in _ENTRIES
+)
 """Callgate's six modes, and nine peers, one of which took no part."""
 
 

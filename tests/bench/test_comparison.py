@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 
 from callgate.bench.contest.comparison import Pace, compare
 from callgate.bench.contest.seats import Seat
+from callgate.bench.contestants.callgate_modes import Modes
+from callgate.bench.contestants.callgate_words import words
 from callgate.bench.contestants.listed import MODES, Listed
+from callgate.bench.contestants.seat import Opened, Turn
+from callgate.bench.model.conversation import Ended
 from callgate.bench.model.talks import ScriptedModel, talking
 from callgate.bench.results import Cell, Results
 from callgate.bench.workloads import WORKLOADS
+from callgate.bench.workloads.workload import Call
 
 pytestmark = [
     pytest.mark.anyio,
@@ -30,6 +39,12 @@ PACE = Pace(rounds=2, cell_seconds=60.0, paced=0.0)
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     """The harness itself runs on asyncio."""
     return str(request.param)
+
+
+@pytest.fixture(autouse=True)
+def ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that these tests have started are known by it; others may run the same ones at the same time."""
+    monkeypatch.setenv("OF_THE_TESTS", str(os.getpid()))
 
 
 def bad(way: str) -> Listed:
@@ -92,6 +107,67 @@ async def test_the_modes_reach_the_answer_and_what_they_cost_is_counted() -> Non
     assert "weather: direct, round 2 of 2" in told
 
 
+class Noting(Seat):
+    """A seat that notes what it was asked."""
+
+    asked: list[str]
+
+    async def open(self, workload: str, paced: float = 1.0, *, scripted: bool = True) -> Opened:
+        self.asked = [*getattr(self, "asked", []), f"open {paced:g} {scripted}"]
+        return await super().open(workload, paced, scripted=scripted)
+
+    async def pace(self, paced: float) -> None:
+        self.asked.append(f"pace {paced:g}")
+        await super().pace(paced)
+
+
+async def test_a_contestant_is_opened_once_for_a_workload_and_then_paced() -> None:
+    results = Results(made="", sizes="", command="", machine="", load="", sandbox="")
+    model = ScriptedModel(turn_seconds=0.0, token_seconds=0.0)
+    async with (
+        talking("openai", model) as talk,
+        Noting(mode("code-fast"), sys.executable, ours=True, answer_seconds=60.0) as seat,
+    ):
+        pace = Pace(rounds=2, cell_seconds=60.0, paced=0.5)
+        await compare(results, [WORKLOADS["monitoring"]], [seat], talk, pace, _nothing, lambda: None)
+        assert seat.asked == ["open 0 True", "pace 0.5"]
+        first, second = only(results).rounds
+        for done in (first, second):
+            assert done.tool_seconds >= 0.5 * (0.06 + 0.08 + 0.15)
+        assert await seat.weigh() == (0, "")
+        unpaid = Pace(rounds=1, cell_seconds=60.0, scripted=False, paced=0.25)
+        await compare(results, [WORKLOADS["weather"]], [seat], talk, unpaid, _nothing, lambda: None)
+        assert seat.asked[2:] == ["open 0.25 False"]
+        assert (results.cells[1].outcome, results.cells[1].peak_bytes) == ("right", 0)
+
+
+async def test_every_round_hands_over_a_program_that_was_not_seen_before() -> None:
+    modes = Modes("code-fast")
+    opened = Opened(**await modes.open("monitoring", 0.0))
+    programs: list[str] = []
+
+    async def act(calls: Sequence[Call]) -> Turn:
+        programs.extend(str(call.arguments["code"]) for call in calls)
+        return Turn(**await modes.turn([{"tool": call.tool, "arguments": call.arguments} for call in calls]))
+
+    async with talking("openai", ScriptedModel(turn_seconds=0.0, token_seconds=0.0)) as talk:
+        for rounds in (1, 2, 3):
+            talked = await talk(WORKLOADS["monitoring"], opened, act, waits=False)
+            assert WORKLOADS["monitoring"].wrong(talked.answer) == ""
+            assert len(modes._runtime._core.fast_path.programs.kept) == rounds
+    await modes.aclose()
+    assert len(set(programs)) == 3
+    assert all(each.startswith("# conversation 000") for each in programs)
+
+
+async def test_whose_words_the_model_got_is_in_the_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    async with seated([mode("plan"), bad("borrows words")]) as seats:
+        for seat in seats:
+            await seat.open("monitoring", 0.0)
+        assert [seat.entry().own_words for seat in seats] == [True, False]
+
+
 async def test_what_does_not_fit_the_context_is_told_and_the_others_go_on() -> None:
     results, _ = await compared([mode("direct"), mode("code-fast")], context_tokens=600)
     direct, fast = results.cells
@@ -109,15 +185,24 @@ async def test_a_workload_that_no_plan_can_do_says_so_for_every_planner() -> Non
 
 BAD = {
     "raises at once": ("failed", "RuntimeError: no such thing here"),
+    "drives the terminal": ("failed", "RuntimeError: ?[2J?]0;owned? and more xxx"),
     "cannot at once": ("cannot", "it has no loops"),
     "exits at once": ("failed", "its process ended (status 3): ImportError: no module named peer"),
+    "opens with nonsense": ("failed", "what it opened with is nothing for a model"),
     "aborts": ("failed", "its process ended (status -6)"),
+    "leaves a session and aborts": ("failed", "its process ended (status -6)"),
+    "leaves a session": ("wrong", "not in the answer"),
     "raises": ("failed", "ValueError: the peer's own fault"),
     "cannot": ("cannot", "it knows no classes"),
     "floods": ("failed", "an answer of more than 64 MB"),
     "gives too few texts": ("failed", "0 texts for 1 call"),
     "gives nonsense": ("failed", "what it answered is no result of a turn"),
+    "gives no texts": ("failed", "what it answered is no result of a turn"),
+    "takes less than no time": ("failed", "seconds that are none"),
+    "says a number": ("failed", "what it said is no answer"),
+    "says something deep": ("failed", "what it said is no answer"),
     "speaks out of turn": ("wrong", "not in the answer"),
+    "reads what is not for it": ("wrong", "not in the answer"),
 }
 """How each ends, and why."""
 
@@ -141,6 +226,113 @@ async def test_a_contestant_that_hangs_is_ended_with_all_it_started(monkeypatch:
     assert not _of_the_misbehaving()
 
 
+async def test_one_that_dies_after_its_answer_is_begun_again_for_the_next_workload(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    async with seated([bad("aborts afterwards")]) as (seat,):
+        await seat.open("monitoring")
+        pid = seat.pid
+        await seat.act([Call("run", {"code": ""})])
+        await _until(lambda: seat._process is not None and seat._process.ended)
+        await seat.open("weather")
+        assert seat.pid != pid
+
+
+async def test_who_is_interrupted_twice_does_not_wait_for_a_peer_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    opened = anyio.Event()
+
+    async def hang() -> None:
+        async with seated([bad("hangs for good")]) as (seat,):
+            await seat.open("monitoring")
+            opened.set()
+            await seat.act([Call("run", {"code": ""})])
+
+    run = asyncio.create_task(hang())
+    await opened.wait()
+    await anyio.sleep(0.1)  # it is in its turn
+    with anyio.fail_after(5):
+        for _ in range(2):
+            run.cancel()  # as `asyncio.run` does on Ctrl-C: no scope shields from it
+            await anyio.sleep(0.1)
+        with pytest.raises(asyncio.CancelledError):
+            await run
+    assert not _of_the_misbehaving()
+
+
+_HARNESS = """
+import anyio, sys
+from callgate.bench.peers.process import PeerProcess
+async def main():
+    async with PeerProcess("", "bench.misbehaving", arguments=["leaves a child and hangs"]) as peer:
+        await peer.ask("open", workload="")
+        await peer.ask("turn", calls=[])
+anyio.run(main)
+"""
+
+
+async def test_a_harness_that_is_killed_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    with anyio.fail_after(30):
+        async with await anyio.open_process([sys.executable, "-c", _HARNESS], stderr=None) as harness:
+            try:
+                await _until(
+                    lambda: len(_of_the_misbehaving()) == 3
+                )  # the harness, whose text has the word, peer, child
+            finally:
+                harness.kill()
+        await _until(lambda: not _of_the_misbehaving())
+
+
+async def test_a_model_that_dies_costs_one_conversation() -> None:
+    model = ScriptedModel(turn_seconds=0.0, token_seconds=0.0)
+    async with talking("openai", model) as talk, seated([mode("code-fast")]) as (seat,):
+        opened = await seat.open("monitoring", 0.0)
+        tools, opened.system = words(WORKLOADS["monitoring"].tools, opened.tool)
+        opened.tools = opened.tools or tools
+
+        async def dies(calls: Sequence[Call]) -> Turn:
+            (pid,) = [each for each in _processes() if _runs(each, "model_server") and _parent(each) == os.getpid()]
+            os.kill(pid, signal.SIGKILL)
+            return await seat.act(calls)
+
+        died = await talk(WORKLOADS["monitoring"], opened, dies, waits=False)
+        assert died.ended is Ended.FAILED
+        assert "no connection to the model" in died.reason
+        done = await talk(WORKLOADS["monitoring"], opened, seat.act, waits=False)
+        assert (done.ended, done.reason) == (Ended.ANSWERED, "")
+
+
+async def test_a_conversation_that_cannot_be_registered_is_one_that_failed() -> None:
+    async with talking("openai", ScriptedModel(turn_seconds=0.0, token_seconds=0.0)) as talk:
+        talked = await talk(WORKLOADS["monitoring"], Opened(tools=[], form="poem"), _nobody, waits=False)
+    assert talked.ended is Ended.FAILED
+    assert "no such form: 'poem'" in talked.reason
+
+
+async def _until(so: Callable[[], bool]) -> None:
+    with anyio.fail_after(20):
+        while not so():  # noqa: ASYNC110 (nobody tells)
+            await anyio.sleep(0.01)
+
+
+def _nothing(told: str) -> None:
+    assert told
+
+
+async def _nobody(calls: Sequence[Call]) -> Turn:
+    raise AssertionError("nobody was asked")
+
+
+def _processes() -> list[int]:
+    return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def _runs(pid: int, what: str) -> bool:
     try:
         return what.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -150,5 +342,11 @@ def _runs(pid: int, what: str) -> bool:
 
 def _of_the_misbehaving() -> list[int]:
     """Processes that are a misbehaving contestant, or that it has started."""
-    pids = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
-    return [pid for pid in pids if _runs(pid, "misbehaving")]
+    return [pid for pid in _processes() if _runs(pid, "misbehaving") and _is_ours(pid)]
+
+
+def _is_ours(pid: int) -> bool:
+    try:
+        return f"OF_THE_TESTS={os.getpid()}\0".encode() in Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False

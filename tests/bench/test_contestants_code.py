@@ -141,12 +141,44 @@ async def test_what_a_program_prints_does_not_disturb_the_wire(seat: Seat) -> No
 async def test_each_shows_the_model_what_it_shows_its_own(seat: Seat) -> None:
     opened = await seat.open("fan-out", 0.0)
     _SHOWN[seat.listed.name](opened)
-    found = [(await seat.act([Call(**call) for call in calls])).texts for calls in opened.first]
-    if seat.listed.name == "fastmcp":
-        (searched,), (schemas,) = found
-        for function in WORKLOADS["fan-out"].tools:
-            assert f"- {function.__name__}: " in searched
-            assert f"### {function.__name__}\n" in schemas
+
+
+async def test_the_first_turn_of_fastmcp_finds_all_tools_with_their_schemas(seat: Seat) -> None:
+    for name, workload in WORKLOADS.items():
+        opened = await seat.open(name, 0.0)
+        assert len(opened.first) == (1 if seat.listed.name == "fastmcp" else 0)
+        for calls in opened.first:
+            ((found,),) = [(await seat.act([Call(**call) for call in calls])).texts]
+            for function in workload.tools:
+                assert f"### {function.__name__}\n" in found
+            assert "search" in opened.note
+
+
+async def test_a_real_model_is_told_what_is_not_supported_and_may_go_on(seat: Seat) -> None:
+    if seat.listed.name == "smolagents":
+        with pytest.raises(CannotDo, match="between <code> tags"):
+            await seat.open("monitoring", 0.0, scripted=False)
+        return
+    opened = await seat.open("monitoring", 0.0, scripted=False)
+    await seat.begin()
+    for _ in range(2):
+        assert "statistics" in await run(seat, opened, "import statistics\nstatistics.mean([1, 2])")
+    assert "3" in await run(seat, opened, "1 + 2")
+    again = await seat.open("monitoring", 0.0)
+    await seat.begin()
+    with pytest.raises(CannotDo, match="statistics"):
+        await run(seat, again, "import statistics\nstatistics.mean([1, 2])")
+
+
+async def test_the_pace_changes_and_what_is_open_stays_so(seat: Seat) -> None:
+    opened = await seat.open("monitoring", 0.0)
+    await seat.pace(1.0)
+    await seat.begin()
+    program = rewrite('(await query_metric(name="cpu_usage"))["current"]\n', opened.dialect, ["query_metric"])
+    turn = await seat.act([Call(opened.tool, {opened.argument: program})])
+    ((began, ended),) = turn.intervals
+    assert turn.seconds >= ended - began >= 0.14
+    assert "72.5" in turn.texts[0]
 
 
 def _monty(opened: Opened) -> None:
@@ -165,7 +197,7 @@ def _pydantic_ai(opened: Opened) -> None:
 def _fastmcp(opened: Opened) -> None:
     assert {each["name"] for each in opened.tools} == {"search", "get_schema", "execute"}
     assert all(each["description"] and each["input_schema"]["properties"] for each in opened.tools)
-    assert opened.note == "max_tool_calls raised to 300; its default is 50"
+    assert opened.note.endswith("; max_tool_calls raised to 300, its default is 50")
 
 
 def _smolagents(opened: Opened) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from bench.interpreters import python_of
-from callgate.bench.contestants.references import BadReference, references, resolved
-from callgate.bench.contestants.seat import CannotDo
+from callgate.bench.contestants.plans import opened, outputs, plan_of, ran, refuse_others
+from callgate.bench.contestants.references import BadReference, needed, references, replaced, resolved
+from callgate.bench.contestants.seat import CannotDo, Meter
 from callgate.bench.peers.process import PeerProcess
 from callgate.bench.workloads import WORKLOADS
 
@@ -122,6 +124,58 @@ def test_an_expression_needs_someone_to_do_it() -> None:
         resolved(expression, {"a": 1}, {"a"})
 
 
+def test_a_step_needs_what_it_names_and_what_it_refers_to() -> None:
+    step = {
+        "id": "d", "tool": "t", "depends_on": ["c"], "for_each": "$ref:b.rows", "when": {"$expr": "a > 1"},
+        "arguments": {"x": "${item.x} of ${b.name}"},
+    }  # fmt: skip
+    assert needed(step, {"a", "b", "c", "d"}) == ["a", "b", "c"]
+    assert needed({"id": "a", "tool": "t"}, {"a"}) == []
+    with pytest.raises(BadReference, match="'e' names no step"):
+        needed({"id": "a", "tool": "t", "arguments": {"x": "$ref:e"}}, {"a"})
+
+
+def test_text_keeps_what_is_escaped_when_its_references_are_replaced() -> None:
+    text = "$${a.name} costs ${ a.rows[0].n } of ${text}"
+    assert replaced(text, {"a", "text"}, lambda each: f"<{each.source}>") == "$${a.name} costs <a> of <text>"
+    with pytest.raises(BadReference, match="'b' names no step"):
+        replaced("${b}", {"a"}, str)
+
+
+def test_a_plan_may_be_text_or_the_arguments_themselves() -> None:
+    plan: dict[str, Any] = {"steps": []}
+    assert plan_of({"plan": plan}) == plan_of({"plan": '{"steps": []}'}) == plan_of(plan) == plan
+    with pytest.raises(ValueError, match="Expecting"):
+        plan_of({"plan": "first this"})
+
+
+def test_outputs_are_those_asked_for_that_have_a_result() -> None:
+    told = outputs({"a": {"n": 1}, "b": "Zürich", "c": None}, ["b", "a", "skipped"])
+    assert told == 'Outputs:\nb: Zürich\na: {"n":1}'
+
+
+def test_fields_that_a_contestant_cannot_take_are_named() -> None:
+    refuse_others("plan", {"steps": []}, frozenset({"steps", "goal"}), "which it cannot")
+    with pytest.raises(CannotDo, match=r"^step 'a' asks for after, when, which it cannot$"):
+        refuse_others("step 'a'", {"when": 1, "id": "a", "after": 2}, frozenset({"id"}), "which it cannot")
+
+
+async def test_the_plans_of_a_turn_run_at_the_same_time() -> None:
+    meter, both = Meter(), asyncio.Barrier(2)
+
+    async def tool() -> None:
+        await both.wait()
+
+    async def run(arguments: Mapping[str, Any]) -> str:
+        await asyncio.wait_for(meter.metered(tool)(), 10)
+        return str(arguments["plan"])
+
+    turn = await ran([{"arguments": {"plan": each}} for each in "ab"], run, meter)
+    assert turn["texts"] == ["a", "b"]
+    assert len(turn["intervals"]) == 2
+    assert opened("why")["note"] == "why"
+
+
 async def test_langgraph_does_every_workload_that_a_plan_can_do() -> None:
     async with seat("langgraph_plan", "langgraph") as process:
         ends = {name: await played(process, name) for name, each in WORKLOADS.items() if each.plans is not None}
@@ -174,6 +228,16 @@ async def test_langgraph_says_what_it_cannot_and_what_went_wrong() -> None:
         )
         assert told == "The plan failed: BadReference: a: there is nothing at 9"
         assert await text(process, {"id": "a", "tool": "list_region"}) == "The plan failed: KeyError: 'list_region'"
+
+
+async def test_a_real_model_is_told_why_its_plan_cannot_be_run() -> None:
+    async def run(arguments: Mapping[str, Any]) -> str:
+        raise CannotDo("it has no expressions")
+
+    turn = await ran([{"arguments": {}}], run, Meter(), scripted=False)
+    assert turn["texts"] == ["The plan cannot be run: it has no expressions"]
+    with pytest.raises(CannotDo, match="it has no expressions"):
+        await ran([{"arguments": {}}], run, Meter())
 
 
 async def test_llmcompiler_does_what_its_tasks_can_say() -> None:

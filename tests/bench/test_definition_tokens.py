@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from callgate.bench.model import tokens
 from callgate.bench.rows import Row
 from callgate.bench.singles.context import CALLS
 from callgate.bench.singles.measures.definition_tokens import COUNTS, PROVIDERS, definitions
@@ -64,6 +65,14 @@ def test_each_detail_of_the_stubs_takes_more_than_the_one_before(rows: list[Row]
     for row in rows:
         if "of the stubs" in row.measure:
             assert row.numbers["names"] < row.numbers["signatures"] < row.numbers["full"] < row.numbers["schemas"]
+
+
+def test_where_the_tokenizer_is_absent_a_row_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not CALLS.is_dir():
+        pytest.skip(f"{CALLS} is absent")
+    monkeypatch.setattr(tokens, "find_spec", lambda name: None)
+    (row,) = measured(CALLS)
+    assert row.measured.startswith("not to be had: the tokenizer is not installed: pip install rs-bpe")
 
 
 def test_where_the_tools_are_absent_a_row_says_so(tmp_path: Path) -> None:

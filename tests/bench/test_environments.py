@@ -15,6 +15,7 @@ import anyio.abc
 import pytest
 
 import callgate
+from callgate.bench.contest import environments
 from callgate.bench.contest.environments import Environment, cache_folder, ready
 from callgate.bench.contestants.listed import Listed
 
@@ -116,8 +117,28 @@ async def test_one_that_is_not_whole_is_made_afresh(
 async def test_a_link_to_callgate_that_is_gone_is_put_back(made: Environment, wheel: str, folder: Path) -> None:
     (home,) = homes(folder)
     (home / "callgate_source" / "callgate").unlink()
+    (home / "callgate_source" / f"callgate.{os.getpid()}").symlink_to("of one that was killed")
     assert await ready(peer(wheel), folder=folder) == made
     assert seen(made) == (OURS, "here")
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_one_that_does_not_answer_in_time_is_left_to_those_who_use_it(
+    wheel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await ready(peer(wheel), folder=tmp_path)
+    (home,) = homes(tmp_path)
+    python = home / "bin" / "python"
+    python.rename(home / "bin" / "well")
+    python.write_text("#!/bin/sh\nsleep 60\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(environments, "_PROBE_SECONDS", 0.3)
+    assert (
+        await ready(peer(wheel), folder=tmp_path)
+    ).failure == f"no environment: {python} did not answer within 0.3 s"
+    (home / "bin" / "well").rename(python)
+    monkeypatch.undo()
+    assert await ready(peer(wheel), folder=tmp_path) == made
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callgate.bench.figures import Figure, percentile, ratio, seconds
+from callgate.bench.figures import Figure, percentile, ratio, seconds, times
 from callgate.bench.rows import against
 
 
@@ -30,10 +30,16 @@ def test_a_ratio_compares_neighbours_so_a_slow_moment_of_both_does_not_show() ->
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.0000001, "100 ns"), (0.0000421, "42.1 µs"), (0.0042, "4.2 ms"), (123.4, "123 s")]
+    ("value", "text"),
+    [(0.0, "0 s"), (0.0000001, "100 ns"), (0.0000421, "42.1 µs"), (0.0042, "4.2 ms"), (123.4, "123 s")],
 )
 def test_a_duration_is_written_in_a_unit_that_suits_it(value: float, text: str) -> None:
     assert seconds(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(1.066, "1.07 ×"), (1.96, "2.0 ×"), (4.12, "4.1 ×"), (12.3, "12 ×")])
+def test_a_factor_has_more_digits_the_nearer_it_is_to_one(value: float, text: str) -> None:
+    assert times(value) == text
 
 
 def test_a_row_is_met_at_the_target_and_missed_above_it() -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from callgate.bench.peers.process import MontyPeer, PeerFailed
 from callgate.bench.report.single_rows import rows_markdown, rows_table
 from callgate.bench.rows import Row
-from callgate.bench.singles.context import TINY
+from callgate.bench.singles.context import TINY, Bench
 from callgate.bench.singles.harness import Measured, run
 from callgate.bench.singles.measures import MEASURES
 
@@ -50,6 +50,20 @@ def test_rows_come_as_they_are_measured_and_go_out_as_a_table() -> None:
     Console(file=told, width=200).print(rows_table(measured.rows, "single things"))
     assert "20 gathered tools of 0.1 s" in told.getvalue()
     assert "targets met" in "\n".join(rows_markdown(measured.rows))
+
+
+def test_a_measurement_that_fails_gets_a_row_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(bench: Bench) -> list[Row]:
+        raise ExceptionGroup("of tasks", [ModuleNotFoundError("No module named 'mcp'")])
+
+    async def measured(bench: Bench) -> list[Row]:
+        return [Row(key="slow", measure="another", measured="1 ms", verdict="for information")]
+
+    monkeypatch.setitem(MEASURES, "gateway", fails)
+    monkeypatch.setitem(MEASURES, "slow", measured)
+    rows = run(TINY, ["gateway", "slow"], lambda name: None).rows
+    assert [(row.key, row.verdict) for row in rows] == [("gateway", "open"), ("slow", "for information")]
+    assert rows[0].measured == "failed: ModuleNotFoundError: No module named 'mcp'"
 
 
 def test_a_peer_that_cannot_do_what_it_is_asked_says_so_and_goes_on() -> None:

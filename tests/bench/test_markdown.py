@@ -84,12 +84,30 @@ def test_a_real_model_is_not_called_simulated() -> None:
 
 
 def test_verdicts_stand_in_the_first_table_and_with_each_workload() -> None:
-    text = markdown(
-        results(cell("direct", steady(4.0)), cell("plan", steady(1.0)), cell("monty", steady(2.0, overhead=0.2)))
-    )
+    text = markdown(results(cell("direct", steady(4.0)), cell("plan", steady(1.0)), cell("langgraph", steady(2.0))))
     told = "plan: 4.0 × faster, as many tokens (beside direct calls)"
     assert tables(text)[0][2][:2] == ["weather comparison", told]
-    assert f"**{told}.** Beside the best peer, tools and own work take" in text
+    peers = "plan is 2.0 × faster than LangGraph, as many tokens; tools and own work alone: no difference."
+    assert tables(text)[0][2][2] == f"Plans: {peers}"
+    assert f"**{told}.**\n\n- Beside peers, plans: {peers}\n" in text
+
+
+def test_the_page_says_how_peers_are_held_and_what_the_words_mean() -> None:
+    text = " ".join(markdown(sample()).split())
+    assert "same script" not in text
+    assert "the fastest peer, by wall time, which has the model's part in it" in text
+    assert "below 2 % (10 % with less than 3 rounds), and one in tokens, which are counted exactly, below 1 %" in text
+    assert "**cannot**: the contestant has no way to do the workload, or the input was too long for the model" in text
+    assert "It is measured in one round of its own without waits" in text
+
+
+def test_the_table_of_contestants_says_what_confines_them_and_whose_words_the_model_got() -> None:
+    (who,) = [table for table in tables(markdown(sample())) if "confined by" in table[0]]
+    found = {line[1]: line[3:5] for line in who}
+    assert found["code-jail"] == ["kernel", "callgate's"]
+    assert found["monty"] == ["language", "callgate's"]
+    assert found["smolagents"] == ["none", "its own"]
+    assert found["utcp"] == ["language", "–"]
 
 
 def test_a_row_has_all_that_was_measured() -> None:

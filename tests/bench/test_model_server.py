@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import importlib
 import json
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -147,7 +148,8 @@ def test_a_plan_is_an_object_and_a_program_is_rewritten(wire: str, address: str)
         names = [{"type": "function", "function": {"name": "run", "parameters": schema}}]
     chat = Chatting(wire, register(address, form="plan", tool="run", argument="plan"), names)
     chat.ask()
-    assert chat.calls == [("run", {"plan": PLAN})]
+    ((name, written),) = chat.calls
+    assert (name, written["plan"] | {"goal": ""}) == ("run", PLAN | {"goal": ""})
     chat.tell("rome: succeeded")
     assert chat.ask() == "planned: rome: succeeded"
     search = {"tool": "run", "arguments": {"query": "weather"}}
@@ -165,6 +167,21 @@ def test_a_plan_is_an_object_and_a_program_is_rewritten(wire: str, address: str)
     assert "get_weather(city='Rome')" in arguments["code"]
     chat.tell("answer: 20")
     assert chat.ask() == "programmed: 20"
+
+
+def test_no_two_conversations_have_the_same_program_or_plan_and_theirs_cost_as_much(address: str) -> None:
+    names = [{"type": "function", "function": {"name": "run", "parameters": {"type": "object", "properties": {}}}}]
+    for form, argument, dialect in (("program", "code", "callgate"), ("program", "code", "sync"), ("plan", "plan", "")):
+        written, costs = [], []
+        for _ in range(3):
+            order = {"form": form, "tool": "run", "argument": argument} | ({"dialect": dialect} if dialect else {})
+            chat = Chatting("openai", register(address, **order), names)
+            chat.ask()
+            written.append(json.dumps(chat.calls[0][1][argument]))
+            costs.append(chat.usage[1])
+        assert len(set(written)) == 3
+        assert len({re.sub(r"conversation \d{4}", "", each) for each in written}) == 1
+        assert len(set(costs)) == 1
 
 
 def _by_hand(sent: dict[str, Any]) -> int:

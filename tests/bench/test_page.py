@@ -252,6 +252,14 @@ def test_wrong_answers_keep_their_figures_and_stay_out_of_the_plots() -> None:
     assert "It is 8." in words(part.find("details"))
 
 
+def test_tokens_that_were_not_counted_are_not_called_none() -> None:
+    untold = steady(2.0, input_tokens=0, output_tokens=0)
+    root = tree(render(results(cell("direct", steady(9.0)), cell("plan", untold))))
+    assert "2 turns, tokens not counted" in words(section(root, "verdicts"))
+    assert "not counted" in dict(rows(root, "workload-weather", "contest"))["plan"]
+    assert " 0 tokens" not in words(root)
+
+
 def test_one_workload_has_no_overview_beside_it() -> None:
     root = tree(render(SAMPLES["one workload"]))
     assert root.find(".//section[@id='overview']") is None
@@ -282,3 +290,38 @@ def test_the_table_goes_without_direct_calls() -> None:
     told = words(section(tree(render(results(cell("plan", steady(2.0)), entries=[only]))), "workload-weather"))
     assert "Beside" not in told
     assert "faster" not in told
+
+
+def test_beside_peers_the_page_names_both_sides_with_what_confines_them() -> None:
+    root = tree(render(results(cell("code-fast", steady(1.4, turns=2)), cell("smolagents", steady(1.0, turns=1)))))
+    told = words(section(root, "verdicts"))
+    assert "Who wins is about callgate's modes beside direct calls." in told
+    assert (
+        "Beside peers, programs without a sandbox: code, fast path (host: nothing is executed) is 1.40 × slower" in told
+    )
+    assert "than smolagents (none), as many tokens, 2 turns beside 1" in told
+
+
+def test_contestants_are_told_with_what_confines_them_and_whose_words_the_model_got(full: Element) -> None:
+    told = dict(rows(full, "contestants", "who"))
+    assert "a programkernelcallgate's" in told["code, jailcode-jail"]
+    assert "a programlanguagecallgate's" in told["Montymonty"]
+    assert "a programnoneits own" in told["smolagentssmolagents"]
+    unknown = Entry(name="plan", title="plan", mode="plan", ours=True, about="")
+    (row,) = rows(tree(render(results(entries=[unknown]))), "contestants", "who")
+    assert "a planunknowncallgate's" in row[1]
+
+
+def test_what_was_not_tried_is_said_to_be_that() -> None:
+    untried = cell("direct", outcome="cannot", reason="nobody multiplies so", tried=False)
+    root = tree(render(results(untried, cell("plan", steady(1.0)))))
+    assert "direct calls not tried" in words(section(root, "verdicts"))
+    assert "– not tried nobody multiplies so" in dict(rows(root, "workload-weather", "contest"))["direct calls"]
+    assert "Not in the plots: direct calls (not tried)." in words(section(root, "workload-weather"))
+
+
+def test_the_key_tells_what_cannot_means_and_how_memory_was_measured(full: Element) -> None:
+    told = words(section(full, "reading"))
+    assert "or the input was too long for the model" in told
+    assert "It is measured in one round of its own without waits" in told
+    assert "tokens are counted exactly, and differ from 1 % on" in told

@@ -22,6 +22,16 @@ async def test_the_server_is_there_while_it_is_wanted(monkeypatch: pytest.Monkey
         await server.register("weather", opened())
 
 
+async def test_files_of_the_folder_where_it_is_started_are_not_its_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('the wrong one')\n")
+    monkeypatch.chdir(tmp_path)
+    async with model_server() as server:
+        assert not server.ended
+    assert server.ended
+
+
 async def test_a_server_that_does_not_start_says_why() -> None:
     with pytest.raises(ModelServerFailed, match="No module named 'no_such_module'"):
         async with model_server("no_such_module:WORKLOADS"):

@@ -9,8 +9,10 @@ import pytest
 from rich.console import Console
 
 from bench.samples import ENTRIES, MODEL, SHAPES, a_round, cell, results, sample, steady
+from callgate.bench.report.single_rows import rows_table
 from callgate.bench.report.terminal import show
 from callgate.bench.results import Results
+from callgate.bench.rows import Row
 
 
 def shown(run: Results, width: int = 180) -> str:
@@ -80,11 +82,28 @@ def test_what_has_no_figures_says_why_under_the_table() -> None:
 
 
 def test_the_verdict_stands_under_the_table() -> None:
-    text = shown(
-        results(cell("direct", steady(4.0)), cell("plan", steady(1.0)), cell("monty", steady(2.0, overhead=0.2)))
-    )
+    text = shown(results(cell("direct", steady(4.0)), cell("plan", steady(1.0)), cell("langgraph", steady(2.0))))
     assert "plan: 4.0 × faster, as many tokens (beside direct calls)." in text
-    assert "beside the best peer, tools and own work take" in text
+    assert (
+        "plans: plan is 2.0 × faster than LangGraph, as many tokens; tools and own work alone: no difference." in text
+    )
+
+
+def test_the_summary_says_what_confines_whom_and_what_the_words_mean() -> None:
+    text = " ".join(shown(sample()).split())
+    assert (
+        "container: code-docker, llm-sandbox; language: monty, pydantic-ai-harness, fastmcp; none: smolagents" in text
+    )
+    assert "or the input was too long for the model" in text
+    assert "Peak memory is measured in one round of its own without waits" in text
+
+
+def test_what_was_not_tried_is_not_called_unable() -> None:
+    untried = cell("direct", outcome="cannot", reason="nobody multiplies so", tried=False)
+    text = shown(results(untried, cell("plan", steady(1.0))))
+    assert "not tried" in line(text, "direct calls")
+    assert "direct calls not tried: nobody multiplies so" in text
+    assert "direct calls were not tried: nobody multiplies so; plan does it in 1 s" in text
 
 
 def test_an_interrupted_run_says_so_first_and_what_was_not_measured() -> None:
@@ -132,3 +151,13 @@ def test_markup_in_single_things_is_text() -> None:
     text = shown(results(rows=[row]))
     assert "[a] measure" in text
     assert "[red]1[/red]" in text
+
+
+def test_rows_do_not_drive_the_terminal() -> None:
+    row = Row(
+        key="slow", measure="a\x1b[2Jb", measured="\x9b31m", peer="\u202egnp", note="c\x07", target="\x1b]0;t\x07"
+    )
+    written = StringIO()
+    Console(file=written, width=120).print(rows_table([row], "\x1b[2J"))
+    assert not set("\x1b\x9b\x07\u202e") & set(written.getvalue())
+    assert "a?[2Jb" in written.getvalue()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from bench.samples import ENTRIES, MODEL, a_round, cell, results, sample, steady
-from callgate.bench.report.verdicts import Verdict, headline, held, simulation, verdict, verdicts
+from bench.samples import ENTRIES, a_round, cell, results, sample, steady
+from callgate.bench.report.verdicts import Verdict, verdict, verdicts
 from callgate.bench.results import Cell, Round
 
 
@@ -152,50 +151,71 @@ def test_what_was_not_measured_is_neither_won_nor_lost() -> None:
     assert (other.winner, other.text) == ("unknown", "callgate's modes were not measured")
 
 
-def test_a_mode_that_beats_the_best_peer_says_by_how_much() -> None:
-    ours = cell("code-jail", many(2.0, tools=0.1, overhead=0.05))
-    best, worse = (
-        cell("monty", many(2.0, tools=0.1, overhead=0.1)),
-        cell("smolagents", many(1.0, tools=0.1, overhead=0.4)),
-    )
-    found = said(ours, worse, best)
-    assert found.peer_text == (
-        "beside the best peer, tools and own work take 25 % less time than with Monty (own work: 50 ms beside 100 ms)"
-    )
+def test_direct_calls_that_were_not_tried_are_not_called_wrong_and_lose_nothing() -> None:
+    reason = "the model would have to do millions of multiplications"
+    untried = [cell(name, outcome="cannot", reason=reason, tried=False) for name in ("direct", "direct-parallel")]
+    found = said(*untried, cell("code-jail", many(2.0)))
+    assert found.winner == "not tried"
+    assert found.text == f"direct calls were not tried: {reason}; code, jail does it in 2 s with 2,000 tokens"
+    nobody = said(*untried, cell("plan", outcome="cannot", reason="no loops", tried=False))
+    assert (nobody.winner, nobody.text) == (
+        "nobody", f"nobody has a right answer: plan not tried: no loops; direct calls were not tried: {reason}",
+    )  # fmt: skip
+
+
+def test_direct_calls_of_which_one_way_was_tried_are_told_apart() -> None:
+    tried = cell("direct-parallel", outcome="cannot", reason="too long")
+    found = said(cell("direct", outcome="cannot", reason="why", tried=False), tried, cell("plan", many(1.0)))
+    assert found.winner == "callgate"
+    assert found.text.startswith("direct calls not tried: why; direct calls, parallel cannot: too long; plan")
 
 
 @pytest.mark.parametrize(
-    ("overhead", "words"), [(0.14, "20 % more time than with"), (0.5, "3.0 × the time that they take with")]
+    ("ours", "winner", "words"),
+    [
+        (1896, "callgate", "no difference in time, plan takes 9 % fewer tokens"),
+        (2068, "callgate", "no difference in time, plan takes 1 % fewer tokens"),
+        (2110, "direct calls", "plan takes 1 % more tokens"),
+        (2080, "neither", "no difference: plan"),
+    ],
 )
-def test_a_peer_that_is_better_is_said_to_be(overhead: float, words: str) -> None:
-    found = said(
-        cell("code-jail", many(2.0, tools=0.1, overhead=overhead)), cell("monty", many(2.0, tools=0.1, overhead=0.1))
+@pytest.mark.parametrize("count", [1, 5])
+def test_tokens_are_counted_and_differ_from_one_percent_on(ours: int, winner: str, words: str, count: int) -> None:
+    found = said(cell("direct", many(2.0, tokens=2089, count=count)), cell("plan", many(2.0, tokens=ours, count=count)))
+    assert found.winner == winner
+    assert words in found.text
+
+
+def test_tokens_that_vary_more_than_they_differ_are_not_said_to_be_as_many() -> None:
+    direct = cell("direct", [a_round(4.0, input_tokens=count) for count in (1000, 2000, 1000, 1000, 2000)])
+    plan = cell("plan", [a_round(2.0, input_tokens=count) for count in (800, 2500, 800, 1600, 1700)])
+    assert said(direct, plan).text == (
+        "plan: 2.0 × faster, no difference in tokens beyond their spread (beside direct calls)"
     )
-    assert found.peer_text.startswith(f"Monty is better: tools and own work take {words} Monty (own work: ")
 
 
-def test_a_peer_that_is_as_good_is_said_to_be() -> None:
-    ours, peer = many(2.0, tools=0.1, overhead=0.1), many(2.0, tools=0.1, overhead=0.1002)
-    assert said(cell("code-jail", ours), cell("monty", peer)).peer_text.startswith(
-        "no difference to the best peer, Monty"
-    )
+def test_every_verdict_of_a_whole_run_is_a_sentence() -> None:
+    found = verdicts(sample(noise=0.3, interrupted="Ctrl-C"))
+    assert len(found) == 9
+    told = [text for each in found for text in (each.text, *each.peer_texts)]
+    assert len(told) > 25
+    assert all(text and not re.search(r"None|nan|inf\b|  ", text) for text in told)
+    assert found[-1].winner == "unknown"
 
 
-def test_peers_without_a_right_answer_are_no_measure() -> None:
-    assert said(cell("plan", many(2.0)), cell("monty")).peer_text == "no peer has a right answer"
-    assert said(cell("plan", many(2.0))).peer_text == ""
-    assert said(cell("plan"), cell("monty", many(1.0))).peer_text == "Monty has a right answer, callgate has none"
-
-
-def test_a_provider_that_tells_no_tokens_leaves_the_time_to_decide() -> None:
-    found = said(cell("direct", many(2.0, tokens=100)), cell("plan", steady(1.0, input_tokens=0, output_tokens=0)))
-    assert (found.tokens, found.winner) == (None, "callgate")
-
-
-def test_cells_of_different_length_are_compared_as_far_as_both_go() -> None:
-    compared = held(cell("plan", [a_round(1.0)] * 2), cell("direct", [a_round(2.0)] * 5), lambda one: one.wall_seconds)
-    assert compared is not None
-    assert (compared.pairs, compared.ratio) == (2, 0.5)
+@pytest.mark.parametrize(
+    ("wall", "winner", "text"),
+    [
+        (1.0, "callgate", "plan: 2.0 × faster, tokens not counted (beside direct calls)"),
+        (4.0, "direct calls", "direct calls win here: plan is 2.0 × slower, tokens not counted (beside direct calls)"),
+        (2.0, "neither", "no difference in time, tokens not counted: plan (beside direct calls)"),
+    ],
+)
+def test_a_provider_that_tells_no_tokens_leaves_the_time_to_decide(wall: float, winner: str, text: str) -> None:
+    untold = steady(wall, input_tokens=0, output_tokens=0)
+    found = said(cell("direct", many(2.0, tokens=100)), cell("plan", untold))
+    assert (found.tokens, found.winner, found.text) == (None, winner, text)
+    assert said(cell("plan", untold)).text == f"plan does it in {wall:g} s; direct calls were not measured"
 
 
 def test_a_cell_of_nobody_known_is_left_out() -> None:
@@ -204,53 +224,3 @@ def test_a_cell_of_nobody_known_is_left_out() -> None:
     )
     assert found.mode is not None
     assert found.mode.name == "plan"
-
-
-def test_the_headline_counts_wins_losses_and_what_lies_between() -> None:
-    def pair(workload: str, direct: list[Round], plan: list[Round]) -> list[Cell]:
-        return [cell("direct", direct, workload=workload), cell("plan", plan, workload=workload)]
-
-    run = results(
-        *pair("a", many(2.0, tokens=1000), many(1.0, tokens=500)),
-        *pair("b", many(4.0, tokens=1000), many(1.0, tokens=2500)),
-        *pair("c", many(1.0), many(3.0)),
-        *pair("d", many(1.0), many(1.0)),
-        *pair("e", [], []),
-        *pair("f", [], many(1.0)),
-        cell("plan", many(1.0), workload="g"),
-        cell("monty", many(1.0, overhead=0.2), workload="a"),
-    )
-    found = headline(run)
-    assert [each.winner for each in found.verdicts] == [
-        "callgate", "mixed", "direct calls", "neither", "nobody", "callgate", "unknown",
-    ]  # fmt: skip
-    assert found.sentences == [
-        "Of 7 workloads: callgate's modes win 2; direct calls win 1; "
-        "one is faster and the other takes fewer tokens in 1; there is no difference in 1; "
-        "nobody has a right answer in 1; one side was not measured in 1.",
-        "Time: callgate is faster in 2 (2.0 × to 4.0 ×, median 3.0 ×); callgate is slower in 1 (3.0 ×).",
-        "Tokens: callgate takes fewer in 1 (50 %); callgate takes more in 1 (2.5 ×).",
-        "Direct calls had no right answer in 1: f.",
-        "Beside the best peer of each, tools and callgate's own work took less time in 1 workload, more in 0, "
-        "and no difference in 0.",
-        "callgate's modes were wrong or failed: plan in e.",
-        "The model is simulated: a script that makes no mistakes and waits 600 ms a turn and 4 ms an output token.",
-    ]
-
-
-def test_the_headline_of_nothing_says_so() -> None:
-    assert headline(results(interrupted="Ctrl-C", model=None)).sentences == [
-        "The run was interrupted: Ctrl-C.", "No workload was measured.",
-    ]  # fmt: skip
-
-
-def test_a_real_model_is_called_real() -> None:
-    real = replace(MODEL, simulated=False, name="some-model")
-    assert simulation(results(model=real)).startswith("The model is real: some-model")
-
-
-def test_every_verdict_of_a_whole_run_is_a_sentence() -> None:
-    found = verdicts(sample(noise=0.3, interrupted="Ctrl-C"))
-    assert len(found) == 9
-    assert all(each.text and not re.search(r"None|nan|inf\b|  ", each.text + each.peer_text) for each in found)
-    assert found[-1].winner == "unknown"

@@ -105,7 +105,7 @@ def test_the_guest_stays_small() -> None:
     outside = [path for path in shipped if path.parent.name != "jail"]
     beside = [path for path in outside if path.name not in FORKING]
     assert sum(len(path.read_text().splitlines()) for path in beside) < 1200
-    assert sum(len(path.read_text().splitlines()) for path in outside) < 2000
+    assert sum(len(path.read_text().splitlines()) for path in outside) < 2040
     assert sum(lines_of_code(path.read_text()) for path in outside) < 1500
     assert sum(lines_of_code(path.read_text()) for path in shipped) < 2100
 

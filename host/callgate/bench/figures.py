@@ -6,23 +6,34 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Figure", "percentile", "ratio", "seconds"]
+__all__ = ["Figure", "percentile", "ratio", "seconds", "times"]
 
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 def percentile(sorted_values: Sequence[float], part: float) -> float:
-    """The value below which `part` (0 to 1) of the values lie, by nearest rank."""
+    """The value below which `part` (0 to 1) of `sorted_values` lie, by nearest rank.
+
+    Raises:
+        ValueError: there are none.
+    """
     if not sorted_values:
         raise ValueError("no values")
     return sorted_values[min(len(sorted_values) - 1, int(part * len(sorted_values)))]
 
 
 def seconds(value: float) -> str:
-    """A duration with three digits and a unit that suits it."""
+    """A duration with three digits and a unit that suits it; ``0 s`` for none."""
+    if value == 0:
+        return "0 s"
     factor, unit = next((pair for pair in _UNITS if value >= pair[0]), _UNITS[-1])
     scaled = value / factor
     return f"{scaled:.0f} {unit}" if scaled >= 100 else f"{scaled:.3g} {unit}"
+
+
+def times(value: float) -> str:
+    """A factor, with the more digits the nearer it is to 1: ``1.07 ×``, ``4.1 ×``, ``12 ×``."""
+    return f"{value:.0f} ×" if value >= 10 else f"{value:.1f} ×" if value >= 1.95 else f"{value:.2f} ×"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +58,11 @@ class Figure:
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Ours over theirs: the median of the ratios of neighbours, so that what disturbs both disturbs it little."""
+    """`ours` over `theirs`: the median of the ratios of neighbours, so that what disturbs both disturbs it little.
+
+    Raises:
+        ValueError: there are none.
+    """
     pairs = list(zip(ours, theirs, strict=False))
     if not pairs:
         raise ValueError("no pairs")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import platform
 import shutil
@@ -10,7 +9,7 @@ import subprocess
 import sys
 from importlib import metadata
 
-__all__ = ["describe", "load", "today"]
+__all__ = ["describe", "load"]
 
 
 def describe() -> str:
@@ -39,11 +38,6 @@ def load() -> str:
         return "unknown"
 
 
-def today() -> str:
-    """The date, in UTC."""
-    return datetime.datetime.now(datetime.UTC).date().isoformat()
-
-
 def _version(name: str) -> str:
     try:
         return metadata.version(name)
@@ -52,20 +46,22 @@ def _version(name: str) -> str:
 
 
 def _bubblewrap() -> str:
-    found = shutil.which("bwrap")
-    if found is None:
-        return ""
-    return subprocess.run([found, "--version"], capture_output=True, text=True, check=False, timeout=10).stdout.strip()
+    return _said("bwrap", "--version")
 
 
 def _docker() -> str:
     """The engine that the docker command reaches."""
-    found = shutil.which("docker")
+    version = _said("docker", "version", "--format", "{{.Server.Version}}")
+    return f"Docker {version}" if version else ""
+
+
+def _said(program: str, *arguments: str) -> str:
+    """What a program says of itself; empty where it is not there, fails or hangs."""
+    found = shutil.which(program)
     if found is None:
         return ""
-    wanted = [found, "version", "--format", "{{.Server.Version}}"]
     try:
-        done = subprocess.run(wanted, capture_output=True, text=True, check=False, timeout=10)
-    except subprocess.TimeoutExpired:
+        done = subprocess.run([found, *arguments], capture_output=True, text=True, check=False, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
         return ""
-    return f"Docker {done.stdout.strip()}" if done.returncode == 0 else ""
+    return done.stdout.strip() if done.returncode == 0 else ""

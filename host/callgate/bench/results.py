@@ -12,13 +12,20 @@ from typing import Any, Literal
 from callgate.bench.figures import Figure, percentile
 from callgate.bench.rows import Row
 
-__all__ = ["Cell", "Entry", "ModelUsed", "Outcome", "Results", "Round", "Task", "Yardstick"]
+__all__ = ["Cell", "Confined", "Entry", "ModelUsed", "Outcome", "Results", "Round", "Task", "Yardstick"]
 
 SCHEMA_VERSION = 1
 
 Outcome = Literal["right", "wrong", "failed", "cannot", "not measured"]
 """``wrong``: the answer is not right in one round at least. ``failed``: it raised, hung, died, or the model could not
-go on. ``cannot``: it has no way to do this. ``not measured``: the run was interrupted before."""
+go on. ``cannot``: it has no way to do this, or the input was too long for the model, or nobody tried (`Cell.tried`).
+``not measured``: the run was interrupted before."""
+
+Confined = Literal["kernel", "container", "language", "none", "host: nothing is executed", ""]
+"""What confines a program or plan, by what its authors offer for that. ``kernel``: a process with few rights.
+``container``: one, with whatever holds it. ``language``: an interpreter, or a Python, that knows no more. ``none``:
+nothing, or its authors say that it is no sandbox. ``host: nothing is executed``: it is data, which the host reads.
+Empty: unknown, in results that were written before there was this field."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +77,8 @@ class Entry:
         about: what runs the model's program or plan, and what confines it.
         version: of its package.
         failure: why it took no part, where it did not; its cells are then missing.
+        confined: what confines the program or plan.
+        own_words: the model got its own texts and definitions; False where it has none and these were callgate's.
     """
 
     name: str
@@ -79,6 +88,8 @@ class Entry:
     about: str
     version: str = ""
     failure: str = ""
+    confined: Confined = ""
+    own_words: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,6 +135,7 @@ class Cell:
         peak_bytes: the most memory its processes took together (Pss), in a round of its own without
             waits; 0 where it was not measured.
         note: for the row.
+        tried: False where the workload says that nobody could do it in this mode, and nothing was run.
     """
 
     workload: str
@@ -134,6 +146,7 @@ class Cell:
     answer: str = ""
     peak_bytes: int = 0
     note: str = ""
+    tried: bool = True
 
     def figure(self, name: str) -> Figure:
         """p50 and spread of a field of the rounds; there must be one round at least."""
@@ -168,7 +181,7 @@ class Results:
         load_after: the same, at the end.
         sandbox: what confined callgate's programs.
         interrupted: why the run ended before its end; empty where it did not.
-        rows: the measurements of single things, from `measures`.
+        rows: the measurements of single things, from `singles.measures`.
     """
 
     made: str

@@ -24,7 +24,7 @@ class Row:
         target: what it should be; empty where there is none.
         verdict: ``open`` where a target cannot be judged, because the peer failed or is not there.
         peer: who it was held against, and their figure.
-        ratio: ours over theirs, where both are durations.
+        ratio: ours over theirs; None where there is nothing to divide.
         note: what a reader has to know besides.
         numbers: the same for programs.
     """

@@ -17,6 +17,7 @@ from callgate.bench.contest.seats import Seat
 from callgate.bench.contestants.listed import MODES, PEERS, Listed
 from callgate.bench.model.model_client import Wire
 from callgate.bench.model.talks import RealModel, ScriptedModel, talking
+from callgate.bench.model.tokens import TOKENIZER
 from callgate.bench.results import ModelUsed, Results
 from callgate.bench.rows import Row
 from callgate.bench.singles import harness
@@ -100,15 +101,21 @@ def begin(asked: Asked) -> Results:
 def _model(asked: Asked) -> ModelUsed:
     match asked.model:
         case RealModel() as real:
-            return ModelUsed(
-                simulated=False, name=real.name, wire=asked.wire, endpoint=real.base_url or "the provider's own"
-            )
+            endpoint = _without_secrets(real.base_url) or "the provider's own"
+            return ModelUsed(simulated=False, name=real.name, wire=asked.wire, endpoint=endpoint)
         case scripted:
             return ModelUsed(
-                simulated=True, name="a script for each workload", wire=asked.wire, tokenizer="o200k_base",
+                simulated=True, name="a script for each workload", wire=asked.wire, tokenizer=TOKENIZER,
                 turn_seconds=scripted.turn_seconds, token_seconds=scripted.token_seconds,
                 context_tokens=scripted.context_tokens,
             )  # fmt: skip
+
+
+def _without_secrets(address: str) -> str:
+    """An address for people to read, who are not to have its password or the keys in its query."""
+    scheme, mark, rest = address.partition("?")[0].partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{authority.rpartition('@')[2]}{slash}{path}"
 
 
 def run(asked: Asked, results: Results, told: Callable[[str], None], saved: Callable[[], None]) -> None:

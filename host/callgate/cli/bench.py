@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import shlex
 import signal
 import sys
+import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable, Collection, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .words import FAILED, INTERRUPTED, OK, Stop, page, say
+from .words import FAILED, INTERRUPTED, OK, OutputLost, Stop, page, say
 
 if TYPE_CHECKING:
     from callgate.bench.results import Results
@@ -40,6 +44,10 @@ _TOLD = (
 )
 """Options that the results name; the others are paths of this machine."""
 _WIDTH = 140
+_REASON_CHARACTERS = 400
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_MODEL_TIP = "callgate bench --help says what a model needs"
+_RESULTS, _SCHEMA, _PAGE, _MARKDOWN = "results.json", "results.schema.json", "report.html", "report.md"
 
 
 @click.command("bench", short_help="Measure every mode beside its peers, on this machine.")
@@ -86,11 +94,13 @@ def command(**options: Any) -> int:
     if options["source"] is not None:
         results, status = _read(options["source"]), OK
     else:
-        _must_be_installed(options)
-        results, status = _measured(_asked(options), options["out"])
+        asked = _asked(options)
+        _must_be_there(asked)
+        _must_be_writable(options)
+        results, status = _measured(asked, options["out"])
     _show(results, options)
     if older is not None:
-        return _compared(older, results) or status
+        return status or _compared(older, results)
     return status
 
 
@@ -172,60 +182,139 @@ def _command() -> str:
     return shlex.join(words)
 
 
-def _must_be_installed(options: dict[str, Any]) -> None:
-    wanted = {options["wire"]} | (set() if options["model"] else {"rs_bpe"})
+def _must_be_there(asked: Asked) -> None:
+    """What the conversations of a run need. Single things need nothing, or say that they do."""
+    from callgate.bench.model.endpoint import KEYS
+    from callgate.bench.model.talks import RealModel
+
+    if not asked.workloads:
+        return
+    real = isinstance(asked.model, RealModel)
+    wanted = {asked.wire} | (set() if real else {"rs_bpe"})
     missing = sorted(name for name in wanted if find_spec(name) is None)
     if missing:
         raise Stop(f"the comparison needs {' and '.join(missing)}", "pip install 'callgate[bench]'")
+    if real and not os.environ.get(KEYS[asked.wire]):
+        raise Stop(f"there is no key for the {asked.wire} endpoint: set {KEYS[asked.wire]}", _MODEL_TIP)
+
+
+def _must_be_writable(options: dict[str, Any]) -> None:
+    """Before an hour is spent on what cannot be kept."""
+    out, markdown = _folder(options["out"]), options["markdown"]
+    folders = {"--out DIR": out} | ({} if markdown is None else {"--markdown FILE": markdown.parent})
+    for option, folder in folders.items():
+        try:
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(b"callgate")
+        except OSError as error:
+            raise Stop(f"{folder} cannot be written: {error.strerror}", f"name another folder: {option}") from None
+    for name in (_RESULTS, _SCHEMA, _PAGE, _MARKDOWN):
+        if (out / name).is_dir():
+            raise Stop(f"{out / name} is a folder", "name another folder: --out DIR")
 
 
 def _measured(asked: Asked, out: Path) -> tuple[Results, int]:
+    """Whatever ends the run, what was measured before is kept."""
     from callgate.bench import whole_run
     from callgate.bench.model.endpoint import EndpointMissing
     from callgate.bench.model.scripted_endpoint import ModelServerFailed
     from callgate.bench.report.results_json import write
 
-    _folder(out)
     results = whole_run.begin(asked)
     started = time.monotonic()
 
     def saved() -> None:
-        write(results, out / "results.json")
+        with contextlib.suppress(OSError):  # there may be room again at the end, where it is an error
+            write(results, out / _RESULTS)
 
-    status = OK
-    with _progress() as told, _terminated_is_interrupted():
+    with _terminated_is_interrupted():
         try:
-            whole_run.run(asked, results, told, saved)
-        except (EndpointMissing, ModelServerFailed) as error:
-            raise Stop(str(error), "callgate bench --help says what a model needs") from None
-        except KeyboardInterrupt:
-            results.interrupted = f"interrupted after {time.monotonic() - started:.0f} s; the rest was not measured"
-            status = INTERRUPTED
-            saved()
+            with _progress() as told:
+                whole_run.run(asked, results, told, saved)
+            return results, OK
+        except BaseException as error:
+            if _is_interruption(error):
+                why, status = "interrupted", INTERRUPTED
+            elif not isinstance(error, Exception):
+                raise
+            elif isinstance(error, (EndpointMissing, ModelServerFailed)) and not (results.cells or results.rows):
+                raise Stop(str(error), _MODEL_TIP) from None
+            else:
+                _tell("".join(traceback.format_exception(error)).rstrip())
+                why, status = f"ended by {type(error).__name__}: {error}"[:_REASON_CHARACTERS], FAILED
+            with _undisturbed():
+                results.interrupted = f"{why} after {time.monotonic() - started:.0f} s; the rest was not measured"
+                saved()
     return results, status
+
+
+def _is_interruption(error: BaseException) -> bool:
+    """Trio wraps it in groups."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(KeyboardInterrupt) is not None
+    return isinstance(error, KeyboardInterrupt)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Whoever presses Ctrl-C twice wants it to end, and not to lose what was measured."""
+    with _handled(signal.SIG_IGN, signal.SIGINT, *_ENDING):
+        yield
 
 
 @contextlib.contextmanager
 def _terminated_is_interrupted() -> Iterator[None]:
-    """What was measured is kept on SIGTERM, too."""
+    """SIGTERM, and a terminal that is closed, do what Ctrl-C does; event loops end by it in a way that closes all."""
 
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+    def interrupt(_: int, frame: FrameType | None) -> None:
+        handler = signal.getsignal(signal.SIGINT)
+        if callable(handler):
+            handler(signal.SIGINT, frame)
+        else:  # whoever started us has Ctrl-C ignored
+            raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt) if threading.current_thread() is threading.main_thread() else None
+    with _handled(interrupt, *_ENDING):
+        yield
+
+
+@contextlib.contextmanager
+def _handled(
+    handler: Callable[[int, FrameType | None], None] | signal.Handlers, *numbers: signal.Signals
+) -> Iterator[None]:
+    """What is ignored stays ignored (`nohup`)."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.getsignal(number) for number in numbers}
+        before = {number: each for number, each in before.items() if each not in (None, signal.SIG_IGN)}
     try:
+        for number in before:
+            signal.signal(number, handler)
         yield
     finally:
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
+        for number, each in before.items():
+            signal.signal(number, each)
 
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """Where the run is: one line that changes on a terminal, else a line for each thing, rounds left out."""
+    """Where the run is: one line that changes on a terminal, else a line for each thing, rounds left out.
+
+    When nobody reads it any more, the run goes on.
+    """
     if sys.stderr.isatty():
-        with page(sys.stderr).status("starting ...") as status:
-            yield lambda doing: status.update(doing)
+        status = page(sys.stderr).status("starting ...")
+
+        def change(doing: str) -> None:
+            with contextlib.suppress(OSError, OutputLost):
+                status.update(doing)
+
+        with contextlib.suppress(OSError, OutputLost):
+            status.start()
+        try:
+            yield change
+        finally:
+            with contextlib.suppress(OSError, OutputLost):
+                status.stop()
         return
     before = ""
 
@@ -234,9 +323,14 @@ def _progress() -> Iterator[Callable[[str], None]]:
         thing = doing.partition(", round ")[0]
         if thing != before:
             before = thing
-            say(thing)
+            _tell(thing)
 
     yield tell
+
+
+def _tell(text: str) -> None:
+    with contextlib.suppress(OSError):
+        say(text)
 
 
 def _folder(out: Path) -> Path:
@@ -254,27 +348,31 @@ def _show(results: Results, options: dict[str, Any]) -> None:
     from callgate.bench.report.terminal import show
 
     out = _folder(options["out"])
-    pages = {out / "report.html": render(results), out / "report.md": markdown(results)}
+    pages = {out / _PAGE: render(results), out / _MARKDOWN: markdown(results)}
     if options["markdown"] is not None:
-        pages[options["markdown"]] = pages[out / "report.md"]
+        pages[options["markdown"]] = pages[out / _MARKDOWN]
+    fault, path = "", out / _RESULTS
     try:
-        write(results, out / "results.json")
-        write_schema(out / "results.schema.json")
+        write(results, path)
+        path = out / _SCHEMA
+        write_schema(path)
         for path, text in pages.items():
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(text.encode("utf-8", "replace"))  # a peer's words may have half of a surrogate pair
     except OSError as error:
-        raise Stop(f"{error.filename} cannot be written: {error.strerror}", "name another folder: --out DIR") from None
+        fault = f"{path} cannot be written: {error.strerror}"
     console = page(sys.stdout)
     console.soft_wrap = False  # tables have columns
     if not console.is_terminal:
         console.width = _WIDTH
     show(results, console)
-    say(f"wrote {out / 'results.json'}, report.html and report.md")
+    if fault:  # the tables are all that is left of the run
+        raise Stop(fault, "make room, or name another folder: --out DIR")
+    _tell(f"wrote {out / _RESULTS}, {_PAGE} and {_MARKDOWN}")
 
 
 def _compared(older: Results, results: Results) -> int:
     from callgate.bench.report.compare import compare
 
     comparison = compare(older, results)
-    say(comparison.text())
+    _tell(comparison.text())
     return FAILED if comparison.worse else OK

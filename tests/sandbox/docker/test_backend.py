@@ -126,7 +126,7 @@ async def test_the_container_has_what_was_asked_for_and_nothing_else(engine: Eng
     assert not host["CapAdd"]
     assert host["Privileged"] is False
     assert host["SecurityOpt"] == ["no-new-privileges:true"]
-    assert host["PidsLimit"] == ALLOWANCE.max_processes + 1
+    assert host["PidsLimit"] == ALLOWANCE.max_processes + 2  # the supervisor, and the process that forks guests
     assert host["Memory"] == host["MemorySwap"] == needs(ALLOWANCE)
     assert host["NanoCpus"] == 500_000_000
     assert host["LogConfig"]["Type"] == "none"

@@ -1,1 +1,1 @@
-"""Who is compared, how, and how often: environments, processes, rounds, memory."""
+"""How `contestants` are compared, and how often: their environments, processes, rounds and memory."""

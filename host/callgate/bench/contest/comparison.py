@@ -26,7 +26,8 @@ from callgate.bench.workloads.workload import Call, Workload
 
 __all__ = ["Pace", "Talk", "compare"]
 
-_ANSWER_CHARACTERS = 600
+_LONGEST = 600
+"""Characters of an answer, a reason, a note."""
 
 
 class Talk(Protocol):
@@ -131,12 +132,11 @@ class _Try:
             self._out("cannot", reason)
             return
         try:
+            self._opened = await self._open(0.0 if self._pace.scripted else self._pace.paced)
             if self._pace.scripted:
-                self._opened = await self._open(0.0)
                 await self._watched()
-            if self._pace.scripted and self.cell.outcome != "not measured":
-                return
-            self._opened = await self._open(self._pace.paced)
+                if self.cell.outcome == "not measured":
+                    await self.seat.pace(self._pace.paced)
         except CannotDo as reason:
             self._out("cannot", str(reason))
         except PeerFailed as reason:
@@ -151,11 +151,11 @@ class _Try:
         return ""
 
     async def _open(self, paced: float) -> Opened:
-        opened = await self.seat.open(self._workload.name, paced)
+        opened = await self.seat.open(self._workload.name, paced, scripted=self._pace.scripted)
         if not opened.tools:
             tools, opened.system = words(self._workload.tools, opened.tool)
             opened.tools = tools
-        self.cell.note = opened.note
+        self.cell.note = opened.note[:_LONGEST]
         return opened
 
     async def _watched(self) -> None:
@@ -173,6 +173,10 @@ class _Try:
         with watched(pid) as peak:
             await self._round(act, waits=False)
         self.cell.peak_bytes = peak.bytes + guest if peak.bytes else 0
+        if self.cell.peak_bytes and self.cell.outcome == "not measured":
+            standing, note = await self.seat.weigh()
+            self.cell.peak_bytes += standing
+            self.cell.note = "; ".join(filter(None, (self.cell.note, note)))[:_LONGEST]
 
     async def once_more(self) -> None:
         """Another round."""
@@ -193,7 +197,7 @@ class _Try:
         except PeerFailed as reason:
             self._out("failed", str(reason))
             return None
-        self.cell.answer = talked.answer[:_ANSWER_CHARACTERS]
+        self.cell.answer = talked.answer[:_LONGEST]
         if talked.ended is not Ended.ANSWERED:
             self._out("cannot" if talked.ended is Ended.TOO_LONG else "failed", talked.reason)
             return None
@@ -205,4 +209,4 @@ class _Try:
 
     def _out(self, outcome: str, reason: str) -> None:
         self.cell.outcome = outcome  # type: ignore[assignment]
-        self.cell.reason = reason
+        self.cell.reason = reason[:_LONGEST]

@@ -71,6 +71,10 @@ class _Failed(Exception):
     """The text says why, for the contestant's row."""
 
 
+class _Slow(Exception):
+    """It is no reason to make it afresh: the machine is busy, or it is used at the moment."""
+
+
 def cache_folder() -> Path:
     """Where environments are kept: ``callgate/bench`` below ``$XDG_CACHE_HOME``, or below ``~/.cache``."""
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
@@ -104,7 +108,7 @@ async def ready(
             return await _whole(listed, cache_folder() if folder is None else folder, told)
     except TimeoutError:
         return Environment(failure=f"its environment was not made within {making_seconds:g} s")
-    except (_Failed, OSError, RuntimeError) as error:
+    except (_Failed, _Slow, OSError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         return Environment(failure=f"no environment: {reason[:_REASON_CHARACTERS]}")
 
@@ -181,6 +185,7 @@ def _link(home: Path) -> None:
     link = source / "callgate"
     if not link.is_symlink() or link.readlink() != package:
         fresh = source / f"callgate.{os.getpid()}"
+        fresh.unlink(missing_ok=True)  # of one with the same number that was killed
         fresh.symlink_to(package)
         fresh.replace(link)
     for packages in home.glob("lib/python*/site-packages"):
@@ -197,7 +202,7 @@ async def _probed(home: Path, listed: Listed) -> Environment:
             return Environment(python=python, versions=json.loads(told.splitlines()[-1]))
         except (ValueError, IndexError):
             raise _Failed(f"its interpreter said {told!r}") from None
-    raise _Failed(f"its interpreter did not answer within {_PROBE_SECONDS:g} s")
+    raise _Slow(f"{python} did not answer within {_PROBE_SECONDS:g} s")
 
 
 async def _run(command: Sequence[str], what: str, *descriptors: int) -> str:

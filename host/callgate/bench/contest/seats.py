@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
 from callgate.bench.contestants.listed import Listed
 from callgate.bench.contestants.seat import CannotDo, Opened, Turn
-from callgate.bench.peers.process import PeerFailed, PeerProcess
+from callgate.bench.peers.process import PeerFailed, PeerProcess, plain
 from callgate.bench.results import Entry
 from callgate.bench.workloads.workload import Call
 
 __all__ = ["Seat"]
+
+_LONGEST = 500
+"""Characters of what a contestant says of itself."""
 
 
 class Seat:
@@ -31,6 +36,7 @@ class Seat:
         self.failure = failure or listed.cannot
         self.version = ""
         self.sandbox = ""
+        self._own_words = True
         self._python = python
         self._ours = ours
         self._answer_seconds = answer_seconds
@@ -54,14 +60,19 @@ class Seat:
         """Of its process."""
         return None if self._process is None else self._process.pid
 
-    async def open(self, workload: str, paced: float = 1.0) -> Opened:
+    async def open(self, workload: str, paced: float = 1.0, *, scripted: bool = True) -> Opened:
         """Make it ready for a workload; a process that has died is begun again.
+
+        Args:
+            workload: its name.
+            paced: what the simulated waits of tools are multiplied by.
+            scripted: whether a script plays the model.
 
         Raises:
             CannotDo: it has no way to do this workload.
             PeerFailed: it failed.
         """
-        if self._process is not None and self._process.failure:
+        if self._process is not None and (self._process.failure or self._process.ended):
             await self._leave()
         if self._process is None:
             module = self.listed.module
@@ -72,11 +83,30 @@ class Seat:
                 python=self._python,
                 arguments=self.listed.arguments,
             ).__aenter__()
-        opened = Opened(**_able(await self._process.ask("open", workload=workload, paced=paced)))
+        asked = await self._process.ask("open", workload=workload, paced=paced, scripted=scripted)
+        opened = _opened(_able(asked))
+        self._own_words = opened.own_words
         if not self.version:
             told = await self._process.ask("version")
-            self.version, self.sandbox = str(told.get("version", "")), str(told.get("sandbox", ""))
+            self.version = plain(str(told.get("version", "")), _LONGEST)
+            self.sandbox = plain(str(told.get("sandbox", "")), _LONGEST)
         return opened
+
+    async def pace(self, paced: float) -> None:
+        """Change what the waits of tools are multiplied by; what is open stays so. Raises `PeerFailed`."""
+        if self._process is not None:
+            await self._process.ask("pace", paced=paced)
+
+    async def weigh(self) -> tuple[int, str]:
+        """Bytes of guests that stand ready elsewhere than below its process, and what is to be said of them.
+
+        Raises `PeerFailed`.
+        """
+        told = {} if self._process is None else await self._process.ask("weigh")
+        taken = told.get("guest_bytes", 0)
+        if not isinstance(taken, int):
+            raise PeerFailed(f"what its guests weigh is no number: {taken!r}"[:_LONGEST])
+        return taken, str(told.get("note", ""))[:_LONGEST]
 
     async def begin(self) -> None:
         """A conversation begins. Raises `PeerFailed`."""
@@ -88,21 +118,53 @@ class Seat:
         if self._process is None:
             raise PeerFailed("it was not opened")
         asked = [{"tool": each.tool, "arguments": dict(each.arguments)} for each in calls]
-        answer = _able(await self._process.ask("turn", calls=asked))
-        try:
-            return Turn(**{**answer, "intervals": [(begin, end) for begin, end in answer["intervals"]]})
-        except (TypeError, ValueError, KeyError) as error:
-            raise PeerFailed(f"what it answered is no result of a turn: {error!r}"[:300]) from None
+        return _turn(_able(await self._process.ask("turn", calls=asked)))
 
     def entry(self) -> Entry:
         """What the results say of it."""
         return Entry(
             name=self.listed.name, title=self.listed.title, mode=self.listed.mode, ours=self._ours,
-            about=self.listed.about, version=self.version, failure=self.failure,
+            about=self.listed.about, version=self.version, failure=self.failure, confined=self.listed.confined,
+            own_words=self._own_words,
         )  # fmt: skip
 
 
 def _able(answer: dict[str, Any]) -> dict[str, Any]:
     if "cannot" in answer:
-        raise CannotDo(answer["cannot"])
+        raise CannotDo(plain(str(answer["cannot"]), _LONGEST))
     return answer
+
+
+def _opened(answer: dict[str, Any]) -> Opened:
+    """Raises `PeerFailed` where it is none: what it shows goes to the model as it is."""
+    try:
+        opened = Opened(**answer)
+        for tool in opened.tools:
+            _must_be(str, tool["name"], tool.get("description", ""))
+            _must_be(dict, tool["input_schema"])
+        _must_be(str, opened.form, opened.system, opened.tool, opened.argument, opened.dialect, opened.note)
+        _must_be(bool, opened.own_words)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise PeerFailed(f"what it opened with is nothing for a model: {error!r}"[:_LONGEST]) from None
+    return opened
+
+
+def _turn(answer: dict[str, Any]) -> Turn:
+    """Raises `PeerFailed` where it is none: all of it is counted or goes to the model."""
+    try:
+        turn = Turn(**{**answer, "intervals": [(float(begin), float(end)) for begin, end in answer["intervals"]]})
+        _must_be(list, turn.texts)
+        _must_be(str, turn.final, *turn.texts)
+        _must_be(int, turn.guest_bytes)
+        turn.seconds = float(turn.seconds)
+        if not all(map(math.isfinite, (turn.seconds, *itertools.chain(*turn.intervals)))) or turn.seconds < 0:
+            raise ValueError("seconds that are none")
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
+        raise PeerFailed(f"what it answered is no result of a turn: {error!r}"[:_LONGEST]) from None
+    return turn
+
+
+def _must_be(kind: type, *values: object) -> None:
+    for value in values:
+        if not isinstance(value, kind):
+            raise TypeError(f"{type(value).__name__} instead of {kind.__name__}")

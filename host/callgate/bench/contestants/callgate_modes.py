@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from callgate.bench.contestants.seat import CannotDo, Meter, Opened, Turn, answered, cannot_or
+from callgate.bench.contestants.seat import CannotDo, Meter, Opened, Steered, Turn, answered, cannot_or
 from callgate.bench.serving import serve
 from callgate.bench.singles.context import LIMITS, calm
-from callgate.bench.workloads import WORKLOADS, pace
+from callgate.bench.workloads import WORKLOADS
 from callgate.bench.workloads.workload import Busy, Function
-from callgate.errors import ToolError
+from callgate.errors import CallgateError, ToolError
 from callgate.runtime import Answer, CodeResult, Runtime
 from callgate.tools import tool
 
@@ -39,7 +39,7 @@ _META = {"plan": ("execute_tool_plan", "plan", "plan")}
 _CODE = ("execute_code", "code", "program")
 
 
-class Modes:
+class Modes(Steered):
     """The functions that may be asked for: see `seat.Contestant`."""
 
     def __init__(self, mode: str) -> None:
@@ -49,10 +49,10 @@ class Modes:
         self._stack = AsyncExitStack()
         self._runtime: Runtime
 
-    async def open(self, workload: str, paced: float = 1.0) -> dict[str, Any]:
+    async def open(self, workload: str, paced: float = 1.0, scripted: bool = True) -> dict[str, Any]:
         """A runtime with the tools of the workload, its pool full."""
         await self._stack.aclose()
-        pace(paced)
+        self.steer(paced, scripted)
         tools = [tool(read_only=True)(self._meter.metered(_told(each))) for each in WORKLOADS[workload].tools]
         self._runtime = await self._stack.enter_async_context(Runtime(tools, limits=LIMITS, **self._options))
         if self._options["sandbox"] is not None:
@@ -68,6 +68,12 @@ class Modes:
         instructions = self._runtime.instructions(meta=(name,))  # type: ignore[arg-type]
         return Opened(tools=definitions, system=instructions, form=form, tool=name, argument=argument)
 
+    async def begin(self) -> dict[str, Any]:
+        """A new conversation: the pool is full again."""
+        if self._options["sandbox"] is not None:
+            await calm(self._runtime)
+        return {}
+
     @cannot_or
     async def turn(self, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Answer what the model calls, at the same time."""
@@ -81,10 +87,22 @@ class Modes:
         guest = 0
         if self._mode == "code-docker":
             guest = max((each.result.usage.peak_memory_bytes or 0 for each in answers if _ran(each)), default=0)  # type: ignore[union-attr]
-        if self._mode == "code-fast":
+        if self._mode == "code-fast" and self.scripted:
             _must_be_graphs(answers)
         texts = [each.text for each in answers]
         return answered(Turn(texts=texts, seconds=seconds, intervals=self._meter.taken(), guest_bytes=guest))
+
+    async def weigh(self) -> dict[str, Any]:
+        """What the containers that stand ready take, with their shims, and the shim of one that runs."""
+        if self._mode != "code-docker":
+            return {}
+        from callgate.bench.contestants.container_memory import standing  # what it needs weighs, too
+
+        await calm(self._runtime)
+        try:
+            return {"guest_bytes": await standing(self._runtime.backend)}
+        except (OSError, CallgateError) as error:
+            return {"note": f"the containers that stand ready are not in its memory: {error}"}
 
     async def version(self) -> dict[str, Any]:
         """Of callgate, and what confines its programs."""

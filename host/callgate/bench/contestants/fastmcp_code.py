@@ -16,9 +16,9 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from callgate.bench.contestants.refusals import monty_refusal
-from callgate.bench.contestants.seat import CannotDo, Meter, Opened, Turn, answered, cannot_or
+from callgate.bench.contestants.seat import CannotDo, Meter, Opened, Steered, Turn, answered, cannot_or
 from callgate.bench.serving import serve
-from callgate.bench.workloads import WORKLOADS, pace
+from callgate.bench.workloads import WORKLOADS
 from callgate.bench.workloads.workload import Workload
 
 try:
@@ -33,9 +33,10 @@ __all__ = ["FastMCPCode"]
 _TOOL_CALLS: Mapping[str, int] = {"fan-out": 300}
 """Workloads whose programs call tools more often than `max_tool_calls` allows by default (50)."""
 _SERVER = "workload"
+_DISCOVERY = "it shows the model no tools, so the first turn is a search for them, with their schemas"
 
 
-class FastMCPCode:
+class FastMCPCode(Steered):
     """The functions that may be asked for: see `seat.Contestant`.
 
     Args:
@@ -48,10 +49,10 @@ class FastMCPCode:
         self._stack = AsyncExitStack()
         self._client: Client[Any]
 
-    async def open(self, workload: str, paced: float = 1.0) -> dict[str, Any]:
+    async def open(self, workload: str, paced: float = 1.0, scripted: bool = True) -> dict[str, Any]:
         """A server with the tools of the workload, and a client."""
         await self._stack.aclose()
-        pace(paced)
+        self.steer(paced, scripted)
         most = _TOOL_CALLS.get(workload)
         mode = CodeMode() if most is None else CodeMode(max_tool_calls=most)
         server: FastMCP[Any] = FastMCP(_SERVER, transforms=[mode])
@@ -63,12 +64,8 @@ class FastMCPCode:
             {"name": each.name, "description": each.description or "", "input_schema": each.input_schema}
             for each in await self._client.list_tools()
         ]
-        note = f"max_tool_calls raised to {most}; its default is 50" if most else ""
-        names = [each.__name__ for each in chosen.tools]
-        first = [
-            [{"tool": "search", "arguments": {"query": chosen.task}}],
-            [{"tool": "get_schema", "arguments": {"tools": names}}],
-        ]
+        note = f"{_DISCOVERY}; max_tool_calls raised to {most}, its default is 50" if most else _DISCOVERY
+        first = [[{"tool": "search", "arguments": {"query": _keywords(chosen), "detail": "detailed"}}]]
         return answered(
             Opened(
                 tools=definitions, first=first, form="program", tool="execute", argument="code", dialect="call-tool",
@@ -88,7 +85,7 @@ class FastMCPCode:
     async def _call(self, tool: str, arguments: Mapping[str, Any]) -> str:
         result = await self._client.call_tool(tool, dict(arguments), raise_on_error=False)
         text = "\n".join(str(getattr(block, "text", block)) for block in result.content)
-        refusal = monty_refusal(text) if result.is_error and tool == "execute" else ""
+        refusal = monty_refusal(text) if self.scripted and result.is_error and tool == "execute" else ""
         if refusal:
             raise CannotDo(refusal)
         return text
@@ -102,6 +99,12 @@ class FastMCPCode:
         """End client and server."""
         await self._stack.aclose()
         return {}
+
+
+def _keywords(workload: Workload) -> str:
+    """What a model would search for: a few words of the task, which are the tools' own, too."""
+    words = [each.__name__.rpartition("_")[2] for each in workload.tools]
+    return " ".join(dict.fromkeys(words))
 
 
 if __name__ == "__main__":

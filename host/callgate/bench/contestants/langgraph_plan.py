@@ -12,19 +12,18 @@ A graph runs in supersteps: what becomes ready waits for the slowest of its step
 from __future__ import annotations
 
 import asyncio
-import json
 import operator
 import os
 import sys
-import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Annotated, Any, TypedDict
 
-from callgate.bench.contestants.references import BadReference, references, resolved
-from callgate.bench.contestants.seat import CannotDo, Meter, Opened, Turn, answered, cannot_or
+from callgate.bench.contestants.plans import PLAN_FIELDS, opened, outputs, plan_of, ran, refuse_others
+from callgate.bench.contestants.references import BadReference, needed, resolved
+from callgate.bench.contestants.seat import CannotDo, Meter, Steered, cannot_or
 from callgate.bench.serving import serve
-from callgate.bench.workloads import WORKLOADS, pace
+from callgate.bench.workloads import WORKLOADS
 from callgate.bench.workloads.workload import Function
 
 os.environ["LANGSMITH_TRACING"] = "false"  # nobody is told
@@ -36,19 +35,10 @@ except ImportError:  # an optional peer: the harness asks first
 
 __all__ = ["LangGraph"]
 
-_PLAN = {"steps", "output_steps", "goal", "reasoning", "description"}
-_STEP = {
-    "id",
-    "tool",
-    "arguments",
-    "depends_on",
-    "for_each",
-    "when",
-    "retry",
-    "on_item_error",
-    "max_items",
-    "description",
-}
+_STEP = frozenset({
+    "id", "tool", "arguments", "depends_on", "for_each", "when", "retry", "on_item_error", "max_items", "description",
+})  # fmt: skip
+_OTHERS = "which the harness does not put into LangGraph's words"
 _FALSE: tuple[Any, ...] = (False, None, 0, "", [], {})
 
 
@@ -79,7 +69,7 @@ class OfItem(TypedDict):
     index: int
 
 
-class LangGraph:
+class LangGraph(Steered):
     """The functions that may be asked for: see `seat.Contestant`."""
 
     def __init__(self) -> None:
@@ -87,27 +77,21 @@ class LangGraph:
         self._tools: dict[str, Function] = {}
         self._retried: frozenset[str] = frozenset()
 
-    async def open(self, workload: str, paced: float = 1.0) -> dict[str, Any]:
+    async def open(self, workload: str, paced: float = 1.0, scripted: bool = True) -> dict[str, Any]:
         """The tools of the workload; there is nothing else to prepare."""
-        pace(paced)
+        self.steer(paced, scripted)
         self._tools = {each.__name__: self._meter.metered(each) for each in WORKLOADS[workload].tools}
         self._retried = WORKLOADS[workload].retries
         note = (
             "plan and texts for the model are callgate's: LangGraph has none; what a plan computes is evaluated as "
             "Python, unconfined, as a node written by hand would be"
         )
-        return answered(
-            Opened(tools=[], form="plan", tool="execute_tool_plan", argument="plan", own_words=False, note=note)
-        )
+        return opened(note)
 
     @cannot_or
     async def turn(self, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Build and run the graphs of the plans, at the same time."""
-        self._meter.taken()
-        started = time.perf_counter()
-        texts = await asyncio.gather(*(self._run(each["arguments"]) for each in calls))
-        seconds = time.perf_counter() - started
-        return answered(Turn(texts=texts, seconds=seconds, intervals=self._meter.taken()))
+        return await ran(calls, self._run, self._meter, scripted=self.scripted)
 
     async def version(self) -> dict[str, Any]:
         """Of langgraph."""
@@ -115,23 +99,21 @@ class LangGraph:
 
     async def _run(self, arguments: Mapping[str, Any]) -> str:
         try:
-            plan = arguments.get("plan", arguments)
-            plan = json.loads(plan) if isinstance(plan, str) else plan
+            plan = plan_of(arguments)
             graph = _Graph(plan, self._tools, self._retried)
             results = await graph.run()
         except CannotDo:
             raise
         except Exception as error:  # the plan's shape; whatever a tool raised ends the graph, too
             return f"The plan failed: {type(error).__name__}: {error}"
-        shown = plan.get("output_steps") or graph.ids
-        return "\n".join(["Outputs:", *(f"{each}: {_told(results[each])}" for each in shown if each in results)])
+        return outputs(results, plan.get("output_steps") or graph.ids)
 
 
 class _Graph:
     """A plan as a graph."""
 
     def __init__(self, plan: Mapping[str, Any], tools: Mapping[str, Function], retried: frozenset[str]) -> None:
-        _known("plan", plan, _PLAN)
+        refuse_others("plan", plan, PLAN_FIELDS, _OTHERS)
         steps: list[Mapping[str, Any]] = plan["steps"]
         self.ids = [each["id"] for each in steps]
         self._names = {each: f"s{at}" for at, each in enumerate(self.ids)}
@@ -139,7 +121,7 @@ class _Graph:
         self._tools, self._retried = tools, retried
         self._builder: Any = StateGraph(State)
         for step in steps:
-            _known(f"step {step['id']!r}", step, _STEP)
+            refuse_others(f"step {step['id']!r}", step, _STEP, _OTHERS)
             self._add(step)
         self._compiled: Any = self._builder.compile()
 
@@ -164,7 +146,7 @@ class _Graph:
         self._join(step, name)
 
     def _join(self, step: Mapping[str, Any], name: str) -> None:
-        before = [self._last[each] for each in self._needed(step)] or [START]
+        before = [self._last[each] for each in needed(step, self._names)] or [START]
         decided = "for_each" in step or "when" in step
         if decided:
             if len(before) > 1:  # conditional edges have one source
@@ -176,19 +158,14 @@ class _Graph:
         else:
             self._builder.add_edge(before if len(before) > 1 else before[0], name)
 
-    def _needed(self, step: Mapping[str, Any]) -> list[str]:
-        templates = [step.get("arguments", {}), step.get("for_each"), step.get("when")]
-        found = {each.source for each in references(templates, self._names)} - {"item", "index"}
-        return sorted(found | set(step.get("depends_on", ())))
-
     def _route(self, step: Mapping[str, Any], name: str) -> Callable[[State], Hashable | list[Send]]:
         def route(state: State) -> Hashable | list[Send]:
             results = state["results"]
-            if "when" in step and resolved(step["when"], results, self._names, python_value) in _FALSE:
+            if "when" in step and resolved(step["when"], results, self._names, _python_value) in _FALSE:
                 return END
             if "for_each" not in step:
                 return name
-            items = resolved(step["for_each"], results, self._names, python_value)
+            items = resolved(step["for_each"], results, self._names, _python_value)
             if not isinstance(items, list):
                 raise BadReference(f"for_each of {step['id']!r} is no array")
             sent = [
@@ -201,7 +178,7 @@ class _Graph:
 
     def _node(self, step: Mapping[str, Any], tool: Function) -> Callable[[State], Any]:
         async def node(state: State) -> dict[str, Any]:
-            result = await tool(**resolved(step.get("arguments", {}), state["results"], self._names, python_value))
+            result = await tool(**resolved(step.get("arguments", {}), state["results"], self._names, _python_value))
             return {"results": {step["id"]: result}}
 
         return node
@@ -209,7 +186,7 @@ class _Graph:
     def _item_node(self, step: Mapping[str, Any], tool: Function) -> Callable[[OfItem], Any]:
         async def node(sent: OfItem) -> dict[str, Any]:
             known = sent["known"] | {"item": sent["item"], "index": sent["index"]}
-            result = await tool(**resolved(step.get("arguments", {}), known, self._names, python_value))
+            result = await tool(**resolved(step.get("arguments", {}), known, self._names, _python_value))
             return {"items": [(step["id"], sent["index"], result)]}
 
         return node
@@ -229,7 +206,7 @@ class _Graph:
         return RetryPolicy(retry_on=Exception) if step["tool"] in self._retried and said is not False else None
 
 
-def python_value(expression: str, known: Mapping[str, Any]) -> Any:
+def _python_value(expression: str, known: Mapping[str, Any]) -> Any:
     """The value of an expression as Python: see the module."""
     names = {name: _records(value) for name, value in known.items() if name in expression}
     return eval(expression.strip(), names)
@@ -247,16 +224,6 @@ def _gathering(step: str) -> Callable[[State], dict[str, Any]]:
         return {"results": {step: [results[index] for index in sorted(results)]}}
 
     return gather
-
-
-def _known(what: str, given: Mapping[str, Any], fields: set[str]) -> None:
-    unknown = sorted(set(given) - fields)
-    if unknown:
-        raise CannotDo(f"{what} asks for {', '.join(unknown)}, which the harness does not put into LangGraph's words")
-
-
-def _told(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from callgate.bench.results import Confined
+
 __all__ = ["MODES", "PEERS", "Listed"]
 
 
@@ -19,6 +21,7 @@ class Listed:
         module: what its process runs; without a dot, within `callgate.bench.contestants`.
         arguments: for that process.
         about: what runs the model's program or plan, and what confines it.
+        confined: the same in a word.
         requirements: what pip has to install for it; empty where nothing.
         commands: programs that have to be on the machine.
         cannot: why it has no way to do any workload; empty where it has. It keeps its row, and nothing is run.
@@ -33,11 +36,15 @@ class Listed:
     requirements: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     cannot: str = ""
+    confined: Confined = ""
 
 
-def _mode(name: str, title: str, mode: Literal["direct", "plan", "code"], about: str) -> Listed:
+def _mode(
+    name: str, title: str, mode: Literal["direct", "plan", "code"], about: str,
+    confined: Confined = "host: nothing is executed",
+) -> Listed:  # fmt: skip
     return Listed(
-        name=name, title=title, mode=mode, module="callgate_modes", about=about, arguments=(name,),
+        name=name, title=title, mode=mode, module="callgate_modes", about=about, confined=confined, arguments=(name,),
         commands=("docker",) if name == "code-docker" else (),
     )  # fmt: skip
 
@@ -49,8 +56,8 @@ MODES: tuple[Listed, ...] = (
         "the model calls the tools itself; calls that need not wait for each other share a turn",
     ),
     _mode("plan", "execute_tool_plan", "plan", "callgate's plan engine, on the host; nothing in a plan is code"),
-    _mode("code-jail", "execute_code, jail", "code", "CPython in a fresh process that the kernel confines"),
-    _mode("code-docker", "execute_code, docker", "code", "CPython in a fresh hardened container"),
+    _mode("code-jail", "execute_code, jail", "code", "CPython in a fresh process that the kernel confines", "kernel"),
+    _mode("code-docker", "execute_code, docker", "code", "CPython in a fresh hardened container", "container"),
     _mode("code-fast", "execute_code, fast path", "code", "the program runs as a plan, on the host; none is executed"),
 )  # fmt: skip
 
@@ -59,6 +66,7 @@ PEERS: tuple[Listed, ...] = (
         name="monty",
         title="Monty",
         mode="code",
+        confined="language",
         module="monty_code",
         requirements=("pydantic-monty>=1.0",),
         about="pydantic-monty: its own interpreter of a subset of Python, written in Rust, in a process of its own",
@@ -67,6 +75,7 @@ PEERS: tuple[Listed, ...] = (
         name="pydantic-ai",
         title="pydantic-ai CodeMode",
         mode="code",
+        confined="language",
         module="pydantic_ai_code",
         requirements=("pydantic-ai-harness[code-mode]>=0.62",),
         about="an agent of pydantic-ai with the capability CodeMode; programs run in Monty",
@@ -75,6 +84,7 @@ PEERS: tuple[Listed, ...] = (
         name="fastmcp",
         title="FastMCP code mode",
         mode="code",
+        confined="language",
         module="fastmcp_code",
         requirements=("fastmcp[code-mode]>=4.1",),
         about="an MCP server with the transform CodeMode, its client in the same process; programs run in Monty",
@@ -83,6 +93,7 @@ PEERS: tuple[Listed, ...] = (
         name="smolagents",
         title="smolagents CodeAgent",
         mode="code",
+        confined="none",
         module="smolagents_code",
         requirements=("smolagents>=1.26",),
         about=(
@@ -94,6 +105,7 @@ PEERS: tuple[Listed, ...] = (
         name="utcp",
         title="UTCP code mode",
         mode="code",
+        confined="language",
         module="utcp_code",
         requirements=("code-mode>=1.1", "utcp>=1.1.2,<1.2"),  # with utcp 1.2, code-mode 1.1.0 cannot be instantiated
         about="code-mode, as published: RestrictedPython in a thread of the agent's own process; tool calls block",
@@ -102,6 +114,7 @@ PEERS: tuple[Listed, ...] = (
         name="utcp-guarded",
         title="UTCP code mode, guards added",
         mode="code",
+        confined="language",
         module="utcp_code",
         arguments=("guarded",),
         requirements=("code-mode>=1.1", "utcp>=1.1.2,<1.2"),
@@ -114,6 +127,7 @@ PEERS: tuple[Listed, ...] = (
         name="langgraph",
         title="LangGraph",
         mode="plan",
+        confined="none",
         module="langgraph_plan",
         requirements=("langgraph>=1.0",),
         about=(
@@ -125,6 +139,7 @@ PEERS: tuple[Listed, ...] = (
         name="llmcompiler",
         title="LLMCompiler's scheduler",
         mode="plan",
+        confined="host: nothing is executed",
         module="llmcompiler_plan",
         requirements=("llmcompiler>=2.0",),
         about=(
@@ -136,6 +151,7 @@ PEERS: tuple[Listed, ...] = (
         name="llm-sandbox",
         title="llm-sandbox",
         mode="code",
+        confined="container",
         module="",
         about="runs a program in a container of its own, or in one that is kept",
         cannot=(
@@ -147,6 +163,7 @@ PEERS: tuple[Listed, ...] = (
         name="bubblewrap",
         title="bubblewrap and Python",
         mode="code",
+        confined="kernel",
         module="",
         about="a bare Python in namespaces of its own",
         cannot="it starts a process and has no tools: a program can use what it was started with, and print",
@@ -155,6 +172,7 @@ PEERS: tuple[Listed, ...] = (
         name="docker",
         title="docker run",
         mode="code",
+        confined="container",
         module="",
         about="a bare Python in a fresh container",
         cannot="it starts a container and has no tools: a program can use what it was started with, and print",

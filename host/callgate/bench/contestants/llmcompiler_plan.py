@@ -11,19 +11,26 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import os
-import re
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, get_type_hints
 
-from callgate.bench.contestants.references import BadReference, Reference, references, resolved
-from callgate.bench.contestants.seat import CannotDo, Meter, Opened, Turn, answered, cannot_or
+from callgate.bench.contestants.plans import PLAN_FIELDS, opened, outputs, plan_of, ran, refuse_others
+from callgate.bench.contestants.references import (
+    BadReference,
+    Reference,
+    as_text,
+    needed,
+    references,
+    replaced,
+    resolved,
+)
+from callgate.bench.contestants.seat import CannotDo, Meter, Steered, cannot_or
 from callgate.bench.serving import serve
-from callgate.bench.workloads import WORKLOADS, pace
+from callgate.bench.workloads import WORKLOADS
+from callgate.bench.workloads.pacing import at_once
 from callgate.bench.workloads.workload import Function
 
 os.environ["LANGSMITH_TRACING"] = "false"  # nobody is told
@@ -38,38 +45,30 @@ except ImportError:  # an optional peer: the harness asks first
 
 __all__ = ["LLMCompiler"]
 
-_PLAN = {"steps", "output_steps", "goal", "reasoning", "description"}
-_STEP = {"id", "tool", "arguments", "depends_on", "for_each", "max_items", "description"}
-_IN_TEXT = re.compile(r"\$\{([^}]+)\}")
+_STEP = frozenset({"id", "tool", "arguments", "depends_on", "for_each", "max_items", "description"})
+_OTHERS = "for which it has no notion"
 _WHOLE = "result"
 """The field under which a tool offers its whole result to later tasks."""
 
 
-class LLMCompiler:
+class LLMCompiler(Steered):
     """The functions that may be asked for: see `seat.Contestant`."""
 
     def __init__(self) -> None:
         self._meter = Meter()
         self._tools: dict[str, Any] = {}
 
-    async def open(self, workload: str, paced: float = 1.0) -> dict[str, Any]:
+    async def open(self, workload: str, paced: float = 1.0, scripted: bool = True) -> dict[str, Any]:
         """The tools of the workload, as its tools."""
-        pace(paced)
-        loop = asyncio.get_running_loop()
-        self._tools = {each.__name__: _tool(self._meter.metered(each), loop) for each in WORKLOADS[workload].tools}
+        self.steer(paced, scripted)
+        self._tools = {each.__name__: _tool(self._meter.metered(each)) for each in WORKLOADS[workload].tools}
         note = "its scheduler alone: plan and texts for the model are callgate's, its planner and joiner take no part"
-        return answered(
-            Opened(tools=[], form="plan", tool="execute_tool_plan", argument="plan", own_words=False, note=note)
-        )
+        return opened(note)
 
     @cannot_or
     async def turn(self, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Run the plans' tasks, at the same time."""
-        self._meter.taken()
-        started = time.perf_counter()
-        texts = await asyncio.gather(*(self._run(each["arguments"]) for each in calls))
-        seconds = time.perf_counter() - started
-        return answered(Turn(texts=texts, seconds=seconds, intervals=self._meter.taken()))
+        return await ran(calls, self._run, self._meter, scripted=self.scripted)
 
     async def version(self) -> dict[str, Any]:
         """Of llmcompiler."""
@@ -77,8 +76,7 @@ class LLMCompiler:
 
     async def _run(self, arguments: Mapping[str, Any]) -> str:
         try:
-            plan = arguments.get("plan", arguments)
-            plan = json.loads(plan) if isinstance(plan, str) else plan
+            plan = plan_of(arguments)
             tasks = _Tasks(plan, self._tools)
         except (BadReference, LookupError, ValueError, TypeError, AttributeError) as error:
             return f"The plan cannot be run: {type(error).__name__}: {error}"
@@ -88,8 +86,8 @@ class LLMCompiler:
             "observations": observations, "print_dag": False,
         }  # fmt: skip
         await asyncio.to_thread(schedule_tasks.invoke, scheduled)
-        shown = plan.get("output_steps") or tasks.ids
-        return "\n".join(["Outputs:", *(f"{each}: {tasks.told(each, observations)}" for each in shown)])
+        results = {each: tasks.result(each, observations) for each in tasks.ids}
+        return outputs(results, plan.get("output_steps") or tasks.ids)
 
 
 class _Tasks:
@@ -101,7 +99,7 @@ class _Tasks:
     """
 
     def __init__(self, plan: Mapping[str, Any], tools: Mapping[str, Any]) -> None:
-        _known("the plan", plan, _PLAN)
+        refuse_others("the plan", plan, PLAN_FIELDS, _OTHERS)
         self._steps = {each["id"]: each for each in plan["steps"]}
         self.ids = list(self._steps)
         self.made: list[dict[str, Any]] = []
@@ -110,11 +108,16 @@ class _Tasks:
         for step in self.ids:
             self._add(step, ())
 
-    def told(self, step: str, observations: Mapping[int, Any]) -> str:
-        """What came of a step, as text."""
+    def result(self, step: str, observations: Mapping[int, Any]) -> Any:
+        """What came of a step.
+
+        Args:
+            step: its id.
+            observations: of the tasks, by their numbers.
+        """
         found = [observations.get(each) for each in self._numbers[step]]
         values = [each.any if isinstance(each, ActionOutput) else each for each in found]
-        return _text(values if "for_each" in self._steps[step] else values[0])
+        return values if "for_each" in self._steps[step] else values[0]
 
     def _add(self, name: str, waiting: tuple[str, ...]) -> None:
         if name in self._numbers:
@@ -122,15 +125,14 @@ class _Tasks:
         if name in waiting:
             raise BadReference(f"step {name!r} waits for itself")
         step = self._steps[name]
-        _known(f"step {name!r}", step, _STEP)
+        refuse_others(f"step {name!r}", step, _STEP, _OTHERS)
         if not isinstance(step.get("for_each", []), list):
             raise CannotDo("the tasks have to be known when the plan is written: it cannot loop over a result")
         arguments = step.get("arguments", {})
-        found = {each.source for each in references([arguments, step.get("for_each")], self.ids)} - {"item", "index"}
-        needed = sorted(found | set(step.get("depends_on", ())))
-        for each in needed:
+        first = needed(step, self.ids)
+        for each in first:
             self._add(each, (*waiting, name))
-        before = sorted(number for each in needed for number in self._numbers[each])
+        before = sorted(number for each in first for number in self._numbers[each])
         self._numbers[name] = []
         for known in self._each(step):
             number = len(self.made) + 1
@@ -157,13 +159,12 @@ class _Tasks:
                 raise CannotDo("the plan computes a value with $expr, and it has no expressions")
             raise CannotDo("its references stand in an argument or in an array, not within an object")
         if isinstance(value, str) and not value.startswith("$ref:"):
-            return _IN_TEXT.sub(lambda match: self._in_text(match[1], known), value)
+            return replaced(value, self.ids, lambda each: self._in_text(each, known))
         return self._reference(found[0])
 
-    def _in_text(self, inner: str, known: Mapping[str, Any]) -> str:
-        (found,) = references({"$ref": inner.strip()}, self.ids)
+    def _in_text(self, found: Reference, known: Mapping[str, Any]) -> str:
         if found.source in known:
-            return _text(found.value(known))
+            return as_text(found.value(known))
         written = self._reference(found)
         if not isinstance(written, str):
             raise CannotDo("an array of tasks' results cannot stand in text")
@@ -182,7 +183,7 @@ class _Tasks:
         return written if every else written[0]
 
 
-def _tool(function: Function, loop: asyncio.AbstractEventLoop) -> Any:
+def _tool(function: Function) -> Any:
     """A function as one of its tools, which run in threads and say which fields later tasks may use."""
     hints = get_type_hints(function)
     fields: dict[str, Any] = {}
@@ -197,25 +198,11 @@ def _tool(function: Function, loop: asyncio.AbstractEventLoop) -> Any:
         args_schema: Any = create_model(f"{function.__name__}_input", **fields)
 
         def _run(self, **kwargs: Any) -> Any:
-            result: Any = asyncio.run_coroutine_threadsafe(_called(function, kwargs), loop).result()
+            result: Any = at_once(function(**kwargs))
             offered = {_WHOLE: result} | (result if isinstance(result, dict) else {})
             return ActionOutput(any=result, dag_kwargs=DAGFlow(tool_name=self.name, kwargs=offered))
 
     return Tool()
-
-
-async def _called(function: Function, arguments: Mapping[str, Any]) -> Any:
-    return await function(**arguments)
-
-
-def _known(what: str, given: Mapping[str, Any], fields: set[str]) -> None:
-    unknown = sorted(set(given) - fields)
-    if unknown:
-        raise CannotDo(f"{what} asks for {', '.join(unknown)}, for which it has no notion")
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 if __name__ == "__main__":

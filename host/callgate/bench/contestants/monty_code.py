@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from callgate.bench.contestants.seat import CannotDo, Meter, Opened, Turn, answered, cannot_or
+from callgate.bench.contestants.seat import CannotDo, Meter, Opened, Steered, Turn, answered, cannot_or
 from callgate.bench.serving import serve
-from callgate.bench.workloads import WORKLOADS, pace
+from callgate.bench.workloads import WORKLOADS
 from callgate.bench.workloads.workload import Function, Workload
 
 try:
@@ -34,7 +34,7 @@ except ImportError:  # an optional peer: the harness says so
 __all__ = ["MontyCode"]
 
 
-class MontyCode:
+class MontyCode(Steered):
     """The functions that may be asked for: see `seat.Contestant`.
 
     Args:
@@ -48,9 +48,9 @@ class MontyCode:
         self._pool: AsyncMonty | None = None
         self._functions: dict[str, Function] = {}
 
-    async def open(self, workload: str, paced: float = 1.0) -> dict[str, Any]:
+    async def open(self, workload: str, paced: float = 1.0, scripted: bool = True) -> dict[str, Any]:
         """The tools of the workload, and a pool with a worker."""
-        pace(paced)
+        self.steer(paced, scripted)
         self._functions = {each.__name__: self._meter.metered(each) for each in self._workloads[workload].tools}
         if self._pool is None:
             self._pool = await self._stack.enter_async_context(AsyncMonty())
@@ -72,7 +72,7 @@ class MontyCode:
             async with self._pool.checkout() as session:
                 value = await session.feed_run(code, external_lookup=self._functions, print_callback=printed)
         except (MontySyntaxError, MontyRuntimeError) as error:
-            if isinstance(error.exception(), NotImplementedError | ImportError | SyntaxError):
+            if self.scripted and isinstance(error.exception(), NotImplementedError | ImportError | SyntaxError):
                 raise CannotDo(error.display("type-msg")) from None
             return printed.output + error.display()
         except MontyError as error:

@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from callgate.bench.contestants.refusals import pydantic_ai_refusal
-from callgate.bench.contestants.seat import CannotDo, Meter, Opened, Turn, answered, cannot_or
+from callgate.bench.contestants.seat import CannotDo, Meter, Opened, Steered, Turn, answered, cannot_or
 from callgate.bench.serving import serve
-from callgate.bench.workloads import WORKLOADS, pace
+from callgate.bench.workloads import WORKLOADS
 from callgate.bench.workloads.workload import Workload
 
 try:
@@ -38,7 +38,7 @@ _TOOL_CALLS: Mapping[str, int] = {"fan-out": 300}
 """Workloads whose programs call tools more often than `max_tool_calls` allows by default (100)."""
 
 
-class PydanticAICode:
+class PydanticAICode(Steered):
     """The functions that may be asked for: see `seat.Contestant`.
 
     Args:
@@ -54,9 +54,9 @@ class PydanticAICode:
         self._asked: asyncio.Queue[tuple[float, list[ModelMessage], AgentInfo]]
         self._said: asyncio.Queue[ModelResponse]
 
-    async def open(self, workload: str, paced: float = 1.0) -> dict[str, Any]:
+    async def open(self, workload: str, paced: float = 1.0, scripted: bool = True) -> dict[str, Any]:
         """An agent with the tools of the workload, which has begun to run."""
-        pace(paced)
+        self.steer(paced, scripted)
         chosen = self._workloads[workload]
         most = _TOOL_CALLS.get(workload)
         mode = CodeMode[None]() if most is None else CodeMode[None](max_tool_calls=most)
@@ -110,8 +110,16 @@ class PydanticAICode:
         started = time.perf_counter()
         self._said.put_nowait(ModelResponse(parts=parts))
         ended, messages, _ = await self._next()
-        texts = [_told(each) for each in messages[-1].parts if isinstance(each, ToolReturnPart)]
+        texts = [self._told(each) for each in messages[-1].parts if isinstance(each, ToolReturnPart)]
         return answered(Turn(texts=texts, seconds=ended - started, intervals=self._meter.taken()))
+
+    def _told(self, part: ToolReturnPart) -> str:
+        """What the model sees of a call's end."""
+        if self.scripted and part.outcome == "retried" and isinstance(part.content, str):
+            refused = pydantic_ai_refusal(part.content)
+            if refused:
+                raise CannotDo(refused)
+        return part.model_response_str()
 
     async def version(self) -> dict[str, Any]:
         """Of pydantic-ai-harness, pydantic-ai and Monty."""
@@ -127,14 +135,6 @@ class PydanticAICode:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await run
         return {}
-
-
-def _told(part: ToolReturnPart) -> str:
-    """What the model sees of a call's end. Raises `CannotDo` where Monty does not support the program."""
-    refused = pydantic_ai_refusal(part.content) if part.outcome == "retried" and isinstance(part.content, str) else ""
-    if refused:
-        raise CannotDo(refused)
-    return part.model_response_str()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import Any
 
 from callgate.bench.contestants.seat import CannotDo
 
-__all__ = ["BadReference", "Compute", "Reference", "references", "resolved"]
+__all__ = ["BadReference", "Compute", "Reference", "as_text", "needed", "references", "replaced", "resolved"]
 
 Compute = Callable[[str, Mapping[str, Any]], Any]
 """Gives the value of an expression, from its text and the values of the names in it."""
@@ -90,6 +90,21 @@ def references(template: Any, ids: Collection[str]) -> Iterator[Reference]:
             yield from references(value, ids)
 
 
+def needed(step: Mapping[str, Any], ids: Collection[str]) -> list[str]:
+    """Ids of the steps that have to end before this one begins, sorted: those it names, and those it refers to.
+
+    Args:
+        step: of a plan.
+        ids: of all steps.
+
+    Raises:
+        BadReference: a reference names nothing, or cannot be read.
+    """
+    templates = [step.get("arguments", {}), step.get("for_each"), step.get("when")]
+    found = {each.source for each in references(templates, ids)}
+    return sorted((found - {*_OWN}) | {*step.get("depends_on", ())})
+
+
 def resolved(template: Any, known: Mapping[str, Any], ids: Collection[str], compute: Compute | None = None) -> Any:
     """The value with all references replaced.
 
@@ -120,13 +135,32 @@ def resolved(template: Any, known: Mapping[str, Any], ids: Collection[str], comp
     return {key: resolved(value, known, ids, compute) for key, value in template.items()}
 
 
+def replaced(text: str, ids: Collection[str], told: Callable[[Reference], str]) -> str:
+    """Text with every ``${id.path}`` in it replaced.
+
+    Args:
+        text: neither a reference as a whole, nor begun with ``$$``.
+        ids: of the steps.
+        told: what stands in its place.
+
+    Raises:
+        BadReference: one of them names nothing, or cannot be read; or as `told` does.
+    """
+    return _IN_TEXT.sub(lambda match: told(_read(match[1].strip(), ids, nullable=False)), text)
+
+
+def as_text(value: Any) -> str:
+    """A value as it stands in text: a string as it is, anything else as JSON without spaces."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
 def _text_resolved(text: str, known: Mapping[str, Any], ids: Collection[str]) -> Any:
     whole = _whole(text, ids)
     if whole is not None:
         return whole.value(known)
     if text.startswith("$$"):
         return text[1:]
-    return _IN_TEXT.sub(lambda match: _as_text(_read(match[1].strip(), ids, nullable=False).value(known)), text)
+    return replaced(text, ids, lambda found: as_text(found.value(known)))
 
 
 def _tree(expression: str) -> ast.Expression:
@@ -180,7 +214,3 @@ def _json_inside(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))

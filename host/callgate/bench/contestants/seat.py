@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from callgate.bench.workloads.pacing import pace
 from callgate.bench.workloads.workload import Function
 
-__all__ = ["CannotDo", "Contestant", "Interval", "Meter", "Opened", "Turn", "answered", "cannot_or"]
+__all__ = ["CannotDo", "Contestant", "Interval", "Meter", "Opened", "Steered", "Turn", "answered", "cannot_or"]
 
 _Action = Callable[..., Awaitable[dict[str, Any]]]
 
@@ -81,13 +82,18 @@ class Contestant(Protocol):
     Where it cannot do a workload at all, `open` or `turn` answers ``{"cannot": reason}`` (see `cannot_or`).
     """
 
-    async def open(self, workload: str, paced: float = 1.0) -> dict[str, Any]:
+    async def open(self, workload: str, paced: float = 1.0, scripted: bool = True) -> dict[str, Any]:
         """Make ready for a workload, and leave the one before; returns an `Opened`.
 
         Args:
             workload: a name of `workloads.WORKLOADS`.
             paced: what the simulated waits of its tools are multiplied by (`workloads.pace`).
+            scripted: whether a script plays the model. What a script wrote and the contestant does not support,
+                it `cannot` do; a real model is told so instead, and may write something else.
         """
+
+    async def pace(self, paced: float) -> dict[str, Any]:
+        """From now on, this is what the waits are multiplied by. See `Steered`; may be missing."""
 
     async def begin(self) -> dict[str, Any]:
         """A new conversation begins: forget what the one before has left. Not timed; may be missing."""
@@ -95,8 +101,35 @@ class Contestant(Protocol):
     async def turn(self, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Do what the model calls (``{"tool", "arguments"}`` each) at the same time; returns a `Turn`."""
 
+    async def weigh(self) -> dict[str, Any]:
+        """``{"guest_bytes": ...}``: memory of guests that stand ready outside this process's children, and the like.
+
+        Asked after the round in which memory is watched, and added to what a turn's own guest took. May be missing, and
+        may give a ``note`` for the row.
+        """
+
     async def version(self) -> dict[str, Any]:
         """``{"version": ...}`` of the package that does the work."""
+
+
+class Steered:
+    """What the harness sets, for a contestant to derive from.
+
+    Attributes:
+        scripted: as `Contestant.open` was told.
+    """
+
+    scripted = True
+
+    def steer(self, paced: float, scripted: bool) -> None:
+        """Heed what `Contestant.open` was told."""
+        pace(paced)
+        self.scripted = scripted
+
+    async def pace(self, paced: float) -> dict[str, Any]:
+        """Change the pace of the tools; what is open stays so."""
+        pace(paced)
+        return {}
 
 
 class Meter:

@@ -18,13 +18,14 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from callgate.bench.contestants.refusals import smolagents_refusal
-from callgate.bench.contestants.seat import CannotDo, Meter, Opened, Turn, answered, cannot_or
+from callgate.bench.contestants.seat import CannotDo, Meter, Opened, Steered, Turn, answered, cannot_or
 from callgate.bench.serving import serve
-from callgate.bench.workloads import WORKLOADS, pace
+from callgate.bench.workloads import WORKLOADS
+from callgate.bench.workloads.pacing import at_once
 from callgate.bench.workloads.workload import Function, Workload
 
 try:
@@ -46,6 +47,10 @@ _DEFINITION: Mapping[str, Any] = {
 _STEPS = 1_000_000
 _CLOSING_SECONDS = 5.0
 _NOTE = "programs are handed over as tool calls; smolagents' own models write them as text between tags"
+_NO_REAL_MODEL = (
+    "its prompt has models write programs as text between <code> tags, and the harness takes them as tool calls: a "
+    "model that does as it is told would not be understood"
+)
 
 
 class _Left(BaseException):
@@ -108,7 +113,7 @@ class _Run:
         self._thread.join(_CLOSING_SECONDS)
 
 
-class SmolagentsCode:
+class SmolagentsCode(Steered):
     """The functions that may be asked for: see `seat.Contestant`.
 
     Args:
@@ -123,9 +128,12 @@ class SmolagentsCode:
         self._model: _Played
         self._agent: CodeAgent
 
-    async def open(self, workload: str, paced: float = 1.0) -> dict[str, Any]:
+    @cannot_or
+    async def open(self, workload: str, paced: float = 1.0, scripted: bool = True) -> dict[str, Any]:
         """An agent with the tools of the workload, which has begun to run."""
-        pace(paced)
+        if not scripted:
+            raise CannotDo(_NO_REAL_MODEL)
+        self.steer(paced, scripted)
         self._workload = workload
         await self.begin()
         return answered(
@@ -138,10 +146,10 @@ class SmolagentsCode:
     async def begin(self) -> dict[str, Any]:
         """A new conversation: a new agent, which runs."""
         await self.aclose()
-        workload, loop = self._workloads[self._workload], asyncio.get_running_loop()
+        workload = self._workloads[self._workload]
         self._model = _Played()
         self._agent = CodeAgent(
-            tools=[_tool(each, self._meter, loop) for each in workload.tools],
+            tools=[_tool(each, self._meter) for each in workload.tools],
             model=self._model,
             max_steps=_STEPS,
             verbosity_level=LogLevel.OFF,
@@ -152,7 +160,11 @@ class SmolagentsCode:
 
     @cannot_or
     async def turn(self, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Hand the agent its programs, one after the other, until one has given the final answer."""
+        """Hand the agent its programs, one after the other, until one has given the final answer.
+
+        Raises:
+            RuntimeError: one has given it in an earlier turn, or there is no conversation.
+        """
         if self._run is None or self._run.over():
             raise RuntimeError("the agent has given its final answer; begin a new conversation")
         self._meter.taken()
@@ -169,7 +181,7 @@ class SmolagentsCode:
                 final = text
                 break
             error = getattr(self._agent.memory.steps[-1], "error", None)
-            refused = smolagents_refusal(error.message) if error is not None else ""
+            refused = smolagents_refusal(error.message) if self.scripted and error is not None else ""
             if refused:
                 raise CannotDo(refused)
         return answered(Turn(texts=texts, seconds=seconds, final=final, intervals=self._meter.taken()))
@@ -191,12 +203,8 @@ def _texts(message: ChatMessage) -> list[str]:
     return [str(each.get("text", "")) for each in content] if isinstance(content, list) else [str(content)]
 
 
-async def _awaited(awaitable: Awaitable[Any]) -> Any:
-    return await awaitable
-
-
-def _tool(function: Function, meter: Meter, loop: asyncio.AbstractEventLoop) -> Tool:
-    """A tool that runs in `loop`, as smolagents' own decorator would have it if the function were not async."""
+def _tool(function: Function, meter: Meter) -> Tool:
+    """A tool as smolagents' own decorator would have it, if the function were not async: it runs where it is called."""
     metered = meter.metered(function)
     schema = get_json_schema(function)["function"]
     returned = schema.get("return", {}).get("type", "any")
@@ -210,7 +218,7 @@ def _tool(function: Function, meter: Meter, loop: asyncio.AbstractEventLoop) -> 
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             """Call it."""
-            return asyncio.run_coroutine_threadsafe(_awaited(metered(*args, **kwargs)), loop).result()
+            return at_once(metered(*args, **kwargs))
 
     return WorkloadTool()
 

@@ -24,9 +24,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from callgate.bench.contestants.seat import Meter, Opened, Turn, answered, cannot_or
+from callgate.bench.contestants.seat import Meter, Opened, Steered, Turn, answered, cannot_or
 from callgate.bench.serving import serve
-from callgate.bench.workloads import WORKLOADS, pace
+from callgate.bench.workloads import WORKLOADS
 from callgate.bench.workloads.workload import Function
 
 try:
@@ -145,7 +145,7 @@ _GUARDS: dict[str, Any] = {
 }
 
 
-class Utcp:
+class Utcp(Steered):
     """The functions that may be asked for: see `seat.Contestant`.
 
     Args:
@@ -158,9 +158,9 @@ class Utcp:
         self._client: Any = None
         register_call_template(_PROTOCOL, _Templates())
 
-    async def open(self, workload: str, paced: float = 1.0) -> dict[str, Any]:
+    async def open(self, workload: str, paced: float = 1.0, scripted: bool = True) -> dict[str, Any]:
         """A client with the tools of the workload."""
-        pace(paced)
+        self.steer(paced, scripted)
         tools = {each.__name__: self._meter.metered(each) for each in WORKLOADS[workload].tools}
         register_communication_protocol(_PROTOCOL, _Functions(tools), override=True)
         self._client = await (Guarded if self._guarded else CodeModeUtcpClient).create()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from callgate.bench.model.model_client import Asked, ContextExceeded, ModelFailed, Patience, Reply, failure
+from callgate.bench.model.model_client import Asked, ModelFailed, Patience, Reply
+from callgate.bench.model.sdk import Connection, Line, connected
 
 __all__ = ["MOST_OUTPUT_TOKENS", "AnthropicModel", "client"]
 
@@ -17,34 +19,31 @@ MOST_OUTPUT_TOKENS = 16_000
 _CUT = ("max_tokens", "model_context_window_exceeded", "pause_turn")
 
 
-def client(*, base_url: str, key: str, timeout_seconds: float, retries: int | None, loopback: bool) -> Any:
-    """An `AsyncAnthropic`; the arguments are those of `openai_model.client`.
+def client(connection: Connection) -> Any:
+    """An `AsyncAnthropic`.
 
     Raises:
         ModuleNotFoundError: the SDK is not installed.
     """
     sdk: Any = importlib.import_module("anthropic")
-    options: dict[str, Any] = {} if retries is None else {"max_retries": retries}
-    if loopback:
-        options["http_client"] = sdk.DefaultAsyncHttpxClient(trust_env=False, verify=False)  # no TLS there
-    made = sdk.AsyncAnthropic(base_url=base_url or None, api_key=key, timeout=timeout_seconds, **options)
+    made = connected(sdk, sdk.AsyncAnthropic, connection)
     _ = made.messages  # imported now, and not within the first request, whose seconds count
     return made
 
 
+@dataclass(frozen=True, slots=True)
 class AnthropicModel:
     """See `model_client.ModelClient`.
 
-    Args:
+    Attributes:
         client: an `AsyncAnthropic`.
         name: as the endpoint knows it.
         patience: how long it is waited for.
     """
 
-    def __init__(self, client: Any, name: str, patience: Patience) -> None:
-        self.name = name
-        self._client = client
-        self._patience = patience
+    client: Any
+    name: str
+    patience: Patience
 
     def chat(self, *, system: str, task: str, tools: Sequence[dict[str, Any]], parallel: bool) -> _Chat:
         options: dict[str, Any] = {"model": self.name, "max_tokens": MOST_OUTPUT_TOKENS}
@@ -53,41 +52,29 @@ class AnthropicModel:
         if tools:
             options["tools"] = [dict(each) for each in tools]
             options["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": not parallel}
-        return _Chat(self._client, options, [{"role": "user", "content": task}], self._patience)
+        sdk, create = importlib.import_module("anthropic"), self.client.messages.create
+        line = Line(sdk=sdk, create=create, patience=self.patience, too_long=_too_long)
+        return _Chat(line, options, [{"role": "user", "content": task}])
 
 
+@dataclass(frozen=True, slots=True)
 class _Chat:
-    def __init__(
-        self, client: Any, options: dict[str, Any], messages: list[dict[str, Any]], patience: Patience
-    ) -> None:
-        self._sdk: Any = importlib.import_module("anthropic")
-        self._client = client
-        self._options = options
-        self._messages = messages
-        self._patience = patience
+    line: Line
+    options: dict[str, Any]
+    messages: list[dict[str, Any]]
 
     async def ask(self) -> Reply:
-        sent = {"extra_body": {"messages": self._messages}}  # see `model_client.Chat`
-        try:
-            with self._patience.limit():
-                message = await self._client.messages.create(messages=(), **self._options, **sent)
-        except self._sdk.APIStatusError as error:
-            tokens = _too_long(error)
-            if tokens is not None:
-                raise ContextExceeded(f"the input is too long for the model: {error}", tokens) from error
-            raise failure(self._sdk, error, self._patience) from error
-        except (self._sdk.APIError, ValueError) as error:
-            raise failure(self._sdk, error, self._patience) from error
+        message = await self.line.sent(self.messages, self.options)
         try:
             reply = _reply(message)
-            self._messages.append({"role": "assistant", "content": _said(message)})
+            self.messages.append({"role": "assistant", "content": _said(message)})
         except (AttributeError, TypeError, ValueError) as error:
             raise ModelFailed(f"the model's reply is no message with usage: {error}") from error
         return reply
 
     def tell(self, results: Sequence[tuple[str, str]]) -> None:
         blocks = [{"type": "tool_result", "tool_use_id": each, "content": text} for each, text in results]
-        self._messages.append({"role": "user", "content": blocks})
+        self.messages.append({"role": "user", "content": blocks})
 
 
 def _reply(message: Any) -> Reply:
@@ -125,6 +112,6 @@ def _said(message: Any) -> list[dict[str, Any]]:
 
 
 def _too_long(error: Any) -> int | None:
-    """The tokens that there were, where that is why it was refused. Anthropic has no code for it, only these words."""
+    """See `sdk.Line`; Anthropic has no code for it, only these words."""
     found = re.search(r"prompt is too long(?:: (\d+) tokens)?", str(error))
     return int(found[1] or 0) if found and error.status_code == 400 else None

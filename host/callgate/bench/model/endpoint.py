@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from callgate.bench.model import anthropic_model, openai_model
 from callgate.bench.model.model_client import ModelClient, Patience, Wire
+from callgate.bench.model.sdk import Connection
 from callgate.bench.model.stand_in.server import KEY
 
 __all__ = ["KEYS", "Endpoint", "EndpointMissing"]
@@ -54,8 +55,9 @@ class Endpoint:
         self._patience = Patience(
             attempt_seconds=timeout_seconds, request_seconds=timeout_seconds * (1 + again) + _PAUSE_SECONDS * again
         )
-        self._options: dict[str, Any] = {"base_url": base_url, "key": key, "timeout_seconds": timeout_seconds}
-        self._options |= {"retries": retries, "loopback": loopback}
+        self._connection = Connection(
+            base_url=base_url, key=key, timeout_seconds=timeout_seconds, retries=retries, loopback=loopback
+        )
         self._client: Any = None
 
     @classmethod
@@ -79,7 +81,7 @@ class Endpoint:
     async def __aenter__(self) -> Self:
         """Raises `EndpointMissing` where the SDK is not installed."""
         try:
-            self._client = _SDKS[self.wire](**self._options)
+            self._client = _SDKS[self.wire](self._connection)
         except ModuleNotFoundError as error:
             raise EndpointMissing(f"the SDK {self.wire} is not installed: pip install callgate[bench]") from error
         return self

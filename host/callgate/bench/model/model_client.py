@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any, Literal, Protocol
 
 import anyio
@@ -21,13 +20,10 @@ __all__ = [
     "Reply",
     "Wire",
     "arguments_of",
-    "failure",
 ]
 
 Wire = Literal["openai", "anthropic"]
 """OpenAI's Chat Completions, or Anthropic's Messages."""
-
-_REASON_CHARACTERS = 400
 
 
 class ModelFailed(Exception):
@@ -152,25 +148,3 @@ def arguments_of(text: str) -> tuple[dict[str, Any], str]:
     if not isinstance(arguments, dict):
         return {}, f"they have to be a JSON object, and are {type(arguments).__name__}"
     return arguments, ""
-
-
-def failure(sdk: ModuleType, error: Exception, patience: Patience) -> ModelFailed:
-    """What an error of an SDK means; OpenAI's and Anthropic's have the same names.
-
-    Args:
-        sdk: `openai` or `anthropic`.
-        error: what it raised.
-        patience: how long it was waited for.
-    """
-    if isinstance(error, sdk.APITimeoutError):
-        return ModelFailed(f"no reply of the model within {patience.attempt_seconds:g} s")
-    if isinstance(error, sdk.APIConnectionError):
-        return ModelFailed(f"no connection to the model: {_told(error.__cause__ or error)}")
-    if isinstance(error, sdk.APIStatusError):
-        return ModelFailed(f"the model's endpoint answered {error.status_code}: {_told(error)}")
-    return ModelFailed(f"the model's endpoint gave what its SDK cannot read: {_told(error)}")
-
-
-def _told(error: BaseException) -> str:
-    text = str(error)
-    return f"{type(error).__name__}: {text}"[:_REASON_CHARACTERS] if text else type(error).__name__

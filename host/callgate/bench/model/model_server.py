@@ -50,9 +50,9 @@ _NOBODY = Script()
 class _Conversation:
     """One that is registered, on both wires."""
 
-    def __init__(self, workload: Workload, order: Order, rewrite: Rewrite, count: Count) -> None:
+    def __init__(self, workload: Workload, order: Order, rewrite: Rewrite, count: Count, number: int) -> None:
         self._order = order
-        self._playing = Playing(workload, order, rewrite)
+        self._playing = Playing(workload, order, rewrite, number)
         self._lock = threading.Lock()
         options: dict[str, Any] = {"count": count, "context_tokens": order.context_tokens}
         chat, messages = OpenAIChat(self._playing, **options), AnthropicMessages(self._playing, **options)
@@ -128,10 +128,13 @@ class ModelServer:
             order = order_of(body, self._workloads)
         except WrongOrder as wrong:
             raise Refused(str(wrong)) from None
-        conversation = _Conversation(self._workloads[order.workload], order, self._rewrite, self._count)
         with self._lock:
             self._registered += 1
-            name = f"scripted-{self._registered}"
+            number = self._registered
+        workload = self._workloads[order.workload]
+        conversation = _Conversation(workload, order, self._rewrite, self._count, number)
+        name = f"scripted-{number}"
+        with self._lock:
             self._conversations[name] = conversation
             while len(self._conversations) > MOST_CONVERSATIONS:
                 self._conversations.popitem(last=False)

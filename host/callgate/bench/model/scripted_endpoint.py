@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.abc
 import anyio.to_thread
 from anyio.streams.buffered import BufferedByteReceiveStream
 
@@ -32,12 +34,19 @@ class ModelServerFailed(Exception):
 class ScriptedEndpoint:
     """One that runs.
 
-    Attributes:
+    Args:
         address: e.g. ``http://127.0.0.1:40123``.
+        process: in which it does, where that is known.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, process: anyio.abc.Process | None = None) -> None:
         self.address = address
+        self._process = process
+
+    @property
+    def ended(self) -> bool:
+        """Its process is there no more."""
+        return self._process is not None and self._process.returncode is not None
 
     async def register(
         self,
@@ -78,19 +87,25 @@ async def model_server(workloads: str = "callgate.bench.workloads:WORKLOADS") ->
     Raises:
         ModelServerFailed: it did not start.
     """
-    command = [sys.executable, "-m", "callgate.bench.model.model_server", workloads]
-    with tempfile.TemporaryFile() as complaints:
-        process = await anyio.open_process(command, stdin=subprocess.PIPE, stderr=complaints)
+    command = [sys.executable, "-P", "-m", "callgate.bench.model.model_server", workloads]
+    with contextlib.ExitStack() as stack:
+        try:
+            complaints = stack.enter_context(tempfile.TemporaryFile())
+            process = await anyio.open_process(
+                command, stdin=subprocess.PIPE, stderr=complaints, start_new_session=True
+            )  # Ctrl-C is the harness's
+        except OSError as error:
+            raise ModelServerFailed(f"the model server could not be started: {error}") from error
         try:
             assert process.stdout is not None
             try:
                 with anyio.fail_after(_START_SECONDS):
                     line = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", _LONGEST_LINE)
-            except (TimeoutError, anyio.EndOfStream, anyio.IncompleteRead) as error:
+            except (TimeoutError, anyio.EndOfStream, anyio.IncompleteRead, anyio.DelimiterNotFound) as error:
                 complaints.seek(0)
                 told = complaints.read().decode(errors="replace").strip()
                 raise ModelServerFailed(f"the model server did not start: {told[-400:] or repr(error)}") from error
-            yield ScriptedEndpoint(line.decode())
+            yield ScriptedEndpoint(line.decode(), process)
         finally:
             with anyio.CancelScope(shield=True):
                 await _end(process)
@@ -98,12 +113,15 @@ async def model_server(workloads: str = "callgate.bench.workloads:WORKLOADS") ->
 
 async def _end(process: anyio.abc.Process) -> None:
     assert process.stdin is not None
-    await process.stdin.aclose()
-    with anyio.move_on_after(_CLOSE_SECONDS):
-        await process.wait()
-    if process.returncode is None:
-        process.kill()
-    await process.aclose()
+    try:
+        with contextlib.suppress(OSError, anyio.BrokenResourceError):
+            await process.stdin.aclose()
+        with anyio.move_on_after(_CLOSE_SECONDS):
+            await process.wait()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.aclose()
 
 
 def _post(address: str, order: dict[str, Any]) -> dict[str, Any]:

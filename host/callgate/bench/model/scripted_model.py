@@ -119,14 +119,17 @@ class Playing(Script):
         workload: what it is about.
         order: the form it takes.
         rewrite: makes programs those of another dialect.
+        number: of the conversation. It stands in each of its programs and plans, so that no contestant has seen them
+            before: what it keeps of a program that it knows is not what is measured.
     """
 
-    def __init__(self, workload: Workload, order: Order, rewrite: Rewrite) -> None:
+    def __init__(self, workload: Workload, order: Order, rewrite: Rewrite, number: int = 0) -> None:
         super().__init__()
         self.spoken = 0
         """Its turns so far."""
         self._order = order
         self._rewrite = rewrite
+        self._own = f"conversation {number:04}"
         self._tools = [each.__name__ for each in workload.tools]
         self._first = [[Made(call["tool"], call["arguments"]) for call in calls] for calls in order.first]
         self._moves: Generator[Any, Any, str] = _script(workload, order)()
@@ -182,7 +185,9 @@ class Playing(Script):
 
     def _said(self, move: Any) -> list[Said]:
         if self._order.form == "program":
-            move = self._rewrite(move, self._order.dialect, self._tools)
+            move = f"# {self._own}\n{self._rewrite(move, self._order.dialect, self._tools).lstrip()}"
+        if self._order.form == "plan":
+            move = {"goal": self._own, **move}
         if self._order.form in ("plan", "program"):
             return [Made(self._order.tool, {self._order.argument: move})]
         if not move:

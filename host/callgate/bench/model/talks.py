@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from callgate.bench.contest.comparison import Talk
@@ -11,14 +11,13 @@ from callgate.bench.contestants.seat import Opened, Turn
 from callgate.bench.model.conversation import Conversation, converse
 from callgate.bench.model.endpoint import Endpoint
 from callgate.bench.model.model_client import Wire
-from callgate.bench.model.scripted_endpoint import model_server
+from callgate.bench.model.scripted_endpoint import ModelServerFailed, ScriptedEndpoint, model_server
 from callgate.bench.workloads.workload import Call, Workload
 
 __all__ = ["RealModel", "ScriptedModel", "talking"]
 
 _SCRIPT = "the model refused: "
 _MOST_TURNS = 400
-_REAL_TURNS = 60
 _TIMEOUT_SECONDS = 600.0
 
 
@@ -52,7 +51,11 @@ class RealModel:
 
 @asynccontextmanager
 async def talking(wire: Wire, model: ScriptedModel | RealModel) -> AsyncIterator[Talk]:
-    """What `compare` holds its conversations with.
+    """What `contest.comparison.compare` holds its conversations with. A scripted endpoint that dies is begun again.
+
+    Args:
+        wire: whose format goes over HTTP.
+        model: who answers.
 
     Raises:
         EndpointMissing: the SDK is not installed, or there is no key.
@@ -69,19 +72,31 @@ async def talking(wire: Wire, model: ScriptedModel | RealModel) -> AsyncIterator
                 waits: bool,
             ) -> Conversation:
                 client = endpoint.model(model.name)
-                return await converse(client, task=workload.task, opened=opened, act=act, most_turns=_REAL_TURNS)
+                return await converse(client, task=workload.task, opened=opened, act=act, most_turns=_MOST_TURNS)
 
             yield talk
         return
-    async with model_server() as server, Endpoint.scripted(wire, server.address) as endpoint:
+    async with AsyncExitStack() as stack:
+
+        async def begun() -> tuple[ScriptedEndpoint, Endpoint]:
+            server = await stack.enter_async_context(model_server())
+            return server, await stack.enter_async_context(Endpoint.scripted(wire, server.address))
+
+        server, endpoint = await begun()
 
         async def scripted(
             workload: Workload, opened: Opened, act: Callable[[Sequence[Call]], Awaitable[Turn]], *, waits: bool
         ) -> Conversation:
-            name = await server.register(
-                workload.name, opened, turn_seconds=model.turn_seconds if waits else 0.0,
-                token_seconds=model.token_seconds if waits else 0.0, context_tokens=model.context_tokens,
-            )  # fmt: skip
+            nonlocal server, endpoint
+            try:
+                if server.ended:
+                    server, endpoint = await begun()
+                name = await server.register(
+                    workload.name, opened, turn_seconds=model.turn_seconds if waits else 0.0,
+                    token_seconds=model.token_seconds if waits else 0.0, context_tokens=model.context_tokens,
+                )  # fmt: skip
+            except ModelServerFailed as failed:
+                return Conversation(reason=str(failed))
             client = endpoint.model(name)
             talked = await converse(client, task=workload.task, opened=opened, act=act, most_turns=_MOST_TURNS)
             talked.reason = talked.reason.removeprefix(_SCRIPT)  # a script that cannot go on says so by a refusal

@@ -1,1 +1,4 @@
-"""The processes of those that single things are measured beside; one file each, and `process`, which runs them."""
+"""The processes of those that single things are measured beside, one file each.
+
+`process` runs them, and contestants, too; `docker_leftovers` is callgate itself, in a process of its own.
+"""

@@ -55,7 +55,11 @@ class Peer:
         self._compile_seconds = 0.0
 
     async def run(self, name: Shape, steps: int) -> dict[str, Any]:
-        """How long one execution of the graph takes, and how long it took to compile."""
+        """How many seconds one execution of the graph takes, and how many it took to compile.
+
+        Raises:
+            RuntimeError: not every step ran.
+        """
         needs = shape(name, steps)
         if self._made != (name, steps):
             started = time.perf_counter()

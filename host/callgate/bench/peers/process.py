@@ -2,6 +2,9 @@
 
 Peers that are Python run in a process of their own each: `AsyncMonty` 1.4 aborts the interpreter at its exit in some
 runs, and a peer's threads, and what it keeps in memory, would disturb the host under test.
+
+What a peer has started goes with it: its session, and what left that for one of its own. The latter has a variable in
+its environment that no other process has; where there is no /proc to look for it in, it stays.
 """
 
 from __future__ import annotations
@@ -15,8 +18,10 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Collection, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
@@ -29,15 +34,28 @@ __all__ = ["Bubblewrap", "LangGraphPeer", "LlmSandboxPeer", "MontyPeer", "PeerFa
 _ANSWER_SECONDS = 60.0
 _LONGEST_ANSWER = 1 << 26
 _CLOSING_SECONDS = 15.0
+_MARK = "CALLGATE_BENCH_PEER"
+_SWEEPS = 5
+_REASON_CHARACTERS = 500
+_LAST_CHARACTERS = 200
 
 
 NOT_FOR_ENVIRONMENTS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PIP_USER", "PIP_TARGET", "PIP_PREFIX")
 """Variables that would bring the host's packages into an environment."""
 
 
+SECRETS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+"""What only the harness needs: the keys of a real model."""
+
+
 def without(names: Collection[str]) -> dict[str, str]:
     """The environment's variables but for these."""
     return {name: value for name, value in os.environ.items() if name not in names}
+
+
+def plain(text: str, longest: int) -> str:
+    """What somebody else wrote, in one line, so long at most, without characters that a terminal would act on."""
+    return "".join(each if each.isprintable() else "?" for each in " ".join(text[: 4 * longest].split()))[:longest]
 
 
 class PeerFailed(Exception):
@@ -70,9 +88,12 @@ class PeerProcess:
     ) -> None:
         self.name = name
         self._command = [python or sys.executable, "-P", "-m", module, *arguments]
-        self._variables = without(NOT_FOR_ENVIRONMENTS) if python and python != sys.executable else dict(os.environ)
+        variables = without((*NOT_FOR_ENVIRONMENTS, *SECRETS) if python and python != sys.executable else SECRETS)
+        self._mark = uuid.uuid4().hex
+        self._variables = variables | {_MARK: self._mark}
         self._answer_seconds = answer_seconds
         self._process: anyio.abc.Process | None = None
+        self._killed = False
         self._answers: BufferedByteReceiveStream
         self._complaints: IO[bytes] | None = None
         there = python or not package or find_spec(package.replace("-", "_"))
@@ -84,14 +105,19 @@ class PeerProcess:
         return None if self._process is None else self._process.pid
 
     @property
+    def ended(self) -> bool:
+        """Its process is there no more, whether or not anybody has noticed."""
+        return self._process is None or self._process.returncode is not None
+
+    @property
     def failure(self) -> str:
         """Why it fails whatever it is asked; empty where it does not."""
         return self._failure
 
     async def __aenter__(self) -> Self:
         if not self._failure:
-            self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 (for as long as the process lives)
             try:
+                self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 (for as long as the process lives)
                 self._process = await anyio.open_process(
                     self._command, stderr=self._complaints, env=self._variables, start_new_session=True
                 )
@@ -105,29 +131,38 @@ class PeerProcess:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._process is not None:
-            with anyio.CancelScope(shield=True):
-                await self._end(self._process)
-        if self._complaints is not None:
-            self._complaints.close()
+        try:
+            if self._process is not None:
+                with anyio.CancelScope(shield=True):
+                    await self._end(self._process)
+        finally:
+            if self._complaints is not None:
+                self._complaints.close()
 
     async def _end(self, process: anyio.abc.Process) -> None:
         assert process.stdin is not None
-        if process.returncode is None and not self._failure:
-            with contextlib.suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-                await process.stdin.aclose()
-            with anyio.move_on_after(_CLOSING_SECONDS):
-                await process.wait()
-        self._kill(process)
-        await process.aclose()
+        try:
+            if process.returncode is None and not self._failure:
+                with contextlib.suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    await process.stdin.aclose()
+                with anyio.move_on_after(_CLOSING_SECONDS):
+                    await process.wait()
+        finally:  # whoever presses Ctrl-C twice does not wait
+            self._kill(process)
+            await process.aclose()
 
     def _kill(self, process: anyio.abc.Process) -> None:
-        """The process, and what it started: it leads a session of its own."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+        """The process, and what it started: it leads a session of its own.
+
+        Not by `process.kill`: that looks whether it has ended, and so takes the status from whoever waits for it.
+        """
+        if not self._killed:  # later, the number may be another's
+            self._killed = True
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+        for _ in range(_SWEEPS):  # one that starts another while it is looked for is found with the next look
+            if not _kill_marked(f"{_MARK}={self._mark}".encode()):
+                break
 
     async def ask(self, what: str, **details: Any) -> dict[str, Any]:
         """Have it do `what`, a function of its module; returns what that returns.
@@ -141,21 +176,26 @@ class PeerProcess:
         try:
             with anyio.fail_after(self._answer_seconds):
                 await self._process.stdin.send(json.dumps({"do": what, **details}).encode() + b"\n")
-                answer: dict[str, Any] = json.loads(await self._answers.receive_until(b"\n", _LONGEST_ANSWER))
+                answer = json.loads(await self._answers.receive_until(b"\n", _LONGEST_ANSWER))
+                if not isinstance(answer, dict):
+                    raise ValueError("an answer is an object")
         except TimeoutError:
             self._failure = f"no answer within {self._answer_seconds:g} s"
             self._kill(self._process)
         except anyio.DelimiterNotFound:
             self._failure = f"an answer of more than {_LONGEST_ANSWER >> 20} MB"
             self._kill(self._process)
-        except (OSError, anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, ValueError):
+        except (ValueError, RecursionError):
+            self._failure = f"what it said is no answer{self._last_words()}"
+            self._kill(self._process)
+        except (OSError, anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError):
             self._kill(self._process)
             with anyio.move_on_after(_CLOSING_SECONDS):
                 await self._process.wait()
             self._failure = f"its process ended (status {self._process.returncode}){self._last_words()}"
         else:
             if "failed" in answer:
-                raise PeerFailed(answer["failed"])
+                raise PeerFailed(plain(str(answer["failed"]), _REASON_CHARACTERS))
             return answer
         raise PeerFailed(self._failure)
 
@@ -165,7 +205,21 @@ class PeerProcess:
         size = self._complaints.seek(0, os.SEEK_END)
         self._complaints.seek(max(0, size - 4096))
         lines = self._complaints.read().decode(errors="replace").strip().splitlines()
-        return f": {lines[-1].strip()[:200]}" if lines else ""
+        return f": {plain(lines[-1], _LAST_CHARACTERS)}" if lines else ""
+
+
+def _kill_marked(mark: bytes) -> int:
+    """Ends the processes that have this in their environment; returns how many there were."""
+    found = 0
+    for each in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark not in each.read_bytes():
+                continue
+            os.kill(int(each.parent.name), signal.SIGKILL)
+            found += 1
+        except OSError:  # it is another user's, or has ended
+            continue
+    return found
 
 
 class MontyPeer(PeerProcess):

@@ -36,7 +36,11 @@ class Peer:
         self._tool: Any = None
 
     async def load(self, folder: str, beginnings: list[str], count: int) -> dict[str, Any]:
-        """Take tools in: those of these sets; with a `count` that many, the first of them again where it needs."""
+        """Take tools in: those of these sets; with a `count` that many, the first of them again where it needs.
+
+        Raises:
+            RuntimeError: `folder` does not have one of the sets.
+        """
         texts: dict[str, str] = {}
         for beginning in beginnings:
             found = read_set(Path(folder), beginning)

@@ -35,7 +35,11 @@ class Peer:
     """The functions that may be asked for."""
 
     async def run(self, name: Shape, steps: int) -> dict[str, Any]:
-        """How long one execution of the graph takes."""
+        """How many seconds one execution of the graph takes.
+
+        Raises:
+            RuntimeError: not every step ran.
+        """
         needs = shape(name, steps)
         gc.collect()
         started = time.perf_counter()

@@ -103,7 +103,12 @@ class Comparison:
 
 
 def compare(old: Results, new: Results) -> Comparison:
-    """What became of an earlier run's figures."""
+    """What became of an earlier run's figures.
+
+    Args:
+        old: the earlier run.
+        new: the run that is judged.
+    """
     scale = _Scale.of(old, new)
     remarks = [scale.remark]
     if old.machine != new.machine:

@@ -6,17 +6,24 @@ What contestants wrote (reasons, notes, versions) goes out as plain characters, 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from callgate.bench.figures import Figure, seconds
-from callgate.bench.report.cell_words import figures, notes, reasons
+from callgate.bench.report.beside_peers import confinement
+from callgate.bench.report.cell_words import CANNOT, MEMORY, ended, figures, notes, reasons, words_of
+from callgate.bench.report.headline import headline
+from callgate.bench.report.held import FEW, LEAST, LEAST_COUNTED, LEAST_OF_FEW
 from callgate.bench.report.single_rows import HOW, rows_markdown, rows_title
-from callgate.bench.report.verdicts import headline, verdict, verdicts
+from callgate.bench.report.verdicts import verdict, verdicts
 from callgate.bench.results import Results, Task
 
 __all__ = ["markdown"]
 
 _MODES = {"direct": "calls", "plan": "a plan", "code": "a program"}
+_PART = (
+    "contestant", "name", "the model hands over", "confined by", "words for the model", "what runs it", "version", "",
+)  # fmt: skip
 _READING = """\
 - **wall** is the p50 over the rounds of a cell, from the user's task to the model's last word; beside it the range from
   the 10th to the 90th percentile, in the same unit. It is the sum of the next three.
@@ -24,13 +31,18 @@ _READING = """\
   at work. **own work** is all the rest: what the contestant's runtime itself took, in its own process.
 - **tokens** are those of all requests of a round and of all answers. {tokens}
 - **at once** is the most tools that were at work at the same time. **peak** is the most memory that the contestant's
-  processes took together (Pss), in MB, in a round without waits; a container's is added.
+  processes took together (Pss), in MB; a container's is added. It is {memory}.
 - Contestants take turns, round by round. A verdict is made of the ratios of rounds that ran next to each other: their
-  median. Where the spread of these ratios, from the 10th to the 90th percentile, has 1 in it, or the median is within
-  2 % of 1 (10 % with less than three rounds), it is called no difference. A cell whose answer was wrong once has no
-  figures and no part in a verdict.
-- "The best peer" is the one with a right answer and the least time for tools and own work: the model's part is the same
-  script for all who take programs, and for all who take plans.
+  median. Where the spread of these ratios, from the 10th to the 90th percentile, has 1 in it, it is called no
+  difference; so is a difference in time below {least:g} % ({few:g} % with less than {rounds} rounds), and one in
+  tokens, which are counted exactly, below {counted:g} %. A cell whose answer was wrong once has no figures and no part
+  in a verdict.
+- Of callgate's modes the one with the least wall time is held against the better way of calling directly. Beside peers,
+  like is held against like: plans; programs in a sandbox (of the kernel, a container, or the language); programs
+  without one. Of each kind it is the fastest of callgate's modes and the fastest peer, by wall time, which has the
+  model's part in it: peers differ in how many turns they take. "Tools and own work alone" leaves the model out.
+- **right**: every round's answer was. **wrong**: one was not. **failed**: it raised, hung or died, or the model could
+  not go on. **cannot**: {cannot}.
 """
 _COUNTED = """\
 They were counted with {tokenizer} in what came over
@@ -107,7 +119,7 @@ def _model(results: Results) -> list[str]:
 def _verdicts(results: Results) -> str:
     titles = {task.name: task.title for task in results.tasks}
     lines = ["## What came of it", "", *(f"- {_plain(each)}" for each in headline(results).sentences), ""]
-    rows = [(titles[each.workload], each.text, each.peer_text) for each in verdicts(results)]
+    rows = [(titles[each.workload], each.text, _sentences(each.peer_texts)) for each in verdicts(results)]
     return "\n".join([*lines, *_table(("workload", "beside direct calls", "beside peers"), rows)])
 
 
@@ -116,7 +128,11 @@ def _reading(results: Results) -> str:
     tokens = "They are the provider's own figures."
     if model is not None and model.simulated:
         tokens = _COUNTED.format(tokenizer=_plain(model.tokenizer))
-    return f"## How to read it\n\n{_READING.format(tokens=tokens).strip()}"
+    reading = _READING.format(
+        tokens=tokens, least=100 * LEAST, few=100 * LEAST_OF_FEW, rounds=FEW, counted=100 * LEAST_COUNTED,
+        cannot=CANNOT, memory=MEMORY,
+    )  # fmt: skip
+    return f"## How to read it\n\n{_filled(reading)}"
 
 
 def _workload(results: Results, task: Task) -> Iterator[str]:
@@ -129,13 +145,15 @@ def _workload(results: Results, task: Task) -> Iterator[str]:
         yield _plain(task.note)
     if found:
         said = verdict(results, task.name)
-        yield f"**{_plain(said.text)}.**" + (f" {_first(_plain(said.peer_text))}." if said.peer_text else "")
+        yield f"**{_plain(said.text)}.**"
+        if said.peer_texts:
+            yield "\n".join(f"- Beside peers, {_plain(each)}." for each in said.peer_texts)
         simulated = " (simulated)" if results.model is not None and results.model.simulated else ""
         headings = (
             "contestant", "outcome", "turns", "tokens in", "out", "wall", "10 to 90 %", f"model{simulated}", "tools",
             "own work", "at once", "peak MB",
         )  # fmt: skip
-        rows = [(entry.title, cell.outcome, *figures(cell)) for entry, cell in found]
+        rows = [(entry.title, ended(cell), *figures(cell)) for entry, cell in found]
         yield "\n".join(_table(headings, rows, right=len(headings) - 2))
     told = reasons(tried)
     if told:
@@ -146,12 +164,13 @@ def _contestants(results: Results) -> str:
     lines = ["## Who took part", ""]
     rows = [
         (
-            entry.title, f"{entry.name}", _MODES[entry.mode], entry.about, entry.version,
+            entry.title, f"{entry.name}", _MODES[entry.mode], confinement(entry), words_of(entry), entry.about,
+            entry.version,
             f"took no part: {entry.failure}" if entry.failure else "",
         )
         for entry in results.entries
     ]  # fmt: skip
-    lines += _table(("contestant", "name", "the model hands over", "what runs it", "version", ""), rows)
+    lines += _table(_PART, rows)
     told = [f"- {_plain(each)}" for each in notes(results)]
     return "\n".join([*lines, "", *told] if told else lines)
 
@@ -174,8 +193,15 @@ def _plain(text: str) -> str:
     return re.sub(r"([\\|`*\[\]#~]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", line).replace("&", "&amp;").replace("<", "&lt;")
 
 
-def _first(text: str) -> str:
-    return text if text[:1].isupper() else f"{text[:1].upper()}{text[1:]}"
+def _filled(bullets: str) -> str:
+    """Its lines of one length: what stands in them differs."""
+    told = (" ".join(each.split()) for each in re.split(r"^- ", bullets, flags=re.MULTILINE) if each.strip())
+    how = textwrap.TextWrapper(120, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
+    return "\n".join(how.fill(each) for each in told)
+
+
+def _sentences(texts: Sequence[str]) -> str:
+    return " ".join(f"{each[:1].upper()}{each[1:]}." for each in texts)
 
 
 def _some(value: float) -> str:

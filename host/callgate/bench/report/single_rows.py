@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from callgate.bench.report.cell_words import plainly
 from callgate.bench.rows import Row
 
 __all__ = ["HOW", "TITLES", "rows_markdown", "rows_table", "rows_title"]
@@ -96,13 +97,13 @@ def rows_title(rows: Sequence[Row]) -> str:
 
 def rows_table(rows: Sequence[Row], title: str) -> Table:
     """The rows for a terminal."""
-    table = Table(show_lines=True, title=Text(title))
+    table = Table(show_lines=True, title=_cell(title))
     for heading, share in (("measure", 3), ("measured", 4), ("target", 2), ("", 1), ("ratio", 1), ("peer", 4)):
         table.add_column(heading, ratio=share, overflow="fold")
     for row in rows:
-        peer = Text.assemble(row.peer, *([("\n" + row.note, "dim")] if row.note else []))
+        peer = Text.assemble(plainly(row.peer), *([("\n" + plainly(row.note), "dim")] if row.note else []))
         verdict = Text(row.verdict, _COLOURS[row.verdict])
-        table.add_row(Text(row.measure), Text(row.measured), Text(row.target), verdict, _ratio(row), peer)
+        table.add_row(*map(_cell, (row.measure, row.measured, row.target)), verdict, _ratio(row), peer)
     return table
 
 
@@ -115,6 +116,10 @@ def rows_markdown(rows: Sequence[Row]) -> list[str]:
         "",
         *_verdicts(rows),
     ]
+
+
+def _cell(text: str) -> Text:
+    return Text(plainly(text))
 
 
 def _ratio(row: Row) -> str:

@@ -13,9 +13,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from callgate.bench.report.cell_words import figures, notes, reasons
+from callgate.bench.report.cell_words import CANNOT, MEMORY, confinements, ended, figures, notes, plainly, reasons
+from callgate.bench.report.headline import headline
 from callgate.bench.report.single_rows import rows_table
-from callgate.bench.report.verdicts import headline, verdict
+from callgate.bench.report.verdicts import verdict
 from callgate.bench.results import Cell, Entry, Results, Task
 
 __all__ = ["show"]
@@ -55,11 +56,12 @@ def _workload(results: Results, task: Task, console: Console) -> None:
     _say(console, f"{task.name}: {task.title}{labelled}", "bold")
     if found:
         said = verdict(results, task.name)
-        chosen = {entry.name for entry in (said.mode, said.direct, said.peer) if entry is not None}
+        beside = [entry for each in said.peers for entry in (each.mode, each.peer)]
+        chosen = {entry.name for entry in (said.mode, said.direct, *beside) if entry is not None}
         console.print(_table(found, chosen, console.width))
         _say(console, f"{said.text}.", _WINNERS.get(said.winner, "bold"), indent=2)
-        if said.peer_text:
-            _say(console, f"{said.peer_text}.", indent=2)
+        for text in said.peer_texts:
+            _say(console, f"{text}.", indent=2)
     for line in reasons(tried):
         _say(console, line, "" if found else "dim", indent=2)
     if task.note:
@@ -79,10 +81,10 @@ def _table(found: Sequence[tuple[Entry, Cell]], chosen: set[str], width: int) ->
         if before and not entry.ours:
             table.add_section()
         before = entry.ours
-        name = Text(_plain(entry.title if width >= _WIDE else entry.name), "bold" if entry.name in chosen else "")
+        name = Text(plainly(entry.title if width >= _WIDE else entry.name), "bold" if entry.name in chosen else "")
         pairs = zip(_HEADINGS, figures(cell), strict=True)
         kept = [figure for heading, figure in pairs if heading not in left_out]
-        table.add_row(name, Text(cell.outcome, _COLOURS[cell.outcome]), *kept)
+        table.add_row(name, Text(ended(cell), _COLOURS[cell.outcome]), *kept)
     return table
 
 
@@ -95,8 +97,12 @@ def _summary(results: Results, console: Console) -> None:
     for entry in results.entries:
         if entry.failure:
             _say(console, f"{entry.title} took no part: {entry.failure}", "yellow", indent=2)
+    if told := confinements(results.entries):
+        _say(console, f"Confined by {told}.", "dim", indent=2)
     for note in notes(results):
         _say(console, note, "dim", indent=2)
+    if results.cells:
+        _say(console, f"cannot: {CANNOT}. Peak memory is {MEMORY}.", "dim", indent=2)
     console.print()
     _say(console, f"{results.sizes}, {results.made}: {results.machine}", "dim")
     _say(console, f"load average before: {results.load}; after: {results.load_after or 'unknown'}", "dim")
@@ -104,9 +110,4 @@ def _summary(results: Results, console: Console) -> None:
 
 
 def _say(console: Console, text: str, style: str = "", *, indent: int = 0) -> None:
-    console.print(Padding(Text(_plain(text), style), (0, 0, 0, indent), expand=False))
-
-
-def _plain(text: str) -> str:
-    """In one line, without characters that a terminal would act on."""
-    return "".join(each if each.isprintable() else "?" for each in " ".join(text.split()))
+    console.print(Padding(Text(plainly(text), style), (0, 0, 0, indent), expand=False))

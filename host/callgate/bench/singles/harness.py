@@ -1,4 +1,4 @@
-"""One run of the harness: the measurements one after the other, some again under trio. Knows order, not figures."""
+"""All single things: the measurements one after the other, some again under trio. Knows order, not figures."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from pathlib import Path
 
 import anyio
 
-from callgate.bench.peers.process import Bubblewrap, MontyPeer
+from callgate.bench.peers.process import Bubblewrap, MontyPeer, PeerFailed, plain
 from callgate.bench.rows import Row
 from callgate.bench.singles.context import CALLS, Bench, BenchFailed, Sizes, opened
 from callgate.bench.singles.measures import MEASURES, ON_TRIO
-from callgate.errors import CallgateError, SandboxError
+from callgate.errors import CallgateError
 
 __all__ = ["Measured", "run"]
+
+_REASON_CHARACTERS = 2000
 
 
 @dataclass(slots=True)
@@ -46,7 +48,7 @@ def run(
         sizes: how often each thing.
         only: names of `MEASURES`; empty for all, with some repeated under trio.
         told: called with the name of each measurement before it starts.
-        calls: a folder with requests and the calls that answer them; where it is not there, `share` says so.
+        calls: a folder with requests and the calls that answer them; where it is not there, rows say so.
         found: called with the rows of each measurement when it is done.
         interpreters: of environments that have peers, by the names of `contestants.listed.PEERS`.
     """
@@ -76,6 +78,14 @@ def _for_information(row: Row) -> Row:
     return Row(**{**row.to_dict(), **changes})
 
 
+def _told(error: Exception) -> str:
+    """For the table; of groups, what is in them."""
+    if isinstance(error, ExceptionGroup):
+        return plain("; ".join(map(_told, error.exceptions)), _REASON_CHARACTERS)
+    ours = isinstance(error, (CallgateError, BenchFailed, PeerFailed))
+    return plain(str(error) if ours else f"{type(error).__name__}: {error}", _REASON_CHARACTERS)
+
+
 async def _measure(
     measured: Measured,
     sizes: Sizes,
@@ -88,14 +98,15 @@ async def _measure(
     try:
         async with opened(pool_size=0) as runtime:
             measured.sandbox = runtime.backend.description
-    except SandboxError as error:
-        measured.sandbox = f"none: {error}"
+    except Exception as error:
+        measured.sandbox = f"none: {_told(error)}"
     async with MontyPeer(python=interpreters.get("monty", "")) as monty:
         bench = Bench(sizes, monty, Bubblewrap(), calls, interpreters)
         for name in names:
             told(name)
             try:
-                keep(await MEASURES[name](bench))
-            except (CallgateError, BenchFailed) as error:
-                keep([Row(key=name, measure=name, measured=f"failed: {error}", verdict="open")])
+                rows = await MEASURES[name](bench)
+            except Exception as error:  # whatever it is: the others go on
+                rows = [Row(key=name, measure=name, measured=f"failed: {_told(error)}", verdict="open")]
+            keep(rows)
         measured.sandbox = "; ".join((measured.sandbox, *bench.sandboxes))

@@ -6,7 +6,7 @@ from typing import Any
 
 from callgate.bench.workloads import places
 from callgate.bench.workloads.pacing import wait
-from callgate.bench.workloads.workload import Workload, one_program
+from callgate.bench.workloads.workload import Pattern, Workload, one_program
 
 __all__ = ["WORKLOAD"]
 
@@ -78,6 +78,13 @@ names = ", ".join(sorted(cities[each].name for each in chosen))
 f"answer: {names}; mean {mean:.0f} km, median {statistics.median(nearest):.0f} km"
 """
 
+
+def _named(name: str, kilometres: int, other: str) -> str:
+    """An expression: the number is the first that follows the name, or has the name in parentheses after it."""
+    number = rf"(?<![\w.]){kilometres}(?!\w|\.\d)"
+    return rf"{name}(?:(?!{other})\D){{0,80}}{number}|{number}(?: ?km)? \([^()\d]*{name}[^()\d]*\)"
+
+
 WORKLOAD = Workload(
     name="aggregation",
     title="CPU-heavy aggregation",
@@ -103,18 +110,12 @@ WORKLOAD = Workload(
     plans=None,
     programs=one_program(_PROGRAM),
     facts=(
-        "athens",
-        "berlin",
-        "bucharest",
-        "espoo",
-        "madrid",
-        "mechelen",
-        "milan",
-        "naples",
-        "warsaw",
-        "239 km",
-        "261 km",
+        *("Athens", "Berlin", "Bucharest", "Espoo", "Madrid", "Mechelen", "Milan", "Naples", "Warsaw"),
+        Pattern("győr", r"(?<!\w)gy[őo]r(?!\w)"),
+        Pattern("mean 239 km", _named("(?:mean|average)", 239, "median")),
+        Pattern("median 261 km", _named("median", 261, "(?:mean|average)")),
     ),
+    never=("Rome", "Paris", "Hamburg", "Budapest", "Vienna", "Barcelona", "Stockholm", "Munich", "Prague"),
     why_no_plan="a plan has no loops of its own to compute with, and no tool does it",
     why_no_calls=(
         "the model would have to do millions of multiplications in its head; the script does not pretend that one can"

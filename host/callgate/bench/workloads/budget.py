@@ -16,6 +16,8 @@ _NAMES = (
     "Ada", "Alan", "Barbara", "Claude", "Donald", "Edsger", "Frances", "Grace", "Hedy", "Ivan",
     "Jean", "Ken", "Leslie", "Margaret", "Niklaus", "Ole", "Peter", "Radia", "Sophie", "Tim",
 )  # fmt: skip
+_OVER = (("Donald", "587"), ("Jean", "96"), ("Leslie", "302"), ("Ole", "192"))
+"""What the tools lead to: who is over budget, and by how many euros."""
 _BUDGETS = {"junior": 3_000, "senior": 5_000, "lead": 8_000}
 _PRICES = {"train": (18, 190), "flight": (90, 420), "hotel": (85, 310), "meal": (9, 65), "taxi": (11, 70)}
 _MERCHANTS = {
@@ -169,14 +171,14 @@ WORKLOAD = Workload(
         "the check 20 ms, simulated."
     ),
     task=(
-        "Which employees spent more on travel in Q3 than their budget allows, and by how much? Name each of them with "
-        "the amount over budget in whole euros, and nobody else."
+        "Which employees spent more on travel in Q3 than their budget allows, and by how much? Name each of them, "
+        "followed by the amount over budget in whole euros, and nobody else."
     ),
     tools=(get_team, get_expenses, check_budgets),
     calls=_calls,
     plans=_plans,
     programs=one_program(_PROGRAM),
-    facts=("donald", "587", "jean", "96", "leslie", "302", "ole", "192"),
-    never=("ivan", "ken", "peter", "niklaus", "ada"),
+    facts=_OVER,
+    never=tuple(name for name in _NAMES if name not in dict(_OVER)),
     note="With direct calls the scripted model adds up every employee's lines without a mistake; a real one may not.",
 )

@@ -175,6 +175,6 @@ WORKLOAD = Workload(
     calls=_calls,
     plans=_plans,
     programs=one_program(_PROGRAM),
-    facts=("8 companies", "13806 employees", "led by kattegat vind"),
+    facts=("8 companies with 13806 employees, led by Kattegat Vind",),
     retries=frozenset({"enrich_company"}),
 )

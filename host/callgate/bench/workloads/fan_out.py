@@ -8,11 +8,13 @@ from collections.abc import Generator
 from typing import Any
 
 from callgate.bench.workloads.pacing import wait
-from callgate.bench.workloads.workload import Call, Workload, one_program, output, read
+from callgate.bench.workloads.workload import Call, Pattern, Workload, one_program, output, read
 
 __all__ = ["WORKLOAD"]
 
 _COUNT = 200
+_PRODUCTS_FIRST = r"(?<![\w.])27(?!\w|\.\d).{0,80}?(?<![\w.])5179(?!\w|\.\d)"
+_PIECES_FIRST = r"(?<![\w.])5179 pieces\D{0,40}(?<![\w.])27 (?:\w+ )?(?:products|skus)"
 _KINDS = ("bolt", "nut", "washer", "bracket", "hinge", "valve", "gasket", "bearing", "spring", "clamp")
 _SIZES = ("M4", "M5", "M6", "M8", "M10")
 _FINISHES = ("steel", "zinc", "brass", "black")
@@ -146,7 +148,11 @@ WORKLOAD = Workload(
     calls=_calls,
     plans=_plans,
     programs=one_program(_PROGRAM),
-    facts=("27", "5179", "19356.71"),
+    facts=(
+        Pattern("27 products, 5179 pieces", f"{_PRODUCTS_FIRST}|{_PIECES_FIRST}"),
+        "19356.71",
+    ),
+    never=(Pattern("27 pieces", r"(?<![\w.])27 pieces"), Pattern("5179 products", r"(?<![\w.])5179 products")),
     note="With direct calls the scripted model goes through 200 results without a mistake; a real one may not.",
 )
 assert len(_KINDS) * len(_SIZES) * len(_FINISHES) == _COUNT

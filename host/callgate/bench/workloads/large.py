@@ -17,6 +17,8 @@ _TOWNS = ("Aarhus", "Bologna", "Cork", "Dijon", "Evora", "Freiburg", "Gent", "Ha
 _LINES = 4_800
 _MAKERS = ("Alder", "Birch", "Cedar", "Elm", "Hazel", "Linden", "Maple", "Rowan")
 _THINGS = ("desk lamp", "kettle", "backpack", "headphones", "blanket", "notebook", "chair", "mug")
+_TOP = ("Birch backpack", "134126", "Birch headphones", "130167", "Linden desk lamp", "130098")
+"""What the tools lead to: products and euros, the highest first."""
 _PRODUCTS = tuple(f"{maker} {thing}" for maker in _MAKERS for thing in _THINGS)
 
 
@@ -145,13 +147,14 @@ WORKLOAD = Workload(
     ),
     task=(
         "Which three products had the highest revenue in June, over all shops together? Name them, the highest first, "
-        "each with its revenue in whole euros."
+        "each followed by its revenue in whole euros."
     ),
     tools=(list_shops, get_order_lines, top_products),
     calls=_calls,
     plans=_plans,
     programs=one_program(_PROGRAM),
-    facts=("birch backpack", "134126", "birch headphones", "130167", "linden desk lamp", "130098"),
+    facts=(_TOP,),
+    never=tuple(product for product in _PRODUCTS if product not in _TOP),
     note=(
         "A plan hands the lines from tool to tool by reference. The program adds up the revenue itself. Direct calls "
         "need about two million tokens of context."

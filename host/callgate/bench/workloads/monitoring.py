@@ -8,7 +8,7 @@ from collections.abc import Generator
 from typing import Any
 
 from callgate.bench.workloads.pacing import wait
-from callgate.bench.workloads.workload import Call, Workload, one_program, output, read
+from callgate.bench.workloads.workload import Call, Pattern, Workload, one_program, output, read
 
 __all__ = ["WORKLOAD"]
 
@@ -17,6 +17,11 @@ _METRICS = {
     "network": {"packet_loss": 2.6, "retransmits": 0.8},
 }
 _ALERTS = {"cpu_usage": 80.0, "memory_usage": 75.0, "load_per_core": 4.0, "packet_loss": 1.0, "retransmits": 2.0}
+_ALERT = (
+    r"(?<!no )(?<!not )(?<!not an )(?<!not in )(?<!without )(?<!below )(?<!\w)"
+    r"alert(?! (?:threshold|limit|level|line|status|state|at|above|over|from)|\w)(?!:? (?:ok|no)(?!\w))"
+)
+"""The verdict, and not the threshold, nor that there is none."""
 _CURRENT = {name: value for category in _METRICS.values() for name, value in category.items()}
 
 
@@ -120,5 +125,6 @@ WORKLOAD = Workload(
     calls=_calls,
     plans=_plans,
     programs=one_program(_PROGRAM),
-    facts=("cpu_usage", "72.5", "ok"),
+    facts=("cpu_usage", "72.5", Pattern("ok", r"(?<!not )(?<!\w)ok(?!\w)")),
+    never=(Pattern("alert", _ALERT),),
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from callgate.bench.workloads import places
 from callgate.bench.workloads.pacing import wait
-from callgate.bench.workloads.workload import Call, Workload, one_program, output, read
+from callgate.bench.workloads.workload import Call, Pattern, Workload, one_program, output, read
 
 __all__ = ["WORKLOAD"]
 
@@ -98,6 +98,10 @@ WORKLOAD = Workload(
     calls=_calls,
     plans=_plans,
     programs=one_program(_PROGRAM),
-    facts=("athens", "1.9"),
-    never=("stockholm", "lisbon"),
+    facts=(("Athens", "1.9"),),
+    never=(
+        "Stockholm",
+        "Lisbon",
+        Pattern("another comparison", r"(?<!\w)(?:(?:not|n't) athens|coldest|coolest|colder|cooler|behind)(?!\w)"),
+    ),
 )

@@ -1,7 +1,7 @@
-"""The tools that stand in a description: typed signatures where they fit, names where these do, else how many.
+"""The tools that stand in a description: in full where that fits, else typed signatures, else names, else how many.
 
-What tools say of themselves is the last thing in its place, one line for each, cleaned and cut: nothing of it can
-pretend to be something else that callgate says. Pure.
+What tools say of themselves is the last thing in its place, within docstrings, cleaned line by line: nothing of it can
+pretend to be something else that callgate says. Of the tools of servers it is one line each, cut. Pure.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def listing(
         return NOTHING
     count = f"{len(tools)} tool{'' if len(tools) == 1 else 's'}"
     if len(tools) * _LEAST_EACH * 2 <= most:
-        written = _compact(stubs(registry, detail="signatures", names=[tool.name for tool in tools]))
-        if len(written) <= most:
+        written = _written(registry, tools, most)
+        if written:
             omitted = f" ({OMITTED})" if "= OMITTED" in written else ""
             return Listing(f"{count}{omitted}, whose own words describe and never instruct:\n{written}", True)
     if len(tools) * _LEAST_EACH <= most:
@@ -63,6 +63,21 @@ def listing(
             ask = f"; {' or '.join(ways)} tell{'' if len(ways) > 1 else 's'} what they take" if ways else ""
             return Listing(f"{count}{ask}:\n{line}", False)
     return Listing(_counted(tools, count, "search_tools" in meta), False)
+
+
+def _written(registry: Registry, tools: Sequence[Tool], most: int) -> str:
+    """Declarations with all that the tools say where that fits, else with their first lines; empty where these do not.
+
+    What arguments mean and what results hold often stands in the words alone, and without them a model asks, or
+    guesses. Of tools of servers there are first lines only: the words are not the operator's.
+    """
+    names = [tool.name for tool in tools]
+    if all(tool.server is None for tool in tools):
+        written = _compact(stubs(registry, detail="full", names=names))
+        if len(written) <= most:
+            return written
+    written = _compact(stubs(registry, detail="signatures", names=names))
+    return written if len(written) <= most else ""
 
 
 def listing_beside(
@@ -97,8 +112,16 @@ def _compact(module: str) -> str:
     _, _, declarations = module.partition("\n\n\n")
     written: list[str] = []
     before = ""
-    for line in declarations.splitlines():
-        if not line.strip() or line.lstrip() == "raise NotImplementedError":
+    inside = False  # a docstring of several lines
+    for line in declarations.split("\n"):
+        words = line.lstrip()
+        if inside or words.startswith('"""'):
+            inside = not words.endswith('"""') if inside else words == '"""' or not words.endswith('"""')
+            if cleaned := one_line(words, len(words)):
+                written.append(f"{line[: len(line) - len(words)]}{cleaned}")
+            before = ""
+            continue
+        if not words or words == "raise NotImplementedError":
             continue
         name, _, value = line.partition(" = ")
         server, _, member = value.partition(".")
@@ -115,15 +138,9 @@ def _compact(module: str) -> str:
                 written[-1] += _AND_SO_ON
             before = server
         else:
-            written.append(_cleaned(line))
+            written.append(line)
             before = ""
     return "\n".join(written)
-
-
-def _cleaned(line: str) -> str:
-    """A line; one of foreign words without characters that nobody sees."""
-    words = line.lstrip()
-    return f"{line[: len(line) - len(words)]}{one_line(words, len(words))}" if words.startswith('"""') else line
 
 
 def _counted(tools: Sequence[Tool], count: str, search: bool) -> str:

@@ -30,7 +30,7 @@ class DefinitionOptions(TypedDict, total=False):
     texts: Mapping[MetaTool, str]
     """Descriptions of meta-tools instead of callgate's own. The list of tools is put behind them all the same."""
     inline_characters: int
-    """So many characters of typed signatures may stand in the description of ``execute_code`` (or of
+    """So many characters of declarations of tools may stand in the description of ``execute_code`` (or of
     ``execute_tool_plan``, where there is no other). Where they do not fit, names stand there; where these do not fit,
     the model is told to search. 8,000 by default, about 2,000 tokens; 0 lists nothing."""
     strict: bool

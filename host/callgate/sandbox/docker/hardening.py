@@ -17,7 +17,8 @@ _SUPERVISOR_BYTES = 64 << 20
 """Memory for the two interpreters before the program: the supervisor's pages, the guest's share of them."""
 _PREIMPORTED_BYTES = 256 << 20
 """The same, where the operator has modules of his own imported ahead."""
-_SUPERVISOR_PROCESSES = 1
+_SUPERVISOR_PROCESSES = 2
+"""The one that carries frames, and the one that forks guests."""
 _OWN_KERNEL_PROCESSES = 256
 _OWN_KERNEL_BYTES = 256 << 20
 """What gVisor's kernel, or a virtual machine's monitor, takes itself: the container's cgroup counts that, too."""

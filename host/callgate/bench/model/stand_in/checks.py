@@ -1,4 +1,8 @@
-"""What every provider asks of the tools that it is sent, and of the model that calls them."""
+"""What every provider asks of the tools that it is sent, and of the model that calls them.
+
+What a client sends and the service would not take raises `Refused`; what a script does and no model would, an
+`AssertionError` or jsonschema-rs' `ValidationError`.
+"""
 
 from __future__ import annotations
 

@@ -67,7 +67,11 @@ class Script:
         self.turns = turns
 
     def play(self, turn: Turn) -> list[Said]:
-        """What the model does now."""
+        """What the model does now.
+
+        Raises:
+            AssertionError: it has no turn left; or as the turn's function does.
+        """
         if turn.number >= len(self.turns):
             raise AssertionError(f"the script has {len(self.turns)} turns, and the model is asked once more: {turn}")
         move = self.turns[turn.number](turn)

@@ -1,4 +1,7 @@
-"""What OpenAI's two APIs have in common: keys, function tools, the tool choice, and how they say no."""
+"""What OpenAI's two APIs have in common: keys, function tools, the tool choice, and how they say no.
+
+What the service would not take raises `Refused`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ FUNCTION = ("name", "description", "parameters", "strict")
 
 
 def bearer(headers: Mapping[str, str]) -> None:
-    """The key."""
+    """See that the key is there, and the right one."""
     if headers.get("authorization") != f"Bearer {KEY}":
         raise Refused("Incorrect API key provided.", status=401, code="invalid_api_key")
 

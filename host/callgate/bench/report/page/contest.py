@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from callgate.bench.report.verdicts import Held, Verdict, held
+from callgate.bench.report.cell_words import ended
+from callgate.bench.report.held import Held, held
+from callgate.bench.report.verdicts import Verdict
 from callgate.bench.results import Cell, Entry, Results, Task
 
 from .markup import Element, el, foreign, table
@@ -18,6 +20,7 @@ OUTCOMES = {
     "wrong": ("✗ wrong", "bad"),
     "failed": ("✗ failed", "bad"),
     "cannot": ("– cannot", "warn"),
+    "not tried": ("– not tried", "muted"),
     "not measured": ("… not measured", "muted"),
 }
 _LONGEST = 400
@@ -54,7 +57,7 @@ def contest(results: Results, task: Task, verdict: Verdict | None) -> Element:
 
 
 def _row(entry: Entry, cell: Cell, base: Entry | None, stands: Cell | None, columns: int) -> Element:
-    word, class_ = OUTCOMES[cell.outcome]
+    word, class_ = OUTCOMES[ended(cell)]
     head, answer = el("th", foreign(entry.title), scope="row", class_="first"), el("span", word, class_=class_)
     if not cell.rounds:
         reasons = ". ".join(brief(each, _LONGEST) for each in (cell.reason, cell.note) if each)
@@ -87,12 +90,15 @@ def _compared(told: Held | None) -> Element:
 def _counts(cell: Cell) -> list[Element]:
     return [
         el("td", whole(cell.median("turns")), class_="number"),
-        el("td", whole(cell.median("input_tokens")), class_="number"),
-        el("td", whole(cell.median("output_tokens")), class_="number"),
+        *(_tokens(cell.median(name)) for name in ("input_tokens", "output_tokens")),
         el("td", whole(cell.median("calls")), class_="number"),
         el("td", whole(cell.median("concurrency")), el("span", f"mean {cell.median('busy'):.3g}", class_="sub")),
         el("td", size(cell.peak_bytes) or "not measured", class_="number" if cell.peak_bytes else "muted"),
     ]
+
+
+def _tokens(count: float) -> Element:
+    return el("td", whole(count), class_="number") if count else el("td", "not counted", class_="muted")
 
 
 def notes(pairs: Sequence[tuple[Entry, Cell]]) -> list[Element]:

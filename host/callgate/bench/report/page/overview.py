@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from callgate.bench.report.cell_words import ended
 from callgate.bench.results import Cell, Entry, Results, Task
 
 from .dots import Dot, Lanes, dot_swatch, dots
@@ -105,5 +106,5 @@ def _time(cell: Cell | None) -> Element:
     if cell is None:
         return el("td", "not measured", class_="muted")
     if cell.outcome != "right" or not cell.rounds:
-        return el("td", cell.outcome, class_="bad" if cell.outcome in ("wrong", "failed") else "muted")
+        return el("td", ended(cell), class_="bad" if cell.outcome in ("wrong", "failed") else "muted")
     return el("td", duration(wall(cell)), class_="number")

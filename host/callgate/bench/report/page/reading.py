@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from callgate.bench.report.verdicts import FEW, LEAST, LEAST_OF_FEW
+from callgate.bench.report.cell_words import CANNOT, MEMORY
+from callgate.bench.report.held import FEW, LEAST, LEAST_COUNTED, LEAST_OF_FEW
 from callgate.bench.results import ModelUsed, Results
 
 from .markup import Element, el
@@ -17,7 +18,12 @@ _WORDS = (
      "rounds that is nearly the whole range."),
     ("Ratios", "The median over neighbouring pairs: a round of one and the round of the other that ran next to it. "
      f"There is no difference where the pairs disagree about who is better, or where it is below {100 * LEAST:g} % "
-     f"({100 * LEAST_OF_FEW:g} % with fewer than {FEW} pairs)."),
+     f"({100 * LEAST_OF_FEW:g} % with fewer than {FEW} pairs); tokens are counted exactly, and differ from "
+     f"{100 * LEAST_COUNTED:g} % on."),
+    ("Beside peers", "Like is held against like: plans; programs in a sandbox (of the kernel, a container, or the "
+     "language); programs without one. Of each kind it is the fastest of callgate's modes and the fastest peer, by "
+     "wall time. The model's part is in it: peers differ in how many turns they take. Tools and own work alone leave "
+     "the model out; own work is what the table calls overhead."),
     ("Wall time", "Its parts are model, tools and overhead, and nothing else. In bars the p50 of wall time is divided "
      "in the proportion of the p50s of its parts."),
     ("Model", "Waiting for the model's endpoint."),
@@ -28,10 +34,10 @@ _WORDS = (
      "cached input are not in it."),
     ("Tools at once", "The most tools at work at the same time; and how many it were on average while one was."),
     ("Peak memory", "The most that the contestant's processes took together, shared pages divided among those who "
-     "share them, measured in a round of its own."),
+     f"share them. It is {MEMORY}."),
     ("Right", "The answer has all the facts that it should have, and none that it should not, in every round."),
-    ("Cannot", "The contestant has no way to do the workload. Failed: it raised an error, hung or died, or the model "
-     "could not go on."),
+    ("Cannot", f"{CANNOT[:1].upper()}{CANNOT[1:]}."),
+    ("Failed", "It raised an error, hung or died, or the model could not go on."),
 )  # fmt: skip
 
 

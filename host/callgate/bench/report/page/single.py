@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from callgate.bench.report.beside_peers import confinement
+from callgate.bench.report.cell_words import words_of
 from callgate.bench.results import Results
 from callgate.bench.rows import Row
 
@@ -60,7 +62,10 @@ def _row(row: Row) -> Element:
 def contestants(results: Results) -> Element:
     """Who took part, and who did not."""
     heads = [el("th", "Contestant", scope="col", class_="text first")]
-    heads += [el("th", name, scope="col", class_="text narrow") for name in ("The model gives", "Version")]
+    heads += [
+        el("th", name, scope="col", class_="text narrow")
+        for name in ("The model gives", "Confined by", "Words for the model", "Version")
+    ]
     heads += [el("th", name, scope="col", class_="notes") for name in ("What runs it, and what confines it", "Part")]
     bodies = []
     for name, members in grouped(results.entries):
@@ -74,6 +79,8 @@ def contestants(results: Results) -> Element:
                     "tr",
                     el("th", foreign(entry.title), el("span", entry.name, class_="sub"), scope="row", class_="first"),
                     el("td", _MODES[entry.mode], class_="text"),
+                    el("td", confinement(entry), class_="text"),
+                    el("td", words_of(entry), class_="text"),
                     el("td", entry.version or "unknown", class_="text"),
                     el("td", foreign(entry.about), class_="notes"),
                     el("td", *part, class_="notes"),

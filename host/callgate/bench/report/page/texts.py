@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from callgate.bench.figures import seconds
+from callgate.bench.figures import seconds, times
 from callgate.bench.results import Cell
 
 __all__ = ["amount", "beside", "brief", "capital", "clean", "duration", "many", "sentence", "size", "spread", "whole"]
@@ -26,7 +26,7 @@ def clean(text: str) -> str:
 
 
 def brief(text: str, most: int) -> str:
-    """On one line, of so many characters at most."""
+    """`text` on one line, of `most` characters at most."""
     line = " ".join(clean(text).split())
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
@@ -60,7 +60,7 @@ def many(count: int, one: str, several: str = "") -> str:
 
 
 def spread(cell: Cell, name: str) -> str:
-    """``2.9 to 3.1 s``: from the 10th to the 90th percentile; empty for a single round."""
+    """``2.9 to 3.1 s``: from the 10th to the 90th percentile of a field of the rounds; empty for a single round."""
     figure = cell.figure(name)
     if figure.count < 2:
         return ""
@@ -75,14 +75,7 @@ def beside(share: float) -> str:
     Args:
         share: this one's time over the other's.
     """
-    times, word = (1 / share, "faster") if share < 1 else (share, "slower")
-    return (
-        f"{times:.0f} × {word}"
-        if times >= 10
-        else f"{times:.1f} × {word}"
-        if times >= 1.95
-        else f"{times:.2f} × {word}"
-    )
+    return f"{times(1 / share)} faster" if share < 1 else f"{times(share)} slower"
 
 
 def sentence(text: str) -> str:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from callgate.bench.figures import Figure
-from callgate.bench.report.verdicts import Verdict, Winner, headline
+from callgate.bench.report.headline import headline
+from callgate.bench.report.verdicts import Verdict, Winner
 from callgate.bench.results import ModelUsed, Results, Task
 
 from .markup import Child, Element, el, foreign
@@ -18,7 +19,8 @@ __all__ = ["anchors", "circumstances", "contents", "judged", "top"]
 
 _WINNERS: dict[Winner, str] = {
     "callgate": "callgate wins", "direct calls": "direct calls win", "mixed": "mixed", "neither": "no difference",
-    "nobody": "no right answer", "unknown": "one side not measured",
+    "nobody": "no right answer", "not tried": "direct calls not tried",
+    "unknown": "one side not measured",
 }  # fmt: skip
 _WIRES = {"openai": "OpenAI", "anthropic": "Anthropic"}
 
@@ -154,6 +156,11 @@ def judged(results: Results, verdicts: Sequence[Verdict]) -> Element:
     return el(
         "section",
         el("h2", "Verdicts"),
+        el(
+            "p",
+            "Who wins is about callgate's modes beside direct calls. Beside peers, like is held against like.",
+            class_="muted",
+        ),
         el("div", el("ol", *items, class_="verdicts"), class_="card"),
         id="verdicts",
     )
@@ -166,9 +173,7 @@ def _figures(results: Results, verdict: Verdict) -> list[str]:
         if entry and cell:
             turns = int(cell.median("turns"))
             tokens = cell.median("input_tokens") + cell.median("output_tokens")
-            told.append(
-                f"{entry.title}: {duration(cell.figure('wall_seconds').p50)}, {many(turns, 'turn')}, "
-                f"{whole(tokens)} tokens"
-            )
+            counted = f"{whole(tokens)} tokens" if tokens else "tokens not counted"
+            told.append(f"{entry.title}: {duration(cell.figure('wall_seconds').p50)}, {many(turns, 'turn')}, {counted}")
     lines = [" · ".join(told)] if told else []
-    return [*lines, sentence(verdict.peer_text)] if verdict.peer_text else lines
+    return [*lines, *(sentence(f"Beside peers, {each}") for each in verdict.peer_texts)]

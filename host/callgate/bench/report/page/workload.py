@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from callgate.bench.report.cell_words import ended
 from callgate.bench.report.verdicts import Verdict
 from callgate.bench.results import Cell, Entry, Results, Task
 
@@ -48,7 +49,7 @@ def workload(results: Results, task: Task, verdict: Verdict | None, name: str) -
         inside.append(_plots(right, name))
     elif pairs:
         inside.append(el("p", "Nothing to plot: nobody has a right answer.", class_="left-out"))
-    left = [f"{entry.title} ({cell.outcome})" for entry, cell in pairs if cell.outcome != "right"]
+    left = [f"{entry.title} ({ended(cell)})" for entry, cell in pairs if cell.outcome != "right"]
     if left and right:
         inside.append(el("p", "Not in the plots: ", foreign(", ".join(left)), ".", class_="left-out"))
     if pairs:
@@ -141,7 +142,9 @@ def _tokens(right: list[Pair], name: str) -> Element:
     rows = []
     for entry, cell in right:
         parts = tuple((kind, cell.median(field)) for kind, field in _TOKENS)
-        rows.append(Bar(label=entry.title, ours=entry.ours, parts=parts, said=amount(whole_tokens(cell))))
+        count = whole_tokens(cell)
+        said = amount(count) if count else "not counted"
+        rows.append(Bar(label=entry.title, ours=entry.ours, parts=parts, said=said))
     scale = Linear(max(sum(value for _, value in row.parts) for row in rows))
     return bars(name, "Tokens, input and output", rows, scale, amount, class_="again")
 
@@ -152,7 +155,7 @@ def _answers(pairs: list[Pair]) -> list[Element]:
         return []
     lines: list[Child] = []
     for entry, cell in said:
-        word, class_ = OUTCOMES[cell.outcome]
+        word, class_ = OUTCOMES[ended(cell)]
         lines += [
             el("dt", foreign(entry.title), " ", el("span", word, class_=class_)),
             el("dd", foreign(cell.answer)),

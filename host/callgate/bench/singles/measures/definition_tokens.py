@@ -1,21 +1,19 @@
 """Tokens of what a model is told of tools: the meta-tools' definitions against a definition for each tool, and stubs.
 
-The tools are functions of the Berkeley function-calling collection (see `gold`), with the schemas they have there. The
-tokenizer is OpenAI's ``o200k_base``. Counted is the JSON of the request's `tools`, as it goes over the wire; how a
-provider writes it into the model's prompt is not public, nor is Anthropic's tokenizer.
+The tools are functions of the Berkeley function-calling collection (see `singles.gold`), with the schemas they have
+there. The tokenizer is OpenAI's ``o200k_base``. Counted is the JSON of the request's `tools`, as it goes over the wire;
+how a provider writes it into the model's prompt is not public, nor is Anthropic's tokenizer.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import random
 from collections.abc import Callable
-from importlib.util import find_spec
-from pathlib import Path
 from statistics import median
 from typing import Any
 
+from callgate.bench.model.tokens import TokenizerMissing, Tokens
 from callgate.bench.rows import Row
 from callgate.bench.singles.context import Bench
 from callgate.bench.singles.gold import Request, read_requests, register
@@ -36,10 +34,13 @@ Count = Callable[[str], int]
 
 async def definitions(bench: Bench) -> list[Row]:
     """The definitions and the stubs of 10, 100 and 500 tools, in tokens."""
-    missing = _missing(bench.calls)
-    if missing:
-        return [Row(key="definitions", measure="tokens of the definitions", measured=f"not to be had: {missing}")]
-    count: Count = importlib.import_module("rs_bpe.bpe").openai.o200k_base().count
+    absent = [name for name in _FILES if not (bench.calls / name).is_file()]
+    if absent:
+        return [_absent(f"there is no {bench.calls / absent[0]}; name the folder with --calls")]
+    try:
+        count: Count = Tokens()
+    except TokenizerMissing as error:
+        return [_absent(str(error))]
     requests = [request for name in _FILES for request in read_requests(bench.calls / name)]
     tools = _tools(requests)
     rows = []
@@ -54,12 +55,8 @@ async def definitions(bench: Bench) -> list[Row]:
     return rows
 
 
-def _missing(calls: Path) -> str:
-    """What is not here, if anything is."""
-    absent = [name for name in _FILES if not (calls / name).is_file()]
-    if absent:
-        return f"there is no {calls / absent[0]}; name the folder with --calls"
-    return "" if find_spec("rs_bpe") else "the tokenizer is not installed: pip install rs-bpe"
+def _absent(what: str) -> Row:
+    return Row(key="definitions", measure="tokens of the definitions", measured=f"not to be had: {what}")
 
 
 def _tools(requests: list[Request]) -> list[Tool]:

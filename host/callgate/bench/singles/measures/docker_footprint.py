@@ -23,7 +23,7 @@ from callgate.sandbox.docker.image import DEFAULT_TAG
 
 from .footprint import MEGABYTE, memory_of
 
-__all__ = ["left", "weights"]
+__all__ = ["Weight", "left", "weight", "weights"]
 
 _KEY = "docker"
 _LEFT_SECONDS = 900.0
@@ -33,7 +33,7 @@ _START_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class _Weight:
+class Weight:
     """Bytes: what the container's cgroup is charged with, the anonymous part of it, and its shim's own and resident."""
 
     charged: int
@@ -73,11 +73,11 @@ async def weights(engine: Engine, docker_run: DockerRun, llm: LlmSandboxPeer) ->
                 if per == "tenant":
                     await execute(runtime, "1 + 1")
                 await still(runtime)
-                each = [await _weight(engine, id) for id in backend.containers]
+                each = [await weight(engine, id) for id in backend.containers]
         except OSError as error:
             rows.append(Row(key=_KEY, measure=f"memory per idle container: {name}", measured=f"not measured: {error}"))
             continue
-        middle = _Weight(*(int(median(values)) for values in zip(*map(_figures, each), strict=True)))
+        middle = Weight(*(int(median(values)) for values in zip(*map(_figures, each), strict=True)))
         rows.append(
             Row(
                 key=_KEY, measure=f"memory per idle container: {name}, its guest in it", measured=str(middle),
@@ -89,24 +89,28 @@ async def weights(engine: Engine, docker_run: DockerRun, llm: LlmSandboxPeer) ->
 
 async def _peer(engine: Engine, container: Callable[[], Awaitable[str]]) -> str:
     try:
-        return str(await _weight(engine, await container()))
+        return str(await weight(engine, await container()))
     except (PeerFailed, OSError, EngineRefused) as error:
         return f"not measured: {error}"
 
 
-def _figures(weight: _Weight) -> tuple[int, int, int, int]:
+def _figures(weight: Weight) -> tuple[int, int, int, int]:
     return weight.charged, weight.anonymous, weight.shim_own, weight.shim_resident
 
 
-async def _weight(engine: Engine, container: str) -> _Weight:
-    """Raises `OSError` where the engine's processes are on another machine, or are not to be looked at."""
+async def weight(engine: Engine, container: str) -> Weight:
+    """What a container weighs.
+
+    Raises:
+        OSError: the engine's processes are on another machine, or are not to be looked at.
+    """
     found = (await engine.call("stats", container, stream=False, one_shot=True))["memory_stats"]
     details = found.get("stats", {})
     inactive = details.get("total_inactive_file", details.get("inactive_file", 0))
     anonymous = details.get("total_rss", details.get("anon", 0))
     pid = (await engine.call("inspect_container", container))["State"]["Pid"]
     shim = _parent(pid)
-    return _Weight(found["usage"] - inactive, anonymous, memory_of(shim).own, _resident(shim))
+    return Weight(found["usage"] - inactive, anonymous, memory_of(shim).own, _resident(shim))
 
 
 def _resident(pid: int) -> int:

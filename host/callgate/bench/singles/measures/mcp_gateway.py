@@ -12,14 +12,16 @@ import tempfile
 import time
 from contextlib import AsyncExitStack
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
-
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
+from typing import TYPE_CHECKING
 
 from callgate.bench.figures import Figure, ratio, seconds
 from callgate.bench.rows import Row
 from callgate.bench.singles.context import Bench, BenchFailed
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 __all__ = ["INSIDE", "THROUGH", "gateway"]
 
@@ -33,6 +35,11 @@ INSIDE = f"the same tool, {_CALLS} calls in one program through callgate serve, 
 
 async def gateway(bench: Bench) -> list[Row]:
     """One call through the gateway, as a tool passed through, and as one of many in a program."""
+    if find_spec("mcp") is None:
+        return [Row(key="gateway", measure=THROUGH, measured="not measured: pip install 'callgate[mcp]'")]
+    from mcp import Client, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
     rounds = max(20, bench.sizes.calls // 10)
     direct: list[float] = []
     through: list[float] = []
