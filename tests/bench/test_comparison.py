@@ -181,6 +181,7 @@ async def test_a_workload_that_no_plan_can_do_says_so_for_every_planner() -> Non
     cell = only((await compared([mode("plan")], ["aggregation"]))[0])
     assert (cell.outcome, cell.reason) == ("cannot", WORKLOADS["aggregation"].why_no_plan)
     assert cell.reason
+    assert not cell.tried
 
 
 BAD = {

@@ -28,8 +28,8 @@ async def test_files_of_the_folder_where_it_is_started_are_not_its_modules(
     (tmp_path / "json.py").write_text("raise SystemExit('the wrong one')\n")
     monkeypatch.chdir(tmp_path)
     async with model_server() as server:
-        assert not server.ended
-    assert server.ended
+        assert not await server.has_ended()
+    assert await server.has_ended()
 
 
 async def test_a_server_that_does_not_start_says_why() -> None:

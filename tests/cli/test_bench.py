@@ -70,6 +70,11 @@ def test_a_run_gives_a_table_a_file_with_its_schema_and_pages(done: Path) -> Non
         assert "20 gathered tools of 0.1 s" in " ".join(text.split())
 
 
+def test_all_workloads_have_a_name_of_their_own(done: Path) -> None:
+    run = _command(done)("bench", "--only", "workloads", "--only", "workload", "--peers", "none")
+    assert "there is no 'workload'; did you mean workloads?" in run.error
+
+
 def test_pages_can_be_made_again_from_the_file(done: Path) -> None:
     run = _command(done)("bench", "--from", "found/results.json", "--out", "again", "--markdown", "page.md")
     assert run.status == 0, run.err

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["children", "descendants", "eventually", "processes", "resident_bytes", "status_of"]
+__all__ = ["children", "descendants", "eventually", "guests_of", "processes", "resident_bytes", "status_of"]
 
 DEADLINE_SECONDS = 10.0
 
@@ -42,6 +42,11 @@ def processes(*, zombies: bool = True) -> dict[int, int]:
 def children(of: int) -> set[int]:
     """Pids of the processes right below `of`."""
     return {pid for pid, parent in processes().items() if parent == of}
+
+
+def guests_of(supervisor: int) -> set[int]:
+    """What the process forks that a container's supervisor has for that."""
+    return {guest for forker in children(supervisor) for guest in children(forker)}
 
 
 def descendants(of: int) -> set[int]:

@@ -17,7 +17,7 @@ from anyio.from_thread import BlockingPortal
 from callgate import Runtime
 from callgate.sandbox.docker.engine import EngineRefused
 from callgate.sandbox.docker.sweep import LABEL
-from probes.processes import children, descendants, eventually, status_of
+from probes.processes import descendants, eventually, guests_of, status_of
 
 __all__ = ["Containers", "Forks", "Seats"]
 
@@ -139,7 +139,7 @@ class Containers(Seats):
         return {supervisor, *descendants(supervisor)} if supervisor else set()
 
     def pid_of(self, guest: Any) -> int:
-        below = children(self.supervisor(guest.container.id))
+        below = guests_of(self.supervisor(guest.container.id))
         assert len(below) == 1, below
         return below.pop()
 
@@ -153,7 +153,7 @@ class Containers(Seats):
 
     def guests(self) -> set[int]:
         supervisors = {self.supervisor(id) for id in self.backend.containers} - {0}
-        return {pid for supervisor in supervisors for pid in descendants(supervisor) if _is_confined(pid)}
+        return {pid for supervisor in supervisors for pid in guests_of(supervisor) if _is_confined(pid)}
 
     def everything(self) -> set[int]:
         return descendants(os.getpid()).union(*(self.inside(id) for id in self.backend.containers))

@@ -17,7 +17,7 @@ from callgate.sandbox.docker.hardening import needs
 from callgate_guest import frames
 from probes.conftest import CANARY
 from probes.harness import REFUSED, Jail, control
-from probes.processes import children, eventually, processes, resident_bytes, status_of
+from probes.processes import children, descendants, eventually, guests_of, processes, resident_bytes, status_of
 from probes.seats import Containers
 
 pytestmark = pytest.mark.left_out("tier1", "tier2", reason="there is no container")
@@ -43,7 +43,7 @@ def test_p79_the_engine_was_told_everything(jail: Jail, container: dict[str, Any
     host, config = container["HostConfig"], container["Config"]
     wanted = {
         "NetworkMode": "none", "ReadonlyRootfs": True, "CapDrop": ["ALL"], "SecurityOpt": ["no-new-privileges:true"], "IpcMode": "none",
-        "PidsLimit": allowance.max_processes + 1, "Memory": needs(allowance), "MemorySwap": needs(allowance), "NanoCpus": 10**9,
+        "PidsLimit": allowance.max_processes + 2, "Memory": needs(allowance), "MemorySwap": needs(allowance), "NanoCpus": 10**9,
         "LogConfig": {"Type": "none", "Config": {}}, "AutoRemove": True, "Privileged": False, "PublishAllPorts": False,
         "RestartPolicy": {"Name": "", "MaximumRetryCount": 0}, "PidMode": "", "UTSMode": "", "UsernsMode": "",
     }  # fmt: skip
@@ -70,12 +70,12 @@ def test_p79_the_engine_was_told_everything(jail: Jail, container: dict[str, Any
 
 def test_p79_the_kernel_holds_what_the_engine_was_told(jail: Jail, container: dict[str, Any]) -> None:
     supervisor = container["State"]["Pid"]
-    for pid in (supervisor, *children(supervisor)):
+    for pid in (supervisor, *descendants(supervisor)):
         status = status_of(pid)
         assert (status["Seccomp"], status["NoNewPrivs"], set(status["Uid"].split())) == ("2", "1", {"65534"})
         assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
     allowance = Allowance.of(jail.runtime.limits)
-    assert _cgroup(supervisor, "pids", "pids.max", "pids.max") == allowance.max_processes + 1
+    assert _cgroup(supervisor, "pids", "pids.max", "pids.max") == allowance.max_processes + 2  # the supervisor, and what forks guests
     assert _cgroup(supervisor, "memory", "memory.limit_in_bytes", "memory.max") == needs(allowance)
     mounts = [line.split() for line in Path(f"/proc/{supervisor}/mountinfo").read_text().splitlines()]
     options = {fields[4]: set(fields[5].split(",")) for fields in mounts}
@@ -125,13 +125,15 @@ got = {
     outside = control(snippet.replace("target", "os.getpid()"), names=["mem", "environ", "maps", "status", "stat"])
     assert {outside[name] for name in ("signal", "read", "pidfd", "limits", "priority", "mem", "environ")} == {"done"}
     with jail.keeper_lives():
-        got = jail.probe(snippet, target=1, names=names)
-    assert set(got.values()) <= REFUSED, got
+        for named in ("1", "os.getppid()"):  # the supervisor, and what forked this guest
+            got = jail.probe(f"target = {named}\n{snippet}", names=names)
+            assert set(got.values()) <= REFUSED, got
 
 
 def test_p11_the_supervisors_streams_are_not_the_guests(jail: Jail, container: dict[str, Any]) -> None:
     supervisor = container["State"]["Pid"]
-    (guest,) = children(supervisor)
+    (forker,) = children(supervisor)
+    (guest,) = guests_of(supervisor)
     assert os.stat(f"/proc/{supervisor}/environ").st_uid == 0  # not dumpable: its entries are not its own user's
 
     def pipes(pid: int, numbers: list[str]) -> set[str]:
@@ -143,6 +145,11 @@ def test_p11_the_supervisors_streams_are_not_the_guests(jail: Jail, container: d
     shared = {each for each in ours & theirs if each.startswith(("pipe:", "socket:"))}
     assert len(shared) == 3  # its wire, both ways, and its output: each end of a pipe has the pipe's own name
     assert not with_host & theirs
+    # what forks guests has the supervisor's stderr, one socket to it, and neither the host's streams nor a guest's pipes
+    forkers = {os.readlink(f"/proc/{forker}/fd/{number}") for number in os.listdir(f"/proc/{forker}/fd")}
+    assert not {each for each in forkers & theirs if each.startswith(("pipe:", "socket:"))}
+    assert {each for each in forkers & ours if each.startswith("pipe:")} <= with_host
+    assert os.stat(f"/proc/{forker}/environ").st_uid == 0
     shim = processes()[supervisor]
     outside = {os.readlink(f"/proc/{shim}/fd/{number}") for number in os.listdir(f"/proc/{shim}/fd")}
     assert {each for each in outside & ours if each.startswith("pipe:")}  # the control: the supervisor's lead there

@@ -30,12 +30,14 @@ __all__ = ["command"]
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _OLD_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
+_ALL_WORKLOADS = "workloads"
 _TOLD = (
     "quick",
     "only",
     "modes",
     "peers",
     "rounds",
+    "cell_seconds",
     "wire",
     "model",
     "turn_seconds",
@@ -52,13 +54,16 @@ _RESULTS, _SCHEMA, _PAGE, _MARKDOWN = "results.json", "results.schema.json", "re
 
 @click.command("bench", short_help="Measure every mode beside its peers, on this machine.")
 @click.option("--quick", is_flag=True, help="Fewer rounds, a faster model: some minutes instead of three quarters of an hour.")  # fmt: skip  # noqa: E501
-@click.option("--only", multiple=True, metavar="NAME", help="This workload or measurement; may be repeated.")
+@click.option(
+    "--only", multiple=True, metavar="NAME", help="This workload or measurement, or all `workloads`; may be repeated."
+)
 @click.option("--modes", default="all", metavar="NAMES", help="callgate's modes, with commas between. Default: all.")
 @click.option(
     "--peers", default="all", metavar="NAMES",
     help="Peers, with commas between, `all` or `none`; each is installed once, in its own environment. Default: all.",
 )  # fmt: skip
-@click.option("--rounds", type=click.IntRange(1, 1000), help="How often each workload.")
+@click.option("--rounds", type=click.IntRange(1, 1000), help="How often each workload, however long that takes.")
+@click.option("--cell-seconds", type=click.FloatRange(0), help="No further round of a workload that would take longer.")
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), default="callgate-bench", show_default=True,
     help="The folder for results.json, its schema, report.html and report.md.",
@@ -134,7 +139,11 @@ def _asked(options: dict[str, Any]) -> Asked:
         model = dataclasses.replace(model, **given)
     if options["rounds"]:
         pace = dataclasses.replace(pace, rounds=options["rounds"], cell_seconds=float("inf"))
-    only = _known("--only", options["only"], [*WORKLOADS, *MEASURES])
+    if options["cell_seconds"] is not None:
+        pace = dataclasses.replace(pace, cell_seconds=options["cell_seconds"])
+    only = set(_known("--only", options["only"], [*WORKLOADS, *MEASURES, _ALL_WORKLOADS]))
+    if _ALL_WORKLOADS in only:
+        only |= set(WORKLOADS)
     changes: dict[str, Any] = {
         "pace": pace,
         "workloads": tuple(name for name in WORKLOADS if name in only or not only),

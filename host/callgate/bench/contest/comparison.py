@@ -129,6 +129,7 @@ class _Try:
     async def rehearse(self) -> None:
         """Make it ready, and have it do the workload without waits."""
         if reason := self._no_way():
+            self.cell.tried = False
             self._out("cannot", reason)
             return
         try:

@@ -23,6 +23,7 @@ from callgate.bench.contestants.seat import Opened
 __all__ = ["ModelServerFailed", "ScriptedEndpoint", "model_server"]
 
 _START_SECONDS = 60.0
+_ENDING_SECONDS = 1.0
 _CLOSE_SECONDS = 10.0
 _LONGEST_LINE = 1000
 
@@ -43,10 +44,13 @@ class ScriptedEndpoint:
         self.address = address
         self._process = process
 
-    @property
-    def ended(self) -> bool:
-        """Its process is there no more."""
-        return self._process is not None and self._process.returncode is not None
+    async def has_ended(self) -> bool:
+        """Whether its process is there no more; one that does not answer may be about to end, and has a second."""
+        if self._process is None:
+            return False
+        with anyio.move_on_after(_ENDING_SECONDS):
+            await self._process.wait()
+        return self._process.returncode is not None
 
     async def register(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 from callgate.bench.contest.comparison import Talk
 from callgate.bench.contestants.seat import Opened, Turn
@@ -88,13 +88,15 @@ async def talking(wire: Wire, model: ScriptedModel | RealModel) -> AsyncIterator
             workload: Workload, opened: Opened, act: Callable[[Sequence[Call]], Awaitable[Turn]], *, waits: bool
         ) -> Conversation:
             nonlocal server, endpoint
+            waited = model if waits else replace(model, turn_seconds=0.0, token_seconds=0.0)
             try:
-                if server.ended:
+                try:
+                    name = await server.register(workload.name, opened, **asdict(waited))
+                except ModelServerFailed:
+                    if not await server.has_ended():
+                        raise
                     server, endpoint = await begun()
-                name = await server.register(
-                    workload.name, opened, turn_seconds=model.turn_seconds if waits else 0.0,
-                    token_seconds=model.token_seconds if waits else 0.0, context_tokens=model.context_tokens,
-                )  # fmt: skip
+                    name = await server.register(workload.name, opened, **asdict(waited))
             except ModelServerFailed as failed:
                 return Conversation(reason=str(failed))
             client = endpoint.model(name)
