@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
+from itertools import chain, islice
 
 from callgate.tools.nearness import near
 
@@ -11,6 +11,7 @@ __all__ = ["nearest"]
 
 _LONGEST = 64
 _MOST_NEAR = 10
+_MOST_NAMES = 10_000
 _FURTHEST = 3
 """Letters by which the length may differ."""
 _CLOSE = 0.72
@@ -25,10 +26,12 @@ def nearest(word: str, *known: Iterable[str]) -> str | None:
     """
     if len(word) > _LONGEST or len(word) < 2:
         return None
-    found = near(word, chain.from_iterable(known), _CLOSE, _MOST_NEAR)
-    found = [name for name in found if abs(len(name) - len(word)) <= _FURTHEST]
+    names = list(islice(chain.from_iterable(known), _MOST_NAMES))
+    found = [name for name in near(word, names, _CLOSE, _MOST_NEAR) if abs(len(name) - len(word)) <= _FURTHEST]
     plain = _without_joints(word)
-    return next((name for name in found if _without_joints(name) == plain), found[0] if found else None)
+    # of short names, a joint is so large a part that they are not near
+    same = (name for name in found or names if _without_joints(name) == plain)
+    return next(same, found[0] if found else None)
 
 
 def _without_joints(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -90,12 +91,11 @@ async def test_a_failed_server_leaves_no_process(monkeypatch: pytest.MonkeyPatch
 
 
 HOST = """
-import sys, anyio
+import json, sys, anyio
 from callgate import Registry
 from callgate.mcp import McpServers
 async def main():
-    server = {"command": sys.executable, "args": sys.argv[1:]}
-    servers = McpServers.read({"mcpServers": {"s": server}}, ready_seconds=20)
+    servers = McpServers.read({"mcpServers": {"s": json.loads(sys.argv[1])}}, ready_seconds=20)
     async with servers.serving(Registry()):
         print(servers.status()[0].state, flush=True)
         await anyio.sleep_forever()
@@ -106,7 +106,7 @@ anyio.run(main)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_host_that_is_interrupted_or_killed_leaves_no_server(number: int) -> None:
     """Killed, the host can do nothing: the server sees its stdin end."""
-    args: list[Any] = [sys.executable, "-c", HOST, *hostile("well")["args"]]
+    args: list[Any] = [sys.executable, "-c", HOST, json.dumps(hostile("well"))]
     before = descendants()  # an engine of other tests, say
     with subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as host:
         try:

@@ -1,0 +1,43 @@
+"""docs/benchmarks.md is what the committed run of `callgate bench` says, and the README quotes it as it is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from callgate.bench.contestants.listed import MODES, PEERS
+from callgate.bench.report.markdown import markdown
+from callgate.bench.report.results_json import read
+from callgate.bench.workloads import WORKLOADS
+
+ROOT = Path(__file__).parents[2]
+RESULTS = read(ROOT / "docs" / "benchmarks.json")
+
+
+def test_the_page_is_written_from_the_committed_run() -> None:
+    assert (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8") == markdown(RESULTS)
+
+
+def test_the_run_was_whole() -> None:
+    assert RESULTS.interrupted == ""
+    assert [task.name for task in RESULTS.tasks] == list(WORKLOADS)
+    assert [entry.name for entry in RESULTS.entries] == [each.name for each in (*MODES, *PEERS)]
+    assert not [cell for cell in RESULTS.cells if cell.outcome == "not measured"]
+
+
+def test_the_readme_quotes_it() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    quoted = re.findall(
+        r"^\| ([\w -]+) \| (\d+) → (\d+) \| ([\d,]+) → ([\d,]+) \| ([\d.]+) s → ([\d.]+) s \|", readme, re.M
+    )
+    assert len(quoted) == 4
+    titles = {task.title.lower(): task.name for task in RESULTS.tasks}
+    for title, *figures in quoted:
+        direct = RESULTS.cell(titles[title.lower()], "direct-parallel")
+        code = RESULTS.cell(titles[title.lower()], "code-jail")
+        assert direct is not None
+        assert code is not None
+        assert figures[:2] == [f"{direct.median('turns'):.0f}", f"{code.median('turns'):.0f}"]
+        tokens = [cell.median("input_tokens") + cell.median("output_tokens") for cell in (direct, code)]
+        assert figures[2:4] == [f"{each:,.0f}" for each in tokens]
+        assert figures[4:] == [f"{cell.figure('wall_seconds').p50:.1f}" for cell in (direct, code)]
