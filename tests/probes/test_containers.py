@@ -75,7 +75,9 @@ def test_p79_the_kernel_holds_what_the_engine_was_told(jail: Jail, container: di
         assert (status["Seccomp"], status["NoNewPrivs"], set(status["Uid"].split())) == ("2", "1", {"65534"})
         assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
     allowance = Allowance.of(jail.runtime.limits)
-    assert _cgroup(supervisor, "pids", "pids.max", "pids.max") == allowance.max_processes + 2  # the supervisor, and what forks guests
+    assert (
+        _cgroup(supervisor, "pids", "pids.max", "pids.max") == allowance.max_processes + 2
+    )  # the supervisor, and what forks guests
     assert _cgroup(supervisor, "memory", "memory.limit_in_bytes", "memory.max") == needs(allowance)
     mounts = [line.split() for line in Path(f"/proc/{supervisor}/mountinfo").read_text().splitlines()]
     options = {fields[4]: set(fields[5].split(",")) for fields in mounts}
