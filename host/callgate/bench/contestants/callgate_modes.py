@@ -16,7 +16,7 @@ from typing import Any
 
 from callgate.bench.contestants.seat import CannotDo, Meter, Opened, Steered, Turn, answered, cannot_or
 from callgate.bench.serving import serve
-from callgate.bench.singles.context import LIMITS, calm
+from callgate.bench.singles.context import LIMITS, calm, still
 from callgate.bench.workloads import WORKLOADS
 from callgate.bench.workloads.workload import Busy, Function
 from callgate.errors import CallgateError, ToolError
@@ -98,7 +98,7 @@ class Modes(Steered):
             return {}
         from callgate.bench.contestants.container_memory import standing  # what it needs weighs, too
 
-        await calm(self._runtime)
+        await still(self._runtime)  # containers that are about to go have no process any more
         try:
             return {"guest_bytes": await standing(self._runtime.backend)}
         except (OSError, CallgateError) as error:
