@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import anyio
 import anyio.to_thread
@@ -19,31 +18,15 @@ from callgate.bench.contest.memory_peak import watched
 from callgate.bench.contest.seats import Seat
 from callgate.bench.contestants.callgate_words import words
 from callgate.bench.contestants.seat import CannotDo, Opened, Turn
-from callgate.bench.model.conversation import Conversation, Ended, round_of
+from callgate.bench.model.conversation import Ended, Talk, round_of
 from callgate.bench.peers.process import PeerFailed
 from callgate.bench.results import Cell, Results, Round, Task
 from callgate.bench.workloads.workload import Call, Workload
 
-__all__ = ["Pace", "Talk", "compare"]
+__all__ = ["Pace", "compare"]
 
 _LONGEST = 600
 """Characters of an answer, a reason, a note."""
-
-
-class Talk(Protocol):
-    """One conversation with the model, from the task to its last word."""
-
-    async def __call__(
-        self, workload: Workload, opened: Opened, act: Callable[[Sequence[Call]], Awaitable[Turn]], *, waits: bool
-    ) -> Conversation:
-        """Have it.
-
-        Args:
-            workload: what it is about.
-            opened: what the contestant shows the model.
-            act: does what the model calls.
-            waits: whether the model takes its simulated time.
-        """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

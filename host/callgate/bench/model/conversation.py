@@ -11,15 +11,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import Enum
+from typing import Protocol
 
 from callgate.bench.contestants.seat import Interval, Opened, Turn
 from callgate.bench.model.model_client import Asked, ContextExceeded, ModelClient, ModelFailed, Reply
 from callgate.bench.model.tool_time import Span, at_work
 from callgate.bench.peers.process import PeerFailed
 from callgate.bench.results import Round
-from callgate.bench.workloads.workload import Call
+from callgate.bench.workloads.workload import Call, Workload
 
-__all__ = ["SYSTEM", "Act", "Acted", "Conversation", "Ended", "converse", "round_of"]
+__all__ = ["SYSTEM", "Act", "Acted", "Conversation", "Ended", "Talk", "converse", "round_of"]
 
 SYSTEM = (
     "You have tools that only read data. Do the user's task with them; do not guess what they can tell you. "
@@ -90,6 +91,22 @@ class Conversation:
     def intervals(self) -> list[Interval]:
         """Of the workload's tool calls."""
         return [interval for each in self.acted for interval in each.turn.intervals]
+
+
+class Talk(Protocol):
+    """One conversation with the model, from the task to its last word."""
+
+    async def __call__(
+        self, workload: Workload, opened: Opened, act: Callable[[Sequence[Call]], Awaitable[Turn]], *, waits: bool
+    ) -> Conversation:
+        """Have it.
+
+        Args:
+            workload: what it is about.
+            opened: what the contestant shows the model.
+            act: does what the model calls.
+            waits: whether the model takes its simulated time.
+        """
 
 
 async def converse(model: ModelClient, *, task: str, opened: Opened, act: Act, most_turns: int) -> Conversation:

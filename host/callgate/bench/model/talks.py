@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 
-from callgate.bench.contest.comparison import Talk
 from callgate.bench.contestants.seat import Opened, Turn
-from callgate.bench.model.conversation import Conversation, converse
+from callgate.bench.model.conversation import Conversation, Talk, converse
 from callgate.bench.model.endpoint import Endpoint
 from callgate.bench.model.model_client import Wire
 from callgate.bench.model.scripted_endpoint import ModelServerFailed, ScriptedEndpoint, model_server

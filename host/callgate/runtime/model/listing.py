@@ -72,7 +72,7 @@ def _written(registry: Registry, tools: Sequence[Tool], most: int) -> str:
     guesses. Of tools of servers there are first lines only: the words are not the operator's.
     """
     names = [tool.name for tool in tools]
-    if all(tool.server is None for tool in tools):
+    if all(tool.server is None for tool in tools) and sum(len(tool.description) for tool in tools) <= most:
         written = _compact(stubs(registry, detail="full", names=names))
         if len(written) <= most:
             return written
