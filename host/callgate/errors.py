@@ -8,6 +8,10 @@
     │   └── SandboxCrashed          a guest or its zygote went away in the middle
     ├── ProtocolError             the guest: what it sent is not the protocol
     ├── LimitReached              the program: it spent all it was given
+    ├── ModelError                the model's endpoint: it gave nothing that an agent can go on with
+    │   ├── ModelUnavailable        it may be back: no connection, too many requests, a failure of its own
+    │   ├── ModelRejected           the operator: it will not take such a request (key, model's name)
+    │   └── ContextExceeded         the input is longer than the model takes
     └── ToolError                 a tool call failed; the program may catch it
         ├── ToolNotFound            no tool of that name
         ├── InvalidArguments        the arguments do not fit the tool's schema
@@ -25,8 +29,12 @@ from typing import Any, ClassVar
 __all__ = [
     "CallgateError",
     "ConfigurationError",
+    "ContextExceeded",
     "InvalidArguments",
     "LimitReached",
+    "ModelError",
+    "ModelRejected",
+    "ModelUnavailable",
     "ProtocolError",
     "SandboxBusy",
     "SandboxCrashed",
@@ -83,6 +91,49 @@ class LimitReached(CallgateError):
         self.used = used
         spent = "" if used is None else f", used {used}"
         super().__init__(f"limit reached: {limit} is {allowed}{spent}")
+
+
+class ModelError(CallgateError):
+    """A model's endpoint gave nothing that an agent can go on with."""
+
+
+class ModelUnavailable(ModelError):
+    """The endpoint did not answer, after the SDK's own attempts: no connection, a time limit, too many requests, a
+    failure of its own, a stream that broke off. The same request may succeed later.
+
+    Attributes:
+        status: of the HTTP response; None where there was none.
+        retry_after_seconds: how long the endpoint asks to be left alone; None where it does not say.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after_seconds = retry_after_seconds
+
+
+class ModelRejected(ModelError):
+    """The endpoint will not take the request, now or later: the key, the model's name, a parameter.
+
+    Attributes:
+        status: of the HTTP response; None where there was none.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ContextExceeded(ModelError):
+    """The input was longer than the model takes.
+
+    Attributes:
+        tokens: how many there were, by the endpoint's count; 0 where it does not say.
+    """
+
+    def __init__(self, message: str, tokens: int = 0) -> None:
+        super().__init__(message)
+        self.tokens = tokens
 
 
 class ToolError(CallgateError):

@@ -13,9 +13,9 @@ import callgate
 
 EXPORTED = [
     "Allow", "Answer", "ApprovalRequest", "CallEnded", "CallProgressed", "CallRecord", "CallStarted",
-    "CallgateError", "CodeResult", "Compilation", "ConfigurationError", "Conversation", "Deny", "Described",
-    "DockerBackend", "Event", "Finding", "Found", "InvalidArguments", "LimitReached", "Limits", "NotAGraph",
-    "PlanFault", "PlanResult", "Printed", "ProtocolError", "Registry", "Retry", "RunError", "RunUsage", "Runtime",
+    "CallgateError", "CodeResult", "Compilation", "ConfigurationError", "ContextExceeded", "Conversation", "Deny", "Described",
+    "DockerBackend", "Event", "Finding", "Found", "InvalidArguments", "LimitReached", "Limits",
+    "ModelError", "ModelRejected", "ModelUnavailable", "NotAGraph", "PlanFault", "PlanResult", "Printed", "ProtocolError", "Registry", "Retry", "RunError", "RunUsage", "Runtime",
     "SandboxBusy", "SandboxCrashed", "SandboxError", "SandboxUnavailable", "SearchResult", "Session", "Source",
     "StepEnded", "StepResult", "StepStarted", "Tool", "ToolCancelled", "ToolError", "ToolNotAllowed",
     "ToolNotFound", "ToolTimedOut", "report_progress", "tool",
@@ -32,7 +32,7 @@ def test_every_error_is_one_of_ours() -> None:
     errors = [
         each for name in EXPORTED if isinstance(each := getattr(callgate, name), type) and issubclass(each, Exception)
     ]
-    assert len(errors) == 14
+    assert len(errors) == 18
     assert all(issubclass(error, callgate.CallgateError) for error in errors)
 
 

@@ -1,0 +1,255 @@
+"""What an agent tells while it works. Frozen values, in the order in which things happen; each but `TextArrived` and
+`CallTold` is a line of the transcript.
+
+`to_json` gives the line's object: ``{"kind": "call_ended", ...}`` with the fields as JSON values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from callgate.agent.models.model import Assistant, Ended, ToolReplies, Usage
+from callgate.runtime import Event
+
+__all__ = [
+    "AgentEvent",
+    "CallBegan",
+    "CallEnded",
+    "CallTold",
+    "CallsQueued",
+    "Faulted",
+    "Finished",
+    "ModelAsked",
+    "ModelReplied",
+    "Outcome",
+    "Planned",
+    "PlannedRun",
+    "Resumed",
+    "Routed",
+    "TaskBegan",
+    "TextArrived",
+    "Told",
+    "ToolsFound",
+    "to_json",
+]
+
+Mode = Literal["direct", "plan", "code", "auto"]
+"""How tools are called: one by one by the model, in a plan, in a program, or whichever fits."""
+
+Outcome = Literal[
+    "answered", "refused", "empty", "cut", "stuck", "budget", "unavailable", "rejected", "too_long", "interrupted"
+]
+"""How a task ended: with an answer; the model refused; said nothing, again and again; was cut, again and again; went
+round in circles; the budget was spent; the endpoint gave nothing; would not take the request; the input was too long;
+tools were found and the agent is to be made anew (`discovery="interrupt"`)."""
+
+FaultKind = Literal[
+    "arguments", "unknown_tool", "same_call", "loop", "empty", "cut", "refused", "unavailable", "rejected", "too_long",
+    "prose", "half_json", "no_schema", "planning_timeout", "plan_failed", "program_failed", "sandbox", "surplus",
+]  # fmt: skip
+"""What went wrong; `Faulted.action` says what was done about it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskBegan:
+    """A task begins: everything that is needed to resume it is here, or in what follows."""
+
+    task: str
+    mode: Mode
+    model: str
+    system: str
+    tools: tuple[str, ...]
+    strategic_plan: Any = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resumed:
+    """A transcript goes on here, after so many turns."""
+
+    turns: int
+    model: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Routed:
+    """The form was chosen in which tools are called from here on.
+
+    Attributes:
+        mode: the form.
+        rule: name of the rule that chose.
+        reason: in words.
+    """
+
+    mode: Mode
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelAsked:
+    """A request goes out."""
+
+    turn: int
+    messages: int
+    tools: tuple[str, ...]
+    tool_choice: str = "auto"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextArrived:
+    """A piece of the model's words, as it comes. With `restarted`, the words of this turn begin anew."""
+
+    turn: int
+    text: str
+    restarted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelReplied:
+    """A reply is there. `message` is the turn as it goes into the conversation."""
+
+    turn: int
+    message: Assistant
+    ended: Ended
+    usage: Usage
+    seconds: float
+    cost: float | None = None
+    refusal: str = ""
+    attempts: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallsQueued:
+    """The model called more at once than may run at once: these wait, none is dropped."""
+
+    turn: int
+    running: int
+    queued: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallBegan:
+    """A call of the model begins: of a tool, a plan, or a program."""
+
+    turn: int
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallTold:
+    """Something happens inside a call: a print, a step, a tool call of a program."""
+
+    turn: int
+    id: str
+    event: Event
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallEnded:
+    """A call is over. `artifact` is what people may want to see and the model need not: of a plan its steps, of a
+    program its calls and prints."""
+
+    turn: int
+    id: str
+    name: str
+    ok: bool
+    text: str
+    seconds: float
+    mistake: bool = False
+    tool_calls: int = 1
+    artifact: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Told:
+    """What came of a turn's calls goes into the conversation; or, with `text`, words in the user's place."""
+
+    turn: int
+    replies: ToolReplies | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolsFound:
+    """The model's list of tools has changed."""
+
+    turn: int
+    tools: tuple[str, ...]
+    state: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Planned:
+    """The tool planner made a plan. `plan` is it in the plan language."""
+
+    plan_id: str
+    plan: Mapping[str, Any]
+    reasoning: str
+    confidence: float
+    source: str
+    stages: tuple[tuple[str, ...], ...]
+    estimated_seconds: float
+    estimated_cost: float | None
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedRun:
+    """The tool planner's plan was run."""
+
+    plan_id: str
+    success: bool
+    seconds: float
+    failed_steps: tuple[str, ...]
+    retries: int
+    results: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Faulted:
+    """Something went wrong that has a way to go on, or an end.
+
+    Attributes:
+        turn: of the model; 0 before its first.
+        fault: what.
+        detail: in words, for people.
+        action: what is done about it: ``told the model``, ``asked again``, ``ended``, ...
+    """
+
+    turn: int
+    fault: FaultKind
+    detail: str
+    action: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finished:
+    """The task is over."""
+
+    outcome: Outcome
+    answer: str
+    reason: str
+    turns: int
+    usage: Usage
+    cost: float | None
+    seconds: float
+    tool_calls: int
+
+
+AgentEvent = (
+    TaskBegan | Resumed | Routed | ModelAsked | TextArrived | ModelReplied | CallsQueued | CallBegan | CallTold
+    | CallEnded | Told | ToolsFound | Planned | PlannedRun | Faulted | Finished
+)  # fmt: skip
+
+
+def to_json(event: AgentEvent) -> dict[str, Any]:
+    """The event as an object of JSON values, its kind first."""
+    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(event).__name__).lower()
+    return {"kind": kind, **asdict(event)}
