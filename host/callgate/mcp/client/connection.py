@@ -35,9 +35,9 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-import callgate
 from callgate.errors import ToolError
 from callgate.runtime.progress import listening
+from callgate.version import __version__
 
 from .dispatch import Listing, ServerDispatcher
 from .faults import ServerFault, one_line
@@ -242,7 +242,7 @@ async def connected(streams: Streams, fate: Fate, hide: Callable[[str], str]) ->
         hide: takes what is secret out of the server's words about its progress.
     """
     dispatcher = ServerDispatcher(JSONRPCDispatcher(*streams), fate)
-    us = Implementation(name="callgate", version=callgate.__version__)
+    us = Implementation(name="callgate", version=__version__)
     async with _Session(dispatcher=dispatcher, client_info=us) as session:
         connection = Connection(session, dispatcher, fate, hide)
         try:

@@ -33,12 +33,12 @@ from mcp_types import (
 )
 from mcp_types import Tool as McpTool
 
-from callgate import __version__
 from callgate.errors import CallgateError
 from callgate.mcp.verbatim import Heard, heard
 from callgate.runtime import Runtime
 from callgate.runtime.model import META_TOOLS
 from callgate.tools.faults import did_you_mean
+from callgate.version import __version__
 
 from .asking import Asker, Elicitation, InTheMiddle, asking
 from .carrying import MAX_HTTP_BYTES, carried
