@@ -77,7 +77,7 @@ def said(wire: Wire, text: str = "", calls: tuple[tuple[str, str], ...] = (), **
 async def talk(api: Erring, wire: Wire, *, act: Any = None, most_turns: int = 5, **options: Any) -> Conversation:
     with serving(api) as address:
         url = f"{address}/v1" if wire == "openai" else address
-        async with Endpoint(wire, base_url=url, key="any", loopback=True, **{"retries": 0, **options}) as endpoint:
+        async with Endpoint(wire, base_url=url, key="any", **{"retries": 0, **options}) as endpoint:
             return await converse(
                 endpoint.model("m"), task="Where?", opened=opened(system="Be brief."), act=act or Doing(),
                 most_turns=most_turns,

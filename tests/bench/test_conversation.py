@@ -99,7 +99,7 @@ async def test_one_call_at_a_time_is_asked_for_on_the_wire(wire: Wire) -> None:
     api = Erring(wire, said(wire, "20"))
     with serving(api) as address:
         url = f"{address}/v1" if wire == "openai" else address
-        async with Endpoint(wire, base_url=url, key="any", retries=0, loopback=True) as endpoint:
+        async with Endpoint(wire, base_url=url, key="any", retries=0) as endpoint:
             await converse(endpoint.model("m"), task="?", opened=opened("direct"), act=Doing(), most_turns=1)
     (body,) = api.requests
     assert body.get("parallel_tool_calls") is False or body["tool_choice"]["disable_parallel_tool_use"] is True

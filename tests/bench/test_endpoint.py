@@ -30,10 +30,10 @@ UNUSABLE = [
     ("anthropic", said("anthropic", finish="refusal"), "the model refused: without a word"),
     ("openai", said("openai", "half an ans", finish="length"), "the model's reply was cut at 10 tokens"),
     ("anthropic", said("anthropic", "half an ans", finish="max_tokens"), "the model's reply was cut at 10 tokens"),
-    ("openai", {**said("openai", "20"), "usage": None}, "the model's reply is no chat completion with usage"),
-    ("anthropic", {**said("anthropic", "20"), "usage": None}, "the model's reply is no message with usage"),
-    ("openai", {"error": "none"}, "the model's reply is no chat completion with usage"),
-    ("anthropic", {"error": "none"}, "the model's reply is no message with usage"),
+    ("openai", {**said("openai", "20"), "usage": None}, "the model's endpoint gave a reply without its usage"),
+    ("anthropic", {**said("anthropic", "20"), "usage": None}, "the model's endpoint gave a reply without its usage"),
+    ("openai", {"error": "none"}, "the model's endpoint gave no reply: it is an error: none"),
+    ("anthropic", {"error": "none"}, "the model's endpoint gave no reply: it is an error: "),
     ("openai", refuses(429), "the model's endpoint answered 429: RateLimitError: "),
     ("anthropic", refuses(429, "rate_limit_error"), "the model's endpoint answered 429: RateLimitError: "),
     ("openai", refuses(503), "the model's endpoint answered 503: InternalServerError: "),
@@ -78,11 +78,14 @@ async def test_a_model_that_does_not_answer_in_time(wire: Wire) -> None:
     ("sent", "words"),
     [
         (b"", "no connection to the model: RemoteProtocolError"),
-        (b"Content-Length: 99\r\n\r\n{", "no connection to the model: "),
-        (b"Content-Type: text/html\r\nContent-Length: 2\r\n\r\nhi", "the model's reply is no "),
+        (b"Content-Length: 99\r\n\r\n{", "the model's reply broke off, once: RemoteProtocolError"),
+        (
+            b"Content-Type: text/html\r\nContent-Length: 2\r\n\r\nhi",
+            "the model's endpoint gave no reply: it is no JSON",
+        ),
         (
             b"Content-Type: application/json\r\nContent-Length: 1\r\n\r\n{",
-            "the model's endpoint gave what its SDK cannot",
+            "the model's endpoint gave no reply: it is no JSON",
         ),
     ],
 )
@@ -100,7 +103,7 @@ async def test_an_endpoint_that_speaks_no_http_or_no_json(wire: Wire, sent: byte
         thread = threading.Thread(target=server.handle_request)
         thread.start()
         url = f"http://127.0.0.1:{server.server_address[1]}"
-        async with Endpoint(wire, base_url=url, key="any", retries=0, loopback=True) as endpoint:
+        async with Endpoint(wire, base_url=url, key="any", retries=0) as endpoint:
             talked = await converse(endpoint.model("m"), task="?", opened=opened(), act=Doing(), most_turns=1)
         thread.join()
     assert talked.ended is Ended.FAILED
@@ -126,9 +129,7 @@ async def test_an_endpoint_that_dribbles_is_given_up(wire: Wire) -> None:
         thread.start()
         url = f"http://127.0.0.1:{server.server_address[1]}"
         try:
-            async with Endpoint(
-                wire, base_url=url, key="any", retries=0, loopback=True, timeout_seconds=0.3
-            ) as endpoint:
+            async with Endpoint(wire, base_url=url, key="any", retries=0, timeout_seconds=0.3) as endpoint:
                 talked = await converse(endpoint.model("m"), task="?", opened=opened(), act=Doing(), most_turns=1)
         finally:
             gone.set()

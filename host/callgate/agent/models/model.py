@@ -138,23 +138,26 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usage:
-    """What a request cost, by the endpoint's count.
+    """What a request cost, by the endpoint's count where it counts.
 
     Attributes:
         input_tokens: all of the input, from a cache or not.
         output_tokens: of the reply, thinking included.
         cached_input_tokens: of the input, those that came from a cache; 0 where the endpoint does not say.
+        estimated: the endpoint did not count, or not all of it: four characters were taken for a token.
     """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_input_tokens: int = 0
+    estimated: bool = False
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
+            estimated=self.estimated or other.estimated,
         )
 
 

@@ -13,12 +13,14 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import Protocol
 
+from callgate.agent.models.model import Model, Reply, ToolCall
 from callgate.bench.contestants.seat import Interval, Opened, Turn
-from callgate.bench.model.model_client import Asked, ContextExceeded, ModelClient, ModelFailed, Reply
+from callgate.bench.model.model_client import Chat
 from callgate.bench.model.tool_time import Span, at_work
 from callgate.bench.peers.process import PeerFailed
 from callgate.bench.results import Round
 from callgate.bench.workloads.workload import Call, Workload
+from callgate.errors import ContextExceeded, ModelError
 
 __all__ = ["SYSTEM", "Act", "Acted", "Conversation", "Ended", "Talk", "converse", "round_of"]
 
@@ -109,7 +111,7 @@ class Talk(Protocol):
         """
 
 
-async def converse(model: ModelClient, *, task: str, opened: Opened, act: Act, most_turns: int) -> Conversation:
+async def converse(model: Model, *, task: str, opened: Opened, act: Act, most_turns: int) -> Conversation:
     """Have a conversation.
 
     Calls of tools that are not there, and arguments that are no JSON object, are answered with what is wrong, and the
@@ -127,34 +129,34 @@ async def converse(model: ModelClient, *, task: str, opened: Opened, act: Act, m
     """
     talked = Conversation()
     system = f"{SYSTEM}\n\n{opened.system}" if opened.system else SYSTEM
-    chat = model.chat(system=system, task=task, tools=opened.tools, parallel=opened.form != "direct")
+    chat = Chat(model, system=system, task=task, tools=opened.tools, parallel=opened.form != "direct")
     names = [str(tool["name"]) for tool in opened.tools]
     while talked.turns < most_turns:
         talked.turns += 1
         began = time.perf_counter()
         try:
             reply = await chat.ask()
-        except ModelFailed as failed:
+        except ModelError as failed:
             talked.ended = Ended.TOO_LONG if isinstance(failed, ContextExceeded) else Ended.FAILED
             talked.refused_tokens = failed.tokens if isinstance(failed, ContextExceeded) else 0
             talked.reason = str(failed)
             return talked
         finally:
             talked.model_seconds += time.perf_counter() - began
-        talked.input_tokens += reply.input_tokens
-        talked.output_tokens += reply.output_tokens
+        talked.input_tokens += reply.usage.input_tokens
+        talked.output_tokens += reply.usage.output_tokens
         talked.reason = _unusable(reply)
         if talked.reason:
             return talked
-        talked.answer = reply.text
-        if not reply.calls:
+        talked.answer = reply.turn.text
+        if not reply.turn.calls:
             talked.ended = Ended.ANSWERED
             return talked
-        texts, final = await _done(reply.calls, names, act, talked)
+        texts, final = await _done(reply.turn.calls, names, act, talked)
         if final:
             talked.answer, talked.ended = final, Ended.ANSWERED
             return talked
-        chat.tell([(each.id, text) for each, text in zip(reply.calls, texts, strict=True)])
+        chat.tell([(each.id, text) for each, text in zip(reply.turn.calls, texts, strict=True)])
     talked.ended = Ended.TOO_MANY_TURNS
     talked.reason = f"no answer after {most_turns} turns of the model"
     return talked
@@ -183,17 +185,15 @@ def round_of(talked: Conversation) -> Round:
 
 def _unusable(reply: Reply) -> str:
     """Why the conversation cannot go on from here; empty where it can."""
-    if reply.refusal:
+    if reply.ended == "refused":
         return f"the model refused: {reply.refusal}"
-    if reply.cut:
-        return f"the model's reply was cut at {reply.output_tokens} tokens"
-    if not reply.calls and not reply.text.strip():
-        return "the model's reply is empty"
-    return ""
+    if reply.ended == "cut":
+        return f"the model's reply was cut at {reply.usage.output_tokens} tokens"
+    return "the model's reply is empty" if reply.ended == "empty" else ""
 
 
 async def _done(
-    calls: Sequence[Asked], names: Sequence[str], act: Act, talked: Conversation
+    calls: Sequence[ToolCall], names: Sequence[str], act: Act, talked: Conversation
 ) -> tuple[list[str], str]:  # fmt: skip
     """The text for each call, and the last words where a program said them."""
     texts = [_wrong(each, names) for each in calls]
@@ -210,7 +210,7 @@ async def _done(
     return texts, turn.final
 
 
-def _wrong(call: Asked, names: Sequence[str]) -> str:
+def _wrong(call: ToolCall, names: Sequence[str]) -> str:
     """What the model is told of a call that nobody can do; empty where it can be done."""
     if call.name not in names:
         near = get_close_matches(call.name, names, 1)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from callgate.bench.model import anthropic_model, openai_model
-from callgate.bench.model.model_client import ModelClient, Patience, Wire
-from callgate.bench.model.sdk import Connection
+from callgate.agent.models.anthropic_model import AnthropicModel
+from callgate.agent.models.model import Model
+from callgate.agent.models.openai_model import OpenAIModel
+from callgate.agent.models.sdk import SdkModel
+from callgate.bench.model.model_client import Wire
 from callgate.bench.model.stand_in.server import KEY
+from callgate.errors import ConfigurationError
 
 __all__ = ["KEYS", "Endpoint", "EndpointMissing"]
 
@@ -18,10 +22,8 @@ KEYS: dict[Wire, str] = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API
 
 _RETRIES = 2
 """Both SDKs' default."""
-_PAUSE_SECONDS = 60.0
-"""The longest that they wait between attempts, when the endpoint asks for it."""
 
-_SDKS = {"openai": openai_model.client, "anthropic": anthropic_model.client}
+_MODELS: dict[Wire, Callable[..., SdkModel]] = {"openai": OpenAIModel, "anthropic": AnthropicModel}
 
 
 class EndpointMissing(Exception):
@@ -37,7 +39,6 @@ class Endpoint:
         key: for the API.
         timeout_seconds: what an attempt may take without a sign of life.
         retries: after failures that may pass; None for the SDK's default.
-        loopback: it is on this machine, over plain HTTP: no proxy is asked, and no certificates are loaded.
     """
 
     def __init__(
@@ -48,23 +49,23 @@ class Endpoint:
         key: str,
         timeout_seconds: float = 600.0,
         retries: int | None = None,
-        loopback: bool = False,
     ) -> None:
         self.wire: Wire = wire
         again = _RETRIES if retries is None else retries
-        self._patience = Patience(
-            attempt_seconds=timeout_seconds, request_seconds=timeout_seconds * (1 + again) + _PAUSE_SECONDS * again
-        )
-        self._connection = Connection(
-            base_url=base_url, key=key, timeout_seconds=timeout_seconds, retries=retries, loopback=loopback
-        )
-        self._client: Any = None
+        self._options: dict[str, Any] = {
+            "base_url": base_url or None,
+            "api_key": key,
+            "timeout_seconds": timeout_seconds,
+            "max_retries": again,
+            "stream_retries": again,
+        }
+        self._client: SdkModel | None = None
 
     @classmethod
     def scripted(cls, wire: Wire, address: str, *, timeout_seconds: float = 600.0) -> Self:
         """The scripted one, at its address; nothing is tried twice."""
         base_url = f"{address}/v1" if wire == "openai" else address
-        return cls(wire, base_url=base_url, key=KEY, timeout_seconds=timeout_seconds, retries=0, loopback=True)
+        return cls(wire, base_url=base_url, key=KEY, timeout_seconds=timeout_seconds, retries=0)
 
     @classmethod
     def real(cls, wire: Wire, *, base_url: str = "", timeout_seconds: float = 600.0) -> Self:
@@ -79,20 +80,22 @@ class Endpoint:
         return cls(wire, base_url=base_url, key=key, timeout_seconds=timeout_seconds)
 
     async def __aenter__(self) -> Self:
-        """Raises `EndpointMissing` where the SDK is not installed."""
+        """Raises `EndpointMissing` where the SDK is not installed, or there can be no such endpoint."""
         try:
-            self._client = _SDKS[self.wire](self._connection)
-        except ModuleNotFoundError as error:
+            self._client = _MODELS[self.wire]("", **self._options)
+        except ConfigurationError as error:
+            if not isinstance(error.__cause__, ModuleNotFoundError):
+                raise EndpointMissing(str(error)) from error
             raise EndpointMissing(f"the SDK {self.wire} is not installed: pip install callgate[bench]") from error
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._client.close()
+        if self._client is not None:
+            await self._client.aclose()
 
-    def model(self, name: str) -> ModelClient:
+    def model(self, name: str) -> Model:
         """A model of this endpoint; the endpoint has to be entered."""
-        if self.wire == "openai":
-            return openai_model.OpenAIModel(self._client, name, self._patience)
-        return anthropic_model.AnthropicModel(self._client, name, self._patience)
+        assert self._client is not None, "the endpoint is not entered"
+        return self._client.other(name)

@@ -8,12 +8,13 @@ the results of the calls that it made, and can see nothing else. Tokens are coun
 tokenizer is given; `usage` says what is counted, and what is not.
 
     anthropic_messages.py   POST /v1/messages, whole and streamed
-    openai_chat.py          POST /v1/chat/completions
+    openai_chat.py          POST /v1/chat/completions, whole and streamed
     openai_responses.py     POST /v1/responses, with `previous_response_id`
     model.py                the script
     checks.py               what all of them ask of tools
     usage.py                what is counted as tokens
     server.py               HTTP on the loopback
+    faults.py               how endpoints misbehave
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import jsonschema_rs
 from . import checks
 from .checks import Refused, only, required
 from .model import Answer, Call, Refusal, Said, Script, Turn
-from .server import KEY
+from .server import KEY, Answered, Event
 from .usage import Count, by_characters, of_content, total, wire
 
 BODY = (
@@ -26,6 +26,7 @@ TOOL = (
     "name", "description", "input_schema", "type", "cache_control", "allowed_callers", "defer_loading",
     "eager_input_streaming", "input_examples", "strict",
 )  # fmt: skip
+BLOCKS = ("text", "tool_use", "tool_result", "thinking", "redacted_thinking")
 CHOICES = {"auto": "auto", "any": "required", "none": "none", "tool": "tool"}
 TOOL_CHANGES = "mid-conversation-tool-changes-2026-07-01"
 PIECE = 24
@@ -60,7 +61,7 @@ class AnthropicMessages:
         self._before_piece = before_piece
         self._calls = 0
 
-    def reply(self, headers: Mapping[str, str], body: dict[str, Any]) -> dict[str, Any] | Iterator[dict[str, Any]]:
+    def reply(self, headers: Mapping[str, str], body: dict[str, Any]) -> Answered:
         if KEY not in (headers.get("x-api-key"), headers.get("authorization", "").removeprefix("Bearer ")):
             raise Refused("invalid x-api-key", status=401, kind="authentication_error")
         if "anthropic-version" not in headers:
@@ -127,7 +128,7 @@ class AnthropicMessages:
             },
         }
 
-    def _stream(self, message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _stream(self, message: dict[str, Any]) -> Iterator[Event]:
         start = {**message, "content": [], "stop_reason": None, "usage": {**message["usage"], "output_tokens": 1}}
         yield {"type": "message_start", "message": start}
         yield {"type": "ping"}
@@ -272,7 +273,7 @@ def _blocks(message: dict[str, Any], position: int) -> list[dict[str, Any]]:
     if message.get("role") not in ("user", "assistant") or not isinstance(blocks, list) or not blocks:
         raise Refused(f"messages.{position}: role has to be user or assistant, and content text or blocks")
     for block in blocks:
-        if block.get("type") not in ("text", "tool_use", "tool_result"):
+        if block.get("type") not in BLOCKS:
             raise Refused(f"messages.{position}: the stand-in knows no block of type {block.get('type')!r}")
         if block["type"] == "text" and not block["text"].strip():
             raise Refused(f"messages.{position}: text content blocks must be non-empty")

@@ -27,16 +27,25 @@ class Refused(Exception):
         kind: the service's own name for the error.
         code: OpenAI's finer name for it; empty where it has none.
         param: the field that it is about, where OpenAI names it.
+        headers: of the HTTP response.
     """
 
     def __init__(
-        self, message: str, *, status: int = 400, kind: str = "invalid_request_error", code: str = "", param: str = ""
+        self,
+        message: str,
+        *,
+        status: int = 400,
+        kind: str = "invalid_request_error",
+        code: str = "",
+        param: str = "",
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.kind = kind
         self.code = code
         self.param = param
+        self.headers = dict(headers or {})
 
 
 def required(body: Mapping[str, Any], name: str, kind: type) -> Any:

@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions API: `POST /v1/chat/completions`. Whole answers only: `stream` is refused."""
+"""OpenAI's Chat Completions API: `POST /v1/chat/completions`, whole and streamed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from . import checks
 from .checks import Refused, only, required
 from .model import Answer, Call, Refusal, Said, Script, Turn
 from .openai_tools import bearer, choice_of, function_tools, refusal
+from .server import Answered, Event
 from .usage import Count, by_characters, of_content, total, wire
 
 BODY = (
     "model", "messages", "tools", "tool_choice", "parallel_tool_calls", "temperature", "top_p", "n", "stop", "stream",
     "max_completion_tokens", "max_tokens", "metadata", "store", "seed", "user", "response_format", "reasoning_effort",
-    "service_tier", "prompt_cache_key", "verbosity",
+    "service_tier", "prompt_cache_key", "verbosity", "stream_options",
 )  # fmt: skip
+PIECE = 24
+"""Characters of a piece of a stream."""
 
 
 class OpenAIChat:
@@ -37,12 +40,12 @@ class OpenAIChat:
         self._context_tokens = context_tokens
         self._calls = 0
 
-    def reply(self, headers: Mapping[str, str], body: dict[str, Any]) -> dict[str, Any]:
+    def reply(self, headers: Mapping[str, str], body: dict[str, Any]) -> Answered:
         bearer(headers)
         only("body", body, BODY)
         required(body, "model", str)
-        if body.get("stream"):
-            raise Refused("stream: this stand-in does not stream")
+        if "stream_options" in body and not body.get("stream"):
+            raise Refused("The 'stream_options' parameter is only allowed when 'stream' is enabled.")
         given = body.get("tools", [])
         for position, tool in enumerate(given):
             only(f"tools[{position}]", tool, ("type", "function"))
@@ -50,14 +53,18 @@ class OpenAIChat:
         choice = choice_of(body.get("tool_choice", "auto"), tools, nested=True)
         if "parallel_tool_calls" in body and not given:
             raise Refused("parallel_tool_calls is only allowed when 'tools' are specified.")
+        schema = _schema(body.get("response_format"))
         messages = required(body, "messages", list)
         turn = _turn(messages, given, tools)
         before = total(_texts(messages, given), self._count)
         self._within_context(before)
         said = self.script.play(turn)
         checks.calls(said, tools, choice=choice, parallel=body.get("parallel_tool_calls", True), strict=strict)
+        checks.output(said, schema)
         self.requests.append(body)
-        return self._completion(body, said, before)
+        completion = self._completion(body, said, before)
+        with_usage = (body.get("stream_options") or {}).get("include_usage", False)
+        return _stream(completion, with_usage=with_usage) if body.get("stream") else completion
 
     def refusal(self, refused: Refused) -> dict[str, Any]:
         return refusal(refused)
@@ -105,6 +112,48 @@ class OpenAIChat:
             "service_tier": "default",
             "system_fingerprint": "fp_stand_in",
         }
+
+
+def _schema(form: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The schema that the text has to fit."""
+    if form is None or form.get("type") == "text":
+        return None
+    if form.get("type") != "json_schema":
+        raise Refused("response_format.type: the stand-in knows text and json_schema", param="response_format")
+    named = required(form, "json_schema", dict)
+    only("response_format.json_schema", named, ("name", "description", "schema", "strict"))
+    checks.names("response_format.json_schema", [named.get("name", "")], r"[a-zA-Z0-9_-]{1,64}")
+    schema: dict[str, Any] = named["schema"]
+    checks.input_schema("response_format.json_schema.schema", schema, strict=bool(named.get("strict")))
+    return schema
+
+
+def _stream(completion: dict[str, Any], *, with_usage: bool) -> Iterator[Event]:
+    """The events; usage comes in one of its own, with no choice in it."""
+    (choice,), usage = completion["choices"], completion["usage"]
+    same = ("id", "created", "model", "service_tier", "system_fingerprint")
+    head = {"object": "chat.completion.chunk", **{name: completion[name] for name in same}}
+    head |= {"usage": None} if with_usage else {}
+
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+        return {**head, "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}]}
+
+    yield chunk({"role": "assistant", "content": "", "refusal": None})
+    message = choice["message"]
+    for field in ("content", "refusal"):
+        text = message[field] or ""
+        for begin in range(0, len(text), PIECE):
+            yield chunk({field: text[begin : begin + PIECE]})
+    for index, call in enumerate(message.get("tool_calls", ())):
+        function = call["function"]
+        yield chunk({"tool_calls": [{**call, "index": index, "function": {"name": function["name"], "arguments": ""}}]})
+        for begin in range(0, len(function["arguments"]), PIECE):
+            piece = {"arguments": function["arguments"][begin : begin + PIECE]}
+            yield chunk({"tool_calls": [{"index": index, "function": piece}]})
+    yield chunk({}, choice["finish_reason"])
+    if with_usage:
+        yield {**head, "choices": [], "usage": usage}
+    yield "[DONE]"
 
 
 def _turn(messages: list[dict[str, Any]], given: list[dict[str, Any]], tools: dict[str, dict[str, Any]]) -> Turn:

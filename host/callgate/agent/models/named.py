@@ -1,0 +1,92 @@
+"""Models by their names, and what the environment says of them.
+
+The environment, besides what the SDKs read themselves: OPENAI_API_KEY, OPENAI_BASE_URL, ANTHROPIC_API_KEY,
+ANTHROPIC_BASE_URL, and OPENAI_TOOL_CHOICE. The variables of the tool planner are `PlannerSettings`' to read; its
+`planner_model` is a name for `model_named`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from callgate.errors import ConfigurationError
+
+from .anthropic_model import AnthropicModel
+from .model import Model
+from .openai_model import OpenAIModel
+from .recording import ReplayModel
+
+__all__ = ["OLLAMA_URL", "model_named", "tool_choice_from_environment"]
+
+OLLAMA_URL = "http://localhost:11434/v1"
+"""Where Ollama serves OpenAI's API (https://github.com/ollama/ollama/blob/main/docs/openai.md)."""
+
+_KINDS = ("openai", "anthropic", "ollama", "replay")
+
+
+def model_named(
+    spec: str,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    timeout_seconds: float = 600.0,
+    max_retries: int = 2,
+    extra: Mapping[str, Any] | None = None,
+) -> Model:
+    """A model.
+
+    Args:
+        spec: ``openai:NAME``, ``anthropic:NAME``, ``ollama:NAME`` (at `OLLAMA_URL`, without a key), ``replay:FILE`` (a
+            recording), or a name alone: ``claude...`` is Anthropic's, any other speaks OpenAI's API.
+        base_url: None for the provider's own, or the environment's.
+        api_key: None for the environment's.
+        timeout_seconds: how long an attempt may be silent.
+        max_retries: the SDK's.
+        extra: fields that each request has besides.
+
+    Raises:
+        ConfigurationError: there is no name, no key, no SDK, or no such recording.
+    """
+    kind, colon, name = spec.partition(":")
+    if not colon or kind not in _KINDS:
+        kind, name = ("anthropic" if spec.startswith("claude") else "openai"), spec  # names may have colons: qwen3:8b
+    if not name.strip():
+        raise ConfigurationError(
+            f"a model has to be named, as openai:NAME, anthropic:NAME, ollama:NAME or replay:FILE, not {spec!r}"
+        )
+    if kind == "replay":
+        return ReplayModel(name)
+    if kind == "ollama":
+        base_url, api_key = base_url or OLLAMA_URL, api_key or "ollama"  # never the environment's: it is another's
+    options: dict[str, Any] = {"timeout_seconds": timeout_seconds, "max_retries": max_retries, "extra": extra}
+    if kind == "anthropic":
+        return AnthropicModel(name, base_url=base_url, api_key=api_key, **options)
+    return OpenAIModel(name, base_url=base_url, api_key=api_key, **options)
+
+
+def tool_choice_from_environment(environment: Mapping[str, str] | None = None) -> str:
+    """What OPENAI_TOOL_CHOICE asks for, as `Request.tool_choice` has it; ``"auto"`` where it is not set.
+
+    Args:
+        environment: instead of the process's own.
+
+    Raises:
+        ConfigurationError: it is neither ``auto``, ``required``, ``none``, the name of a tool, nor OpenAI's object
+            ``{"type": "function", "function": {"name": ...}}``.
+    """
+    given = (os.environ if environment is None else environment).get("OPENAI_TOOL_CHOICE", "").strip()
+    name: Any = given or "auto"
+    if given.startswith("{"):
+        try:
+            name = json.loads(given)["function"]["name"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            name = None
+    if not isinstance(name, str) or not re.fullmatch(r"[a-zA-Z0-9_.-]{1,128}", name):
+        raise ConfigurationError(
+            f"OPENAI_TOOL_CHOICE has to be auto, required, none, or the name of a tool, not {given[:80]!r}"
+        )
+    return name
