@@ -14,6 +14,10 @@ class TurnPlanner(Protocol):
     """Plans one turn after the other; keeps nothing between them."""
 
     @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The tools that the model has, by the names that it knows. It has no others."""
+
+    @property
     def max_parallel_tool_calls(self) -> int:
         """So many calls of a turn run at the same time; more of them wait."""
 

@@ -1,0 +1,157 @@
+"""What a model is told besides definitions: the system text with the strategic plan, and the history in words.
+
+1. The strategic plan is context, not the task: it is cut at `MAX_PLAN_CHARACTERS`, and says so.
+2. A history is told in words (``Calling tool: ...``, ``Tool result: ...``), the newest of it that fits, and the task
+   comes last. So it can come from anywhere: from another model, another worker, a file.
+
+Knows no provider.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from callgate.agent.models.model import Assistant, Message, ToolReplies, User
+from callgate.errors import ConfigurationError
+
+from .actions import Action, HistoryEntry, Observation, arguments_text
+
+__all__ = [
+    "MAX_ENTRIES",
+    "MAX_ENTRY_CHARACTERS",
+    "MAX_HISTORY_CHARACTERS",
+    "MAX_PLAN_CHARACTERS",
+    "history_messages",
+    "newest",
+    "plan_block",
+    "system_text",
+    "with_own_ids",
+]
+
+MAX_PLAN_CHARACTERS = 1_500
+"""Of the strategic plan as JSON."""
+MAX_ENTRIES = 60
+"""Of the history: the newest."""
+MAX_ENTRY_CHARACTERS = 8_000
+"""Of one entry of the history."""
+MAX_HISTORY_CHARACTERS = 48_000
+"""Of the whole history, about 12,000 tokens."""
+
+_encoder = json.JSONEncoder(indent=2, ensure_ascii=False, default=str)
+
+
+def plan_block(strategic_plan: Any) -> str:
+    """The strategic plan as it stands in a system text; empty where there is none.
+
+    Args:
+        strategic_plan: a JSON value.
+
+    Raises:
+        ConfigurationError: it contains itself, or is nested too deeply.
+    """
+    if not strategic_plan:
+        return ""
+    text = ""
+    try:
+        for piece in _encoder.iterencode(strategic_plan):
+            text += piece
+            if len(text) > MAX_PLAN_CHARACTERS:
+                break
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ConfigurationError(f"the strategic plan is no JSON value: {error}") from None
+    if len(text) > MAX_PLAN_CHARACTERS:
+        text = f"{text[:MAX_PLAN_CHARACTERS]}\n(cut here: the plan is longer than {MAX_PLAN_CHARACTERS:,} characters)"
+    return f"\nSTRATEGIC PLAN:\n{text}\n"
+
+
+def system_text(system_prompt: str, context: Mapping[str, Any] | None) -> str:
+    """The system text: the prompt, and the strategic plan of the context where there is one."""
+    block = plan_block((context or {}).get("strategic_plan"))
+    prompt = system_prompt.rstrip("\n")
+    return f"{prompt}\n{block}" if prompt and block else prompt or block.lstrip("\n")
+
+
+def newest(history: Iterable[object]) -> tuple[tuple[HistoryEntry, ...], int]:
+    """The newest of a history that a model is told of, each entry bounded; and how many are left out.
+
+    Args:
+        history: oldest first; what is neither an action nor an observation is passed over.
+    """
+    entries = [each for each in history if isinstance(each, Action | Observation)]
+    kept: list[HistoryEntry] = []
+    room = MAX_HISTORY_CHARACTERS
+    for each in reversed(entries[-MAX_ENTRIES:]):
+        bounded, size = _bounded(each)
+        room -= size
+        if room < 0:
+            break
+        kept.append(bounded)
+    while kept and len(kept) < len(entries) and isinstance(kept[-1], Observation):
+        kept.pop()  # a result whose call is left out says little
+    return tuple(reversed(kept)), len(entries) - len(kept)
+
+
+def _bounded(entry: HistoryEntry) -> tuple[HistoryEntry, int]:
+    if isinstance(entry, Observation):
+        content = _cut(entry.content)
+        return replace(entry, content=content), len(content)
+    written = entry.written or arguments_text(entry.tool_args)
+    if not entry.written and len(written) <= MAX_ENTRY_CHARACTERS:
+        return entry, len(written)
+    cut = _cut(written)
+    return replace(entry, written=cut), len(cut)
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MAX_ENTRY_CHARACTERS:
+        return text
+    return f"{text[:MAX_ENTRY_CHARACTERS]}\n... ({len(text) - MAX_ENTRY_CHARACTERS:,} more characters are left out)"
+
+
+def history_messages(task: str, history: Iterable[object]) -> tuple[Message, ...]:
+    """The history in words, then the task.
+
+    Args:
+        task: in the user's words.
+        history: oldest first.
+    """
+    kept, left_out = newest(history)
+    if not kept:
+        return (User(text=task),)
+    first = "What was done so far for the task below"
+    first += f" ({left_out} earlier entries are left out):" if left_out else ":"
+    return (User(text=first), *map(_message, kept), User(text=task))
+
+
+def _message(entry: HistoryEntry) -> User | Assistant:
+    if isinstance(entry, Observation):
+        return User(text=f"Tool result: {entry.content}")
+    written = entry.written or arguments_text(entry.tool_args)
+    return Assistant(text=f"Calling tool: {entry.tool_name[:64]} with args: {written}")
+
+
+def with_own_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The same conversation, in which no two calls have one id: providers refuse that, and calls that were read out of
+    a text are numbered in their turn alone."""
+    used: set[str] = set()
+    now: dict[str, str] = {}
+    made: list[Message] = []
+    for turn, message in enumerate(messages):
+        match message:
+            case Assistant(calls=calls) if calls:
+                now = {}
+                for call in calls:
+                    now[call.id] = f"{call.id}_{turn}" if call.id in used or not call.id else call.id
+                    used.add(now[call.id])
+                if any(old != new for old, new in now.items()):
+                    renamed = tuple(replace(call, id=now[call.id]) for call in calls)
+                    message = Assistant(text=message.text, calls=renamed)
+            case ToolReplies(replies=replies) if any(now.get(each.id, each.id) != each.id for each in replies):
+                message = ToolReplies(replies=tuple(replace(each, id=now.get(each.id, each.id)) for each in replies))
+            case _:
+                pass
+        made.append(message)
+    return tuple(made)
