@@ -46,6 +46,8 @@ class ToolInfo:
     """95 of 100 attempts took no longer; None without a history."""
     failure_rate: float | None
     """Share of the newest attempts that failed, from 0 to 1; None without a history."""
+    read_only: bool = False
+    """Whether a call changes nothing."""
 
 
 class Registry:
@@ -211,6 +213,7 @@ class Registry:
             average_seconds=None if stats is None else stats.average_seconds,
             p95_seconds=None if stats is None else stats.p95_seconds,
             failure_rate=None if stats is None else stats.failure_rate,
+            read_only=tool.read_only,
         )
 
     def callable_name(self, name: str) -> str:

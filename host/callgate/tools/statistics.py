@@ -155,6 +155,11 @@ class Statistics:
             stats = history.stats = history.measured()
         return stats
 
+    def calls_of(self, tool: str) -> int:
+        """How many attempts of a tool ended; quick."""
+        history = self._histories.get(tool)
+        return 0 if history is None else history.calls
+
     def all(self) -> dict[str, ToolStats]:
         """What is known of every tool that was called, by name, sorted."""
         return {tool: stats for tool in sorted(self._histories) if (stats := self.of(tool)) is not None}

@@ -22,6 +22,8 @@ class SelectionOutcome:
         cost: of its calls, in the operator's own unit; None where nothing has a cost.
         confidence: of the results, mean; None where none says.
         failed_tools: of `tools`, those whose calls failed.
+        reasoning: why these tools were chosen, as the selection says; for the log.
+        error: what went wrong first; empty where nothing did. For the log.
     """
 
     query: str
@@ -32,6 +34,8 @@ class SelectionOutcome:
     cost: float | None = None
     confidence: float | None = None
     failed_tools: tuple[str, ...] = ()
+    reasoning: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,14 +45,16 @@ class ToolAdvice:
     Attributes:
         tool: its name.
         samples: selections it rests on.
-        success_rate: share of them that succeeded; None without samples.
+        success_rate: share of them that succeeded, and not because a fallback stood in for it; None without samples.
         avoid: why it had better not be chosen (slow, fails often); empty where nothing speaks against it.
+        passed: where it is to be avoided, how many outcomes have come since it was last chosen.
     """
 
     tool: str
     samples: int = 0
     success_rate: float | None = None
     avoid: str = ""
+    passed: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,12 +64,14 @@ class Combination:
     Attributes:
         tools: in the order of their plans.
         tries: how often.
-        successes: how often with success.
+        successes: how often with success, and without a fallback.
+        passed: how many outcomes have come since they were last chosen.
     """
 
     tools: tuple[str, ...]
     tries: int
     successes: int
+    passed: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,11 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from callgate.agent.models.model import NO_USAGE, Message, Usage
+from callgate.agent.models.model import NO_USAGE, Message, ModelProvider, Usage
 from callgate.runtime import PlanResult
 from callgate.tools.registry import ToolInfo
 
 __all__ = [
+    "BadWords",
     "DecomposedQuery",
     "ExecutionContext",
     "PlanSource",
@@ -91,6 +92,20 @@ class ToolChoice:
     reasoning: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class BadWords:
+    """An answer of a model that was not as it was asked for.
+
+    Attributes:
+        kind: prose where JSON is due, JSON that breaks off, JSON of something else or with wrong entries, nothing, or a
+            refusal.
+        asked_again: whether the model was asked once more, with all faults; else what was wrong was not used.
+    """
+
+    kind: Literal["prose", "half_json", "no_schema", "empty", "refused"]
+    asked_again: bool
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
     """Tools chosen for a query.
@@ -102,6 +117,7 @@ class Selection:
         source: who chose.
         usage: what the model's part cost.
         faults: what was wrong with the model's words, where they were not used, or not all of them.
+        bad_words: its answers that had faults.
     """
 
     chain: tuple[ToolChoice, ...]
@@ -110,6 +126,7 @@ class Selection:
     source: PlanSource = "model"
     usage: Usage = NO_USAGE
     faults: tuple[str, ...] = ()
+    bad_words: tuple[BadWords, ...] = ()
 
 
 class Selector(Protocol):
@@ -155,6 +172,7 @@ class ToolStep:
         tool: its name.
         parameters: arguments; references to other steps are those of the plan language (``$ref:id.field``).
         dependencies: ids of the steps whose results it needs.
+        after: ids of steps that must have ended first, however they ended: an order, where no result is needed.
         execution_mode: ``sequential``: after the step before it, however that ended.
         timeout_seconds: for an attempt.
         fallback: what is called instead where it fails.
@@ -167,6 +185,7 @@ class ToolStep:
     tool: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     dependencies: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
     execution_mode: Literal["parallel", "sequential"] = "parallel"
     timeout_seconds: float | None = None
     fallback: StepFallback | None = None
@@ -192,7 +211,10 @@ class ToolPlan:
         strategy: the selection strategy's name.
         notes: what the routing did and why: a simpler plan, fallbacks added, words of the model that were not used.
         planning_seconds: that the planning took.
+        timed_out: whether the model did not choose in time, and rules did.
         usage: tokens of the planning.
+        bad_words: answers of the model that had faults, in the order in which they came.
+        model: provider and name of the model that the planner asked, for its price; None where it does not know.
     """
 
     id: str
@@ -207,7 +229,10 @@ class ToolPlan:
     strategy: str = ""
     notes: tuple[str, ...] = ()
     planning_seconds: float = 0.0
+    timed_out: bool = False
     usage: Usage = NO_USAGE
+    bad_words: tuple[BadWords, ...] = ()
+    model: tuple[ModelProvider, str] | None = None
 
     def to_plan(self, *, output_steps: Collection[str] = ()) -> dict[str, Any]:
         """The plan in callgate's plan language, as `Runtime.execute_tool_plan` takes it.
@@ -227,6 +252,8 @@ def _step(step: ToolStep) -> dict[str, Any]:
         written["description"] = step.sub_query
     if step.dependencies:
         written["depends_on"] = list(step.dependencies)
+    if step.after:
+        written["after"] = list(step.after)
     if step.execution_mode == "sequential":
         written["execution_mode"] = "sequential"
     if step.timeout_seconds is not None:
@@ -269,7 +296,8 @@ class ToolResult:
         duration_seconds: from its first call to its end, retries included.
         sources: where it comes from.
         error: why it failed or was skipped; None where it did not.
-        retries: attempts beyond the first.
+        retries: attempts beyond the first, of the tool and of its fallback.
+        cached: whether it is an earlier result, and nothing was called.
     """
 
     step_id: str
@@ -281,6 +309,7 @@ class ToolResult:
     sources: tuple[Source, ...] = ()
     error: str | None = None
     retries: int = 0
+    cached: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,168 @@
+"""A query answered by a plan: planned, run, learned from, put into words. The order of these, and where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from callgate.agent.models.model import Delta, Message, Model
+from callgate.errors import ModelError
+from callgate.runtime import Event
+from callgate.tools.registry import ToolInfo
+
+from .orchestrator import ToolOrchestrator
+from .synthesis import MAX_CHARACTERS, Synthesis, join_results, synthesize
+from .tool_plan import DecomposedQuery, ExecutionContext, ToolExecution, ToolPlan
+
+__all__ = ["PlannedAnswer", "PlannedAnswerer", "Planner"]
+
+
+class Planner(Protocol):
+    """Makes plans; `ToolPlanner` is one."""
+
+    async def plan(
+        self,
+        query: str,
+        decomposition: DecomposedQuery | None = None,
+        tools: Sequence[ToolInfo] | None = None,
+    ) -> ToolPlan:
+        """A plan for the query.
+
+        Args:
+            query: as the user put it.
+            decomposition: it in parts; None: the planner takes it apart.
+            tools: those that there are; None for all.
+        """
+
+    def learned(self, plan: ToolPlan, execution: ToolExecution) -> None:
+        """Take note of what came of a plan."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedAnswer:
+    """What came of a query.
+
+    Attributes:
+        answer: the words; where `ok` is False, what there is of results, for whoever goes on from there.
+        plan: None where none was made.
+        execution: None where the plan was not run.
+        synthesis: None where it did not come to one.
+        ok: whether this is an answer.
+        reason: why not; empty where it is.
+    """
+
+    answer: str
+    plan: ToolPlan | None = None
+    execution: ToolExecution | None = None
+    synthesis: Synthesis | None = None
+    ok: bool = True
+    reason: str = ""
+
+
+class PlannedAnswerer:
+    """Answers queries by plans.
+
+    Args:
+        planner: makes the plans, and learns from what comes of them.
+        orchestrator: runs them, and tells its memory.
+        model: puts the results into words.
+        instructions: of the operator for the answers, see `synthesize`.
+        max_characters: of what the model is told of results.
+        temperature: of the answers; None for the provider's default.
+    """
+
+    def __init__(
+        self,
+        planner: Planner,
+        orchestrator: ToolOrchestrator,
+        model: Model,
+        *,
+        instructions: str = "",
+        max_characters: int = MAX_CHARACTERS,
+        temperature: float | None = None,
+    ) -> None:
+        self.planner = planner
+        self.orchestrator = orchestrator
+        self._model = model
+        self._instructions = instructions
+        self._max_characters = max_characters
+        self._temperature = temperature
+
+    async def answer(
+        self,
+        query: str,
+        *,
+        decomposition: DecomposedQuery | None = None,
+        tools: Sequence[ToolInfo] | None = None,
+        history: Sequence[Message] = (),
+        instructions: str = "",
+        on_plan: Callable[[ToolPlan], None] | None = None,
+        on_execution: Callable[[ToolExecution], None] | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        on_delta: Callable[[Delta], None] | None = None,
+    ) -> PlannedAnswer:
+        """Answer a query.
+
+        Args:
+            query: the question.
+            decomposition: it in parts, where somebody has taken it apart already.
+            tools: the only ones that the plan may call; None for all.
+            history: the conversation that it is part of; tools can read it, and the answer is written in its light.
+            instructions: for this answer, beside the answerer's own.
+            on_plan: told of the plan before it runs; its `id` is for `ToolOrchestrator.cancel`.
+            on_execution: told of what came of it.
+            on_event: told of steps and calls.
+            on_delta: told of pieces of the answer as they come.
+
+        Returns:
+            The answer; or, with `ok` False and a reason, what there is: the plan has no steps, or was cancelled; a
+            critical step failed, and the settings have it stop the plan; no step gave a result; the model failed or
+            refused. Partial failures are no reason: the answer is made of what there is, and names what is missing.
+        """
+        try:
+            plan = await self.planner.plan(query, decomposition, tools)
+        except ModelError as error:
+            return PlannedAnswer(answer="", ok=False, reason=f"no plan: {type(error).__name__}: {error}")
+        if on_plan is not None:
+            on_plan(plan)
+        if not plan.steps:
+            why = "no tool is needed" if plan.source == "model" else "no tool fits"
+            return PlannedAnswer(answer="", plan=plan, ok=False, reason=f"the plan has no steps: {why}")
+        names: Collection[str] | None = None if tools is None else [tool.name for tool in tools]
+        context = ExecutionContext(plan_id=plan.id, history=tuple(history))
+        execution = await self.orchestrator.execute(plan, context=context, on_event=on_event, tools=names)
+        self.planner.learned(plan, execution)
+        if on_execution is not None:
+            on_execution(execution)
+        if reason := _no_answer(plan, execution, stops=self.orchestrator.settings.stop_on_critical):
+            text = join_results(execution, plan=plan, max_characters=self._max_characters)
+            return PlannedAnswer(answer=text, plan=plan, execution=execution, ok=False, reason=reason)
+        synthesis = await synthesize(
+            self._model, query, execution, plan=plan, history=history,
+            instructions="\n\n".join(filter(None, (self._instructions, instructions))),
+            max_characters=self._max_characters, temperature=self._temperature, on_delta=on_delta,
+        )  # fmt: skip
+        ok = synthesis.ended in ("answered", "cut")
+        return PlannedAnswer(
+            answer=synthesis.answer,
+            plan=plan,
+            execution=execution,
+            synthesis=synthesis,
+            ok=ok,
+            reason="" if ok else f"{synthesis.ended}: {synthesis.reason}",
+        )
+
+
+def _no_answer(plan: ToolPlan, execution: ToolExecution, *, stops: bool) -> str:
+    """Why no answer can be made of it; empty where one can."""
+    if execution.cancelled:
+        return "the plan was cancelled"
+    failed = {result.step_id: result.error for result in execution.results if not result.success}
+    for step in plan.steps:
+        if stops and step.critical and step.id in failed:
+            return f"the critical step {step.id!r} failed: {failed[step.id]}"
+    if len(failed) == len(execution.results):
+        first = execution.results[0]
+        return f"no step gave a result; {first.step_id!r}: {first.error}"
+    return ""

@@ -1,0 +1,123 @@
+"""A query into its parts: by a model, or as the caller has it. Chooses no tools.
+
+Where a model does not manage, the query is one part, with a confidence that says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+from callgate.agent.models.model import NO_USAGE, Model, Usage
+from callgate.errors import ConfigurationError
+
+from .asking import ask
+from .prompts import DECOMPOSITION_SCHEMA, DECOMPOSITION_SYSTEM, MAX_PARTS, decomposition_request
+from .reading import MAX_TEXT_CHARACTERS, read_decomposition
+from .tool_plan import BadWords, DecomposedQuery, SubQuery
+
+__all__ = ["FAILED_CONFIDENCE", "Decomposer", "Decomposition", "as_one_part", "checked_decomposition"]
+
+FAILED_CONFIDENCE = 0.2
+"""Of a query that a model could not take apart: below every threshold that makes sense, so that a simple plan is
+made of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposition:
+    """What a model made of a query.
+
+    Attributes:
+        query: in its parts.
+        usage: what it cost.
+        faults: of the model's words.
+        bad_words: its answers that had faults.
+    """
+
+    query: DecomposedQuery
+    usage: Usage = NO_USAGE
+    faults: tuple[str, ...] = ()
+    bad_words: tuple[BadWords, ...] = ()
+
+
+class Decomposer:
+    """Takes queries apart with a model.
+
+    Args:
+        model: that is asked.
+        temperature: of its answers; None for the provider's default.
+    """
+
+    def __init__(self, model: Model, *, temperature: float | None = 0.0) -> None:
+        self._model = model
+        self._temperature = temperature
+        self._takes_schema = True
+
+    async def decompose(self, query: str) -> Decomposition:
+        """The query in at most 12 parts; as one part with a low confidence, where the model does not manage.
+
+        Raises:
+            ModelError: there was no answer of the model.
+        """
+
+        def read(text: str) -> tuple[DecomposedQuery | None, tuple[str, ...]]:
+            found, faults = read_decomposition(text, query)
+            if found is not None and _cycle(found):
+                return None, (f"the sub-queries need each other in a circle: {_cycle(found)}",)
+            return found, faults
+
+        asked = await ask(
+            self._model,
+            decomposition_request(query),
+            system=DECOMPOSITION_SYSTEM,
+            schema=DECOMPOSITION_SCHEMA if self._takes_schema else None,
+            read=read,
+            temperature=self._temperature,
+        )
+        self._takes_schema = self._takes_schema and asked.takes_schema
+        found = asked.readings[-1]
+        return Decomposition(found or as_one_part(query, FAILED_CONFIDENCE), asked.usage, asked.faults, asked.bad_words)
+
+
+def as_one_part(query: str, confidence: float = 1.0) -> DecomposedQuery:
+    """The query as it is."""
+    return DecomposedQuery(
+        query=query, sub_queries=(SubQuery(text=query, confidence=confidence),), confidence=confidence
+    )
+
+
+def checked_decomposition(given: DecomposedQuery) -> DecomposedQuery:
+    """A caller's own decomposition, as it is.
+
+    Raises:
+        ConfigurationError: it has no parts or too many, one is empty or too long, a confidence is not from 0 to 1, or
+            parts need what does not exist, or each other.
+    """
+    count = len(given.sub_queries)
+    if not 1 <= count <= MAX_PARTS:
+        raise ConfigurationError(f"a decomposed query has from 1 to {MAX_PARTS} sub-queries, not {count}")
+    shares = {"confidence": given.confidence, "hypothetical_confidence": given.hypothetical_confidence}
+    for place, part in enumerate(given.sub_queries):
+        at = f"sub_queries[{place}]"
+        if not part.text.strip() or len(part.text) > MAX_TEXT_CHARACTERS:
+            raise ConfigurationError(f"{at}.text has to have from 1 to {MAX_TEXT_CHARACTERS} characters")
+        shares[f"{at}.confidence"] = part.confidence
+        for need in part.depends_on:
+            if not 0 <= need < count or need == place:
+                raise ConfigurationError(f"{at}.depends_on: {need} is the position of no other sub-query")
+    for name, share in shares.items():
+        if share is not None and not 0 <= share <= 1:
+            raise ConfigurationError(f"{name} is a number from 0 to 1, not {share!r}")
+    circle = _cycle(given)
+    if circle:
+        raise ConfigurationError(f"the sub-queries need each other in a circle: {circle}")
+    return given
+
+
+def _cycle(query: DecomposedQuery) -> str:
+    """A circle of sub-queries, by their positions; empty where there is none."""
+    try:
+        TopologicalSorter({place: part.depends_on for place, part in enumerate(query.sub_queries)}).prepare()
+    except CycleError as error:
+        return " → ".join(map(str, error.args[1]))
+    return ""

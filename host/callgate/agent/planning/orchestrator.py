@@ -1,0 +1,366 @@
+"""`ToolOrchestrator`: runs tool plans through the runtime, and can end them. Nobody else in planning runs tools.
+
+1. Everything is called by `Runtime.execute_tool_plan`: its gate validates, asks for approval, bounds and records. Steps
+   begin when their own inputs are there; at most `parallel_limit` calls at a time, the others wait.
+2. What neither step nor tool says, the settings say: timeout, retries and their backoff (for tools that may be
+   repeated), whether a critical failure stops the plan.
+3. Results of earlier plans are used again, see `kept`.
+4. `cancel` ends a plan now: its calls are given up, and it has ended when `cancel` returns. A sync tool's thread cannot
+   be killed; its result is thrown away.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections import ChainMap
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+from callgate.errors import ConfigurationError
+from callgate.limits import Limits
+from callgate.runtime import Event, PlanResult, Runtime, StepEnded, StepStarted
+from callgate.runtime.plans.preparation import DEFAULT_TIMEOUT_SECONDS
+from callgate.tools import Tool
+from callgate.tools.encoding import NotJson, compact_json
+from callgate.tools.statistics import adaptive_timeout_seconds
+
+from .context import running_in
+from .kept import KeptResults, Rest, rest_of
+from .known import KnownResults, Unresolvable
+from .outcome import Memory
+from .results import kept_result, missing_result, outcome_of, tool_result
+from .settings import PlannerSettings
+from .tool_plan import ExecutionContext, ToolExecution, ToolPlan, ToolResult, ToolStep
+
+__all__ = ["ToolOrchestrator"]
+
+logger = logging.getLogger("callgate")
+
+
+class ToolOrchestrator:
+    """Runs plans, several at the same time if need be; under asyncio and trio.
+
+    Args:
+        runtime: where they run; it has to be open.
+        memory: told of the outcome of each plan that was not cancelled.
+        settings: timeouts, retries, how much at once, the result cache.
+        limits: what a plan may spend; None: the runtime's own. `wall_seconds` bounds the whole plan, retries included:
+            a repeatable tool that hangs may take its timeout four times, two minutes at the defaults.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        memory: Memory | None = None,
+        settings: PlannerSettings | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.settings = PlannerSettings() if settings is None else settings
+        self.kept: KeptResults | None = None
+        """Results of earlier plans; None where the settings turn that off."""
+        if self.settings.result_cache_enabled:
+            self.kept = KeptResults(
+                seconds=self.settings.result_cache_seconds, entries=self.settings.result_cache_entries
+            )
+        self._runtime = runtime
+        self._memory = memory
+        self._limits = limits
+        self._running: dict[str, list[_Run]] = {}
+        asked = max(self.settings.default_timeout_seconds, *self.settings.timeout_seconds_by_category.values(), 0.0)
+        if asked > self._allowed.wall_seconds:
+            logger.warning(
+                "a step's timeout of %g s is longer than a whole plan may take, which is %g s: give the orchestrator "
+                "or the runtime Limits with more wall_seconds", asked, self._allowed.wall_seconds,
+            )  # fmt: skip
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """Ids of the plans that run now."""
+        return tuple(self._running)
+
+    async def execute(
+        self,
+        plan: ToolPlan,
+        *,
+        context: ExecutionContext | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        tools: Collection[str] | None = None,
+    ) -> ToolExecution:
+        """Run a plan.
+
+        Args:
+            plan: what to run. Failed steps do not stop others, but those that need them; a critical one stops all. One
+                without steps succeeds where a model found that no tool is needed.
+            context: history and metadata for the tools, and earlier results that steps may refer to by id.
+            on_event: told of steps and calls as they start and end.
+            tools: names of the tools that the plan may call, fallbacks included; None for all that plans may call.
+
+        Returns:
+            A result for each step, whatever came of it; refusals and cancellation included.
+
+        Raises:
+            ConfigurationError: the runtime is not open, `tools` names one that does not exist, or `on_event` is async.
+        """
+        if inspect.iscoroutinefunction(on_event):
+            raise ConfigurationError("on_event is called at once and not awaited: give it a plain function, not async")
+        run = _Run(plan, on_event)
+        execution = await self._execute(run, context, tools)
+        if self._memory is not None and not execution.cancelled:
+            try:
+                self._memory.note(outcome_of(plan, execution, self._runtime.registry))
+            except Exception:  # what was found is not lost because it could not be learned from
+                logger.exception("the memory failed to take note of plan %s", plan.id)
+        return execution
+
+    async def execute_step(self, step: ToolStep, context: ExecutionContext) -> ToolResult:
+        """Run one step, as part of the plan of the context.
+
+        Args:
+            step: references in it are to `context.previous_results`, and so are its dependencies.
+            context: the plan, and what is known so far. It is not changed: the result is the caller's to add.
+
+        Raises:
+            ConfigurationError: the runtime is not open.
+        """
+        missing = [each for each in step.dependencies if not _succeeded(context.previous_results.get(each))]
+        if missing:
+            return missing_result(step, f"Skipped because dependency {missing[0]!r} has no result")
+        known = KnownResults((), _texts(context.previous_results), max_bytes=self._allowed.max_message_bytes)
+        try:
+            arguments = known.plain(step.parameters)
+        except Unresolvable as error:
+            return missing_result(step, str(error))
+        alone = replace(
+            step, parameters={name: {"$literal": value} for name, value in arguments.items()}, dependencies=(),
+            after=(), execution_mode="parallel",
+        )  # fmt: skip
+        plan = ToolPlan(id=context.plan_id, query=step.sub_query, steps=(alone,), stages=((step.id,),))
+        execution = await self._execute(_Run(plan, None), context, None)
+        return execution.results[0]
+
+    async def cancel(self, plan_id: str) -> bool:
+        """End every run of a plan now, and wait until nothing of it is left. May be called from any task of the event
+        loop, a tool of the plan included.
+
+        Args:
+            plan_id: the plan's.
+
+        Returns:
+            Whether it ended something: False where no such plan runs, or it ended by itself first.
+        """
+        runs = list(self._running.get(plan_id, ()))
+        for run in runs:
+            run.scope.cancel()
+        for run in runs:
+            await run.over.wait()
+        return any(run.cancelled for run in runs)
+
+    @property
+    def _allowed(self) -> Limits:
+        return self._runtime.limits if self._limits is None else self._limits
+
+    async def _execute(
+        self, run: _Run, context: ExecutionContext | None, tools: Collection[str] | None
+    ) -> ToolExecution:
+        started = time.perf_counter()
+        self._running.setdefault(run.plan.id, []).append(run)
+        try:
+            with run.scope:
+                await anyio.lowlevel.checkpoint()
+                await self._perform(run, context, tools)
+            run.cancelled = run.scope.cancelled_caught
+        finally:
+            runs = self._running[run.plan.id]
+            runs.remove(run)
+            if not runs:
+                del self._running[run.plan.id]
+            run.over.set()
+        results = tuple(self._result(run, step) for step in run.plan.steps)
+        failed = tuple(each.step_id for each in results if not each.success)
+        return ToolExecution(
+            plan_id=run.plan.id,
+            results=results,
+            total_seconds=time.perf_counter() - started,
+            success=not failed and not run.cancelled and (bool(results) or run.plan.source == "model"),
+            failed_steps=failed,
+            cancelled=run.cancelled,
+            plan_result=run.plan_result,
+        )
+
+    async def _perform(self, run: _Run, context: ExecutionContext | None, tools: Collection[str] | None) -> None:
+        earlier = {} if context is None else context.previous_results
+        here = ExecutionContext(
+            plan_id=run.plan.id,
+            previous_results=MappingProxyType(ChainMap(run.results, dict(earlier))),
+            history=() if context is None else context.history,
+            metadata={} if context is None else context.metadata,
+            started=time.time(),
+        )
+        if self.kept is not None:
+            self.kept.heed(self._writes())
+        rest = rest_of(
+            run.plan.steps, kept=self.kept, known=_texts(earlier), registry=self._runtime.registry, allowed=tools,
+            max_bytes=self._allowed.max_message_bytes,
+        )  # fmt: skip
+        run.results.update({id: kept_result(run.planned[id], text) for id, text in rest.texts.items()})
+        if not rest.steps:
+            return
+        limits = self._allowed
+        parallel = min(self.settings.parallel_limit, limits.max_concurrent_calls)
+        written = self._written(run.plan, rest)
+        since = 0 if self.kept is None else self.kept.cleared
+        try:
+            with running_in(here) as read:
+                result = run.plan_result = await self._runtime.execute_tool_plan(
+                    written,
+                    tools=tools,
+                    limits=limits.replace(max_concurrent_calls=parallel),
+                    on_event=run.told,
+                )
+        finally:
+            if self.kept is not None and run.plan_result is None and self._may_change_something(rest):
+                self.kept.clear()
+        self._note_timeouts(run.plan, written, result)
+        if self.kept is not None:
+            self.kept.heed(self._writes())
+            if read.was_read:  # another user's, another question's: nobody knows what it was good for
+                since = -1
+            self.kept.take(result, run.plan.steps, self._runtime.registry, since=since)
+
+    def _written(self, plan: ToolPlan, rest: Rest) -> dict[str, Any]:
+        """What is left of the plan, in the plan language, with what the settings say."""
+        written = replace(plan, steps=rest.steps).to_plan()
+        retry = self.settings.retry
+        for each, step in zip(written["steps"], rest.steps, strict=True):
+            tool = self._tool(step.tool)
+            if not self.settings.stop_on_critical:
+                each.pop("critical", None)
+            if tool is None:  # the plan engine says what is wrong
+                continue
+            if tool.repeatable and tool.retry is None:
+                each["retry"] = {
+                    "attempts": retry.attempts, "backoff_seconds": retry.backoff_seconds, "factor": retry.factor
+                }  # fmt: skip
+            if step.timeout_seconds is None and tool.timeout_seconds is None:
+                seconds = self.settings.timeout_seconds_by_category.get(
+                    tool.category or "", self.settings.default_timeout_seconds
+                )
+                if seconds != DEFAULT_TIMEOUT_SECONDS:  # that one the gate adapts by itself
+                    stats = self._runtime.registry.statistics.of(tool.name)
+                    each["timeout_seconds"] = adaptive_timeout_seconds(stats, seconds, tool.repeatable)
+        return written
+
+    def _writes(self) -> int:
+        """How many calls of tools that may change something have ended, whoever made them."""
+        registry = self._runtime.registry
+        return sum(registry.statistics.calls_of(tool.name) for tool in registry.tools() if not tool.read_only)
+
+    def _may_change_something(self, rest: Rest) -> bool:
+        names = {
+            name for step in rest.steps for name in (step.tool, step.fallback.tool if step.fallback else step.tool)
+        }
+        return any((tool := self._tool(name)) is None or not tool.read_only or tool.fallback for name in names)
+
+    def _note_timeouts(self, plan: ToolPlan, written: Mapping[str, Any], result: PlanResult) -> None:
+        """In the log, for analysis; and in the tools' statistics, where the timeout was the step's.
+
+        The gate notes no attempt that ran into a timeout of one call's own: that says nothing of the tool. A planner's
+        timeouts go by kind and history, and do; a tool that always hangs would never count as failing.
+        """
+        timeouts = {step["id"]: step.get("timeout_seconds") for step in written["steps"]}
+        steps = {call: step.id for step in result.steps for call in step.calls}
+        for call in result.calls:
+            if call.status not in ("timed_out", "unknown_outcome"):
+                continue
+            step = steps.get(call.id, "?")
+            logger.warning(
+                "plan %s, step %s: tool %r timed out, after %d attempts and %.3f s: %s",
+                plan.id, step, call.tool, call.attempts, call.duration_seconds, call.error,
+            )  # fmt: skip
+            if (seconds := timeouts.get(step)) is not None and call.attempts:
+                self._runtime.registry.statistics.note(call.tool, seconds, "timed_out")
+
+    def _tool(self, name: str) -> Tool | None:
+        registry = self._runtime.registry
+        known = name if name in registry else registry.resolve(name)
+        return registry.get(known) if known is not None and known in registry else None
+
+    def _result(self, run: _Run, step: ToolStep) -> ToolResult:
+        """What came of a step; why there is nothing, where there is nothing."""
+        if step.id in run.results:
+            return run.results[step.id]
+        if not run.cancelled:
+            return missing_result(step, _refusal(run.plan_result, step))
+        if step.id not in run.begun:
+            return missing_result(step, "the plan was cancelled before this step began")
+        tool = self._tool(step.tool)
+        unknown = "" if tool is not None and tool.repeatable else "; it may have done its work all the same"
+        return missing_result(step, f"the plan was cancelled while this step was running{unknown}")
+
+
+@dataclass(eq=False, slots=True)
+class _Run:
+    """One run of a plan.
+
+    Attributes:
+        plan: which.
+        on_event: who else is told of events.
+        results: of steps that have ended.
+        begun: ids of steps that made a call.
+        over: set when it has ended.
+    """
+
+    plan: ToolPlan
+    on_event: Callable[[Event], None] | None
+    results: dict[str, ToolResult] = field(default_factory=dict)
+    begun: set[str] = field(default_factory=set)
+    plan_result: PlanResult | None = None
+    cancelled: bool = False
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    over: anyio.Event = field(default_factory=anyio.Event)
+    planned: dict[str, ToolStep] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.planned = {step.id: step for step in self.plan.steps}
+
+    def told(self, event: Event) -> None:
+        """Take note of an event, and pass it on."""
+        if isinstance(event, StepStarted):
+            self.begun.add(event.id)
+        elif isinstance(event, StepEnded):
+            self.results[event.step.id] = tool_result(event.step, self.planned.get(event.step.id))
+        if self.on_event is not None:
+            self.on_event(event)
+
+
+def _succeeded(result: ToolResult | None) -> bool:
+    return result is not None and result.success
+
+
+def _texts(results: Mapping[str, ToolResult]) -> dict[str, str]:
+    """Results that steps may refer to, as JSON; without those that are none."""
+    texts: dict[str, str] = {}
+    for id, result in results.items():
+        if result.success:
+            try:
+                texts[id] = compact_json(result.data)
+            except NotJson as error:
+                raise ConfigurationError(f"the result of {id!r} in the context is no JSON: {error}") from None
+    return texts
+
+
+def _refusal(result: PlanResult | None, step: ToolStep) -> str:
+    """Why a plan was not run, if possible what this step has to do with it."""
+    faults = [] if result is None else [each for each in result.faults if each.severity == "error"]
+    own = [each for each in faults if each.step == step.id]
+    if own:
+        return str(own[0])
+    return f"the plan was not run: {faults[0]}" if faults else "the plan was not run"

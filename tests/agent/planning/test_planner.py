@@ -1,0 +1,443 @@
+"""From a query to a plan: the shapes of plans, the time limit, the cache, and what is always a plan."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import anyio
+import pytest
+
+from agent.planning.rulebook import answer, by_id, chosen, decomposed, planner, rulebook, vector_search
+from callgate import ConfigurationError, ModelUnavailable, Runtime, ToolError
+from callgate.agent.models.model import Request
+from callgate.agent.models.recording import RecordingModel
+from callgate.agent.models.scripted import ScriptedModel
+from callgate.agent.planning.orchestrator import ToolOrchestrator
+from callgate.agent.planning.outcome import Advice, Combination, SelectionOutcome, ToolAdvice
+from callgate.agent.planning.planner import ToolPlanner
+from callgate.agent.planning.settings import PlannerSettings
+from callgate.agent.planning.tool_plan import Selection, SubQuery, ToolChoice, ToolExecution
+from callgate.tools import tool
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_simple_query_is_a_single_vector_search() -> None:
+    query = "What is a terminator's toughness?"
+    planning, _ = planner(answer(chosen("vector-search", query, query="terminator toughness")))
+    plan = await planning.plan(query)
+    assert [(step.tool, dict(step.parameters)) for step in plan.steps] == [
+        ("vector-search", {"query": "terminator toughness"})
+    ]
+    assert plan.stages == (("c0",),)
+    assert (plan.source, plan.strategy, plan.confidence) == ("model", "model", 0.9)
+
+
+async def test_a_comparison_is_two_vector_searches_at_the_same_time() -> None:
+    query = decomposed("Terminator vs Dreadnought", "Terminator profile", "Dreadnought profile")
+    planning, _ = planner(
+        answer(
+            chosen("vector-search", "Terminator profile", query="Terminator"),
+            chosen("vector-search", "Dreadnought profile", query="Dreadnought"),
+        )
+    )
+    plan = await planning.plan(query.query, query)
+    assert plan.stages == (("c0", "c1"),)
+    assert [step.execution_mode for step in plan.steps] == ["parallel", "parallel"]
+    assert all(not step.dependencies for step in plan.steps)
+
+
+async def test_a_question_of_several_hops_is_a_sequential_chain() -> None:
+    query = decomposed(
+        "Can my terminators deep strike turn 1?",
+        "Do terminators have deep strike?",
+        SubQuery(text="When may units with deep strike arrive?", depends_on=(0,)),
+        SubQuery(text="Does an exception allow turn 1?", depends_on=(1,)),
+    )
+    planning, _ = planner(
+        answer(
+            chosen("keyword-search", query.sub_queries[0].text, query="terminators"),
+            chosen("vector-search", query.sub_queries[1].text, query="$ref:c0.hits.0"),
+            chosen("vector-search", query.sub_queries[2].text, query="exceptions to deep strike on turn 1"),
+        )
+    )
+    plan = await planning.plan(query.query, query)
+    assert plan.stages == (("c0",), ("c1",), ("c2",))
+    steps = by_id(plan)
+    assert steps["c1"].dependencies == ("c0",)
+    assert steps["c2"].dependencies == ("c1",)
+    assert [step.execution_mode for step in plan.steps] == ["parallel", "sequential", "sequential"]
+    assert steps["c0"].critical
+    assert not steps["c2"].critical
+
+
+async def test_building_a_list_is_a_plan_of_several_stages() -> None:
+    query = "Build 2000pt list"
+    planning, _ = planner(
+        answer(
+            chosen("roster", faction="Ultramarines", points=2000),
+            chosen("vector-search", query="list building"),
+            chosen("synthesize", findings=["$ref:c0", "$ref:c1"]),
+            chosen("validate-answer", answer="$ref:c2"),
+        )
+    )
+    plan = await planning.plan(query)
+    assert plan.stages == (("c0", "c1"), ("c2",), ("c3",))
+    steps = by_id(plan)
+    assert steps["c2"].dependencies == ("c0", "c1")
+    assert steps["c3"].dependencies == ("c2",)
+    assert steps["c3"].after == ("c0", "c1")
+
+
+async def test_a_plan_runs_in_the_plan_engine_as_it_is() -> None:
+    async with rulebook() as runtime:
+        planning, _ = planner(
+            answer(chosen("keyword-search", query="terminator"), chosen("vector-search", query="$ref:c0.hits.0")),
+            runtime=runtime,
+        )
+        plan = await planning.plan("What may a terminator do?")
+        result = await runtime.execute_tool_plan(plan.to_plan())
+        assert result.ok
+        assert result.outputs["c1"]["hits"] == ["about terminator"]
+
+
+async def test_a_query_is_taken_apart_where_somebody_can() -> None:
+    from callgate.agent.planning.decomposition import Decomposer
+
+    parts = [{"text": f"profile of {name}", "confidence": 0.9, "dependsOn": []} for name in ("A", "B")]
+    model = ScriptedModel(
+        [
+            json.dumps({"queryType": "comparison", "confidence": 0.9, "subQueries": parts}),
+            answer(
+                chosen("vector-search", "profile of A", query="A"), chosen("vector-search", "profile of B", query="B")
+            ),
+        ]
+    )
+    plan = await ToolPlanner(rulebook(), model, decomposer=Decomposer(model)).plan("A or B?")
+    assert [step.sub_query for step in plan.steps] == ["profile of A", "profile of B"]
+    assert "**Query Type**: comparison" in str(model.requests[1].messages[0])
+    assert plan.usage.input_tokens > 0
+
+
+async def test_the_planner_model_of_the_settings_chooses_instead_of_the_agents_own(tmp_path: Path) -> None:
+    runtime, words = rulebook(), answer(chosen("keyword-search", "ork boyz", query="ork boyz"))
+    recorder = RecordingModel(ScriptedModel([words]), tmp_path / "planner.jsonl")
+    await ToolPlanner(runtime, recorder).plan("ork boyz")
+    await recorder.aclose()
+    environment = {"TOOL_PLANNER_MODEL": f"replay:{tmp_path / 'planner.jsonl'}"}
+    settings = PlannerSettings.from_environment(environment)
+    own = ScriptedModel(["asked by mistake"])
+    for given in (own, None):
+        planning = ToolPlanner(runtime, given, settings=settings)
+        plan = await planning.plan("ork boyz")
+        await planning.aclose()
+        assert ([step.tool for step in plan.steps], plan.source) == (["keyword-search"], "model")
+    assert own.requests == []
+
+
+def test_somebody_has_to_choose() -> None:
+    with pytest.raises(ConfigurationError, match="nobody chooses the tools: give a model, a selector, or"):
+        ToolPlanner(rulebook())
+    with pytest.raises(ConfigurationError, match="/there/is/none"):
+        ToolPlanner(rulebook(), settings=PlannerSettings(planner_model="replay:/there/is/none"))
+
+
+async def test_planning_that_takes_too_long_is_cancelled_and_rules_choose() -> None:
+    cancelled: list[bool] = []
+
+    async def never(request: Request) -> str:
+        try:
+            await anyio.sleep_forever()
+        except BaseException:
+            cancelled.append(True)
+            raise
+        return ""
+
+    planning, _ = planner(never, settings=PlannerSettings(planning_seconds=0.01))
+    with anyio.fail_after(30):
+        plan = await planning.plan("how far do jump packs move")
+    assert cancelled == [True]
+    assert plan.timed_out
+    assert plan.source == "fallback"
+    assert plan.strategy == "rules"
+    assert [step.parameters for step in plan.steps] == [{"query": "how far do jump packs move"}]
+    assert "planning took longer than 0.01 s; rules chose" in plan.notes
+
+
+async def test_an_endpoint_that_gives_nothing_leaves_it_to_the_rules() -> None:
+    planning, _ = planner(ModelUnavailable("no connection", status=503))
+    plan = await planning.plan("how far do jump packs move")
+    assert plan.source == "fallback"
+    assert len(plan.steps) == 1
+    assert not plan.timed_out
+    assert "the model gave no answer: no connection; rules chose" in plan.notes
+
+
+async def test_where_nothing_is_certain_the_plan_has_no_steps_and_says_so() -> None:
+    @tool
+    async def order_pizza(kind: str) -> str:
+        """Order a pizza."""
+        return kind
+
+    planning, _ = planner(ModelUnavailable("gone"), runtime=rulebook(order_pizza))
+    plan = await planning.plan("order a pizza")
+    assert plan.steps == ()
+    assert plan.source == "fallback"
+    assert any("no read-only tool is certain to fit 'order a pizza'" in note for note in plan.notes)
+
+
+async def test_a_model_may_say_that_no_tool_is_needed() -> None:
+    planning, _ = planner(answer(reasoning="a greeting"))
+    plan = await planning.plan("Hello!")
+    assert (plan.steps, plan.source, plan.notes) == ((), "model", ("no tool is needed",))
+
+
+async def test_without_tools_there_is_a_plan_without_steps() -> None:
+    @tool(allowed_callers=["direct"])
+    async def whisper(words: str) -> str:
+        """Whisper."""
+        return words
+
+    planning, model = planner(runtime=rulebook(whisper))
+    plan = await planning.plan("whisper something")
+    assert (plan.steps, plan.notes) == ((), ("there is no tool that a plan may call",))
+    assert model.requests == []
+
+
+async def test_tools_that_may_not_be_used_are_not_shown() -> None:
+    planning, model = planner(answer(chosen("keyword-search", query="turn")))
+    plan = await planning.plan("the turn", tools=["keyword-search"])
+    assert "vector-search" not in model.requests[0].system
+    assert [step.tool for step in plan.steps] == ["keyword-search"]
+    with pytest.raises(ConfigurationError, match="there is no tool 'nothing'"):
+        await planning.plan("the turn", tools=["nothing"])
+    with pytest.raises(ConfigurationError, match="list of names"):
+        await planning.plan("the turn", tools="keyword-search")
+
+
+async def test_tools_may_be_given_with_what_is_known_of_them() -> None:
+    runtime = rulebook()
+    planning, model = planner(answer(chosen("roster", faction="Orks", points=500)), runtime=runtime)
+    plan = await planning.plan("Orks for 500 points", tools=[runtime.registry.info("roster")])
+    assert [step.tool for step in plan.steps] == ["roster"]
+    assert "vector-search" not in model.requests[0].system
+
+
+@pytest.mark.parametrize("query", ["", "   ", "x" * 100_001])
+async def test_what_is_no_query_is_refused(query: str) -> None:
+    planning, _ = planner()
+    with pytest.raises(ConfigurationError, match="a query is text of 1 to 100000 characters"):
+        await planning.plan(query)
+
+
+async def test_the_plan_says_what_it_will_take() -> None:
+    runtime = rulebook()
+    for _ in range(3):
+        runtime.registry.statistics.note("vector-search", 0.5, "succeeded")
+    planning, _ = planner(
+        answer(chosen("vector-search", query="a"), chosen("vector-search", query="b")), runtime=runtime
+    )
+    plan = await planning.plan("compare a and b")
+    assert plan.estimated_seconds == pytest.approx(0.5)
+    assert plan.estimated_cost == pytest.approx(0.4)
+    assert plan.planning_seconds > 0
+
+
+async def test_every_selection_is_logged_with_its_reasoning(caplog: pytest.LogCaptureFixture) -> None:
+    planning, _ = planner(answer(chosen("vector-search", query="toughness"), reasoning="a semantic\nlookup"))
+    with caplog.at_level(logging.INFO, logger="callgate"):
+        plan = await planning.plan("toughness of terminators")
+    (record,) = caplog.records
+    assert plan.id in record.getMessage()
+    assert "c0=vector-search (0.90)" in record.getMessage()
+    assert "reasoning: a semantic lookup" in record.getMessage()
+
+
+async def test_a_query_like_an_earlier_one_asks_no_model() -> None:
+    runtime = rulebook()
+    planning, model = planner(
+        answer(chosen("roster", faction="Orks", points=500)),
+        answer(chosen("roster", faction="Orks", points=500)),
+        runtime=runtime,
+    )
+    first = await planning.plan("Give me Orks for 500 points, please")
+    again = await planning.plan("Give me Tyranids for 1500 points")
+    assert first.source == "model"
+    assert again.source == "cache"
+    assert [step.parameters for step in again.steps] == [{"faction": "Tyranids", "points": 1500}]
+    assert again.query == "Give me Tyranids for 1500 points"
+    assert again.id != first.id
+    assert again.usage.input_tokens == 0
+    assert len(model.requests) == 1
+    assert (planning.cache.hits, planning.cache.misses) == (1, 1)
+
+
+async def test_the_cache_is_for_the_same_tools() -> None:
+    runtime = rulebook()
+    turn = answer(chosen("vector-search", query="Terminators"))
+    planning, model = planner(turn, turn, runtime=runtime)
+    await planning.plan("rules for Terminators")
+    assert (await planning.plan("rules for Terminators")).source == "cache"
+
+    @runtime.registry.add
+    @tool(read_only=True)
+    async def unit_rules(unit: str) -> str:
+        """The rules of a unit."""
+        return unit
+
+    assert (await planning.plan("rules for Terminators")).source == "model"
+    assert len(model.requests) == 2
+
+
+async def test_a_plan_that_failed_is_not_used_again() -> None:
+    turn = answer(chosen("vector-search", query="Terminators"))
+    planning, _ = planner(turn, turn)
+    await planning.plan("rules for Terminators")
+    cached = await planning.plan("rules for Terminators")
+    planning.learned(cached, ToolExecution(plan_id=cached.id, results=(), total_seconds=1, success=False))
+    assert (await planning.plan("rules for Terminators")).source == "model"
+
+
+async def test_a_plan_whose_fallback_stood_in_is_not_used_again() -> None:
+    @tool(read_only=True, category="search", capabilities=["rules"])
+    async def broken_search(query: str) -> dict[str, str]:
+        """Find passages of the rules."""
+        raise ToolError("the index is gone", retryable=False)
+
+    turn = answer(chosen("broken_search", "rules for Terminators", query="Terminators"))
+    async with Runtime([broken_search, vector_search], sandbox=None) as runtime:
+        planning, _ = planner(turn, turn, runtime=runtime)
+        orchestrator = ToolOrchestrator(runtime, settings=PlannerSettings(retry_backoff="none"))
+        plan = await planning.plan("rules for Terminators")
+        execution = await orchestrator.execute(plan)
+        assert execution.success
+        assert [result.tool for result in execution.results] == ["vector-search"]
+        planning.learned(plan, execution)
+        assert (await planning.plan("rules for Terminators")).source == "model"
+
+
+async def test_a_plan_that_succeeded_or_was_cancelled_is() -> None:
+    planning, _ = planner(answer(chosen("vector-search", query="Terminators")))
+    plan = await planning.plan("rules for Terminators")
+    planning.learned(plan, ToolExecution(plan_id=plan.id, results=(), total_seconds=1, success=True))
+    planning.learned(plan, ToolExecution(plan_id=plan.id, results=(), total_seconds=1, success=False, cancelled=True))
+    assert (await planning.plan("rules for Terminators")).source == "cache"
+
+
+async def test_values_that_a_tool_does_not_take_make_no_plan_of_the_cache() -> None:
+    @tool(read_only=True)
+    async def unit(code: str) -> str:
+        """A unit by its code."""
+        return code
+
+    schema = {"type": "object", "properties": {"code": {"type": "string", "maxLength": 6}}, "required": ["code"]}
+    from callgate import Tool
+
+    short = Tool.from_schema("unit", "A unit by its code.", schema, unit.function, read_only=True)
+    planning, model = planner(
+        answer(chosen("unit", code="AB-12")), answer(chosen("unit", code="AB-123")), runtime=rulebook(short)
+    )
+    await planning.plan("the unit AB-12")
+    plan = await planning.plan("the unit AB-12345678")
+    assert plan.source == "model"
+    assert len(model.requests) == 2
+    assert [step.parameters for step in plan.steps] == [{"code": "AB-123"}]
+
+
+class _Foreign:
+    """Somebody's own selector, which chooses what it should not."""
+
+    name = "foreign"
+
+    async def select(self, query: object, tools: object) -> Selection:
+        return Selection(
+            chain=(
+                ToolChoice(sub_query=0, tool="nothing"),
+                ToolChoice(sub_query=0, tool="vector-search", parameters={"query": "$ref:c0"}),
+                ToolChoice(sub_query=7, tool="vector-search", parameters={"query": "x"}),
+                ToolChoice(sub_query=0, tool="keyword-search", parameters={"query": "x"}),
+                ToolChoice(sub_query=0, tool="keyword-search", parameters={"queri": "x"}),
+                ToolChoice(sub_query=0, tool="vector-search", parameters={"query": "$ref:c3.hits.0"}),
+            ),
+            strategy="an arm",
+        )
+
+
+async def test_what_the_plan_engine_would_refuse_is_left_out() -> None:
+    planning, _ = planner(selector=_Foreign())
+    plan = await planning.plan("anything")
+    assert [step.tool for step in plan.steps] == ["keyword-search", "vector-search"]
+    assert plan.steps[1].parameters == {"query": f"$ref:{plan.steps[0].id}.hits.0"}
+    assert planning_notes(plan.notes, "'nothing' is left out: it may not be used")
+    assert planning_notes(plan.notes, "is left out: it is for no sub-query")
+    assert planning_notes(plan.notes, "queri")
+    assert plan.strategy == "an arm"
+
+
+def planning_notes(notes: tuple[str, ...], words: str) -> bool:
+    return any(words in note for note in notes)
+
+
+async def test_a_strategy_that_is_not_the_selectors_own_is_asked_every_time() -> None:
+    planning, _ = planner(selector=_Foreign())
+    assert (await planning.plan("anything")).source == "model"
+    assert (await planning.plan("anything")).source == "model"
+
+
+async def test_where_nothing_of_a_selection_can_be_run_rules_choose() -> None:
+    class Wrong(_Foreign):
+        async def select(self, query: object, tools: object) -> Selection:
+            return Selection(chain=(ToolChoice(sub_query=0, tool="vector-search"),), strategy="foreign")
+
+    planning, _ = planner(selector=Wrong())
+    plan = await planning.plan("how far do jump packs move")
+    assert plan.source == "fallback"
+    assert len(plan.steps) == 1
+    assert planning_notes(plan.notes, "nothing of the selection can be run; rules chose")
+
+
+class _Advising:
+    def note(self, outcome: SelectionOutcome) -> None:
+        raise AssertionError("the orchestrator notes")
+
+    def advice(self, query: str, tools: object) -> Advice:
+        return Advice(
+            tools=(ToolAdvice(tool="hybrid-search", samples=9, success_rate=0.2, avoid="it fails often"),),
+            combinations=(Combination(tools=("keyword-search", "vector-search"), tries=4, successes=3),),
+        )
+
+
+async def test_the_model_is_told_what_worked_and_what_to_avoid() -> None:
+    planning, model = planner(answer(chosen("vector-search", query="x")), memory=_Advising())
+    plan = await planning.plan("what about x")
+    told = str(model.requests[0].messages[0])
+    assert "hybrid-search: avoid it: it fails often; 20 % of 9 tries succeeded" in told
+    assert "worked together for queries like this one, 3 of 4 times: keyword-search then vector-search" in told
+    planning.learned(plan, ToolExecution(plan_id=plan.id, results=(), total_seconds=0, success=False))
+
+
+async def test_several_queries_are_planned_at_the_same_time() -> None:
+    began = 0
+    everybody = anyio.Event()
+
+    async def together(request: Request) -> str:
+        nonlocal began
+        began += 1
+        if began == 5:
+            everybody.set()
+        await everybody.wait()
+        return answer(chosen("vector-search", query="x"))
+
+    planning, _ = planner(*[together] * 5, settings=PlannerSettings(planning_seconds=60))
+    found: list[str] = []
+
+    async def one(number: int) -> None:
+        found.append((await planning.plan(f"about topic{number}")).id)
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            for number in range(5):
+                tasks.start_soon(one, number)
+    assert len(set(found)) == 5

@@ -1,0 +1,105 @@
+"""Whatever a model writes, reading it gives choices within bounds and faults in words; it never raises."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.planning.rulebook import RULEBOOK, answer, chosen, decomposed, rulebook
+from callgate.agent.planning.prompts import MAX_CHOICES, MAX_PARTS, repair
+from callgate.agent.planning.reading import ReadSelection, read_decomposition, read_selection
+
+NAMES = [each.name for each in RULEBOOK]
+QUERY = decomposed("a or b", "about a", "about b")
+RUNTIME = rulebook()
+
+
+def read(text: str) -> ReadSelection:
+    return read_selection(text, QUERY, NAMES, RUNTIME.registry.resolve)
+
+
+def hold(text: str) -> None:
+    found = read(text)
+    assert len(found.entries) <= MAX_CHOICES
+    for entry in found.entries:
+        assert (entry.choice is None) == bool(entry.faults)
+        if entry.choice is not None:
+            assert entry.choice.tool in NAMES
+            assert 0 <= entry.choice.sub_query < 2
+            assert 0 <= entry.choice.confidence <= 1
+            assert all(0 <= each < len(found.entries) for each in entry.choice.depends_on)
+    parts, faults = read_decomposition(text, "q")
+    assert (parts is None) == bool(faults)
+    if parts is not None:
+        assert 1 <= len(parts.sub_queries) <= MAX_PARTS
+        assert all(part.text and 0 <= part.confidence <= 1 for part in parts.sub_queries)
+    assert len(repair([*found.faults, *faults])) < 10_000
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.text(max_size=300))
+def test_any_text_is_read(text: str) -> None:
+    hold(text)
+
+
+ANY = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=10), st.sampled_from(NAMES)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(
+            st.sampled_from(
+                ["toolChain", "subQueries", "tool", "parameters", "subQuery", "confidence", "dependsOn", "text", "x"]
+            ),
+            inner,
+            max_size=5,
+        ),
+    ),
+    max_leaves=20,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(ANY, st.sampled_from(["toolChain", "tool_chain", "subQueries", "sub_queries"]))
+def test_any_json_is_read(value: Any, field: str) -> None:
+    hold(json.dumps({field: value if isinstance(value, list) else [value]}))
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.data())
+def test_an_answer_that_breaks_off_anywhere_is_read(data: st.DataObject) -> None:
+    text = answer(chosen("vector-search", "about a", query='a{b"}'), chosen("keyword-search", "about b", query="[b]"))
+    hold(text[: data.draw(st.integers(0, len(text)))])
+
+
+def test_every_place_where_half_an_answer_ends_gives_only_whole_entries() -> None:
+    entries = [chosen("vector-search", "about a", query="a"), chosen("keyword-search", "about b", query="b")]
+    text = answer(*entries)
+    ends = [text.index(json.dumps(each)) + len(json.dumps(each)) for each in entries]
+    for cut in range(len(text)):
+        found = read(text[:cut])
+        assert len(found.entries) == sum(end <= cut for end in ends)
+        assert found.faults
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 150_000,
+        "{" * 150_000,
+        '{"toolChain": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        "```json\n" * 20_000,
+        '"' * 150_000,
+        "<think>" * 20_000,
+        '{"toolChain": [' + "{}," * 60_000 + "{}]}",
+        '{"toolChain": [{"confidence": ' + "9" * 100_000 + "}]}",
+        json.dumps({"toolChain": [{"tool": "v" * 100_000, "parameters": {}}]}),
+        json.dumps({"toolChain": [{"tool": "vector-search", "parameters": {"query": "${" * 30_000}}]}),
+        json.dumps({"reasoning": "\ud800\x1b[2J" * 1000, "toolChain": []}),
+    ],
+)
+def test_large_and_hostile_answers_are_read(text: str) -> None:
+    hold(text)
