@@ -133,7 +133,8 @@ async def test_a_file_of_the_first_schema_gets_the_table_that_it_lacks(path: Pat
     async with StatisticsFile(path, statistics):
         statistics.note("a", 1.0, "succeeded")
     with database(path) as connection:
-        connection.execute("DROP TABLE lessons")
+        for name in ("lessons", "selections", "trials"):
+            connection.execute(f"DROP TABLE {name}")
         connection.execute("PRAGMA user_version = 1")
     learned = Learned()
     async with LearnedFile(path, learned):

@@ -257,9 +257,9 @@ async def test_another_programs_database_is_left_as_it_is(path: Path) -> None:
 async def test_a_newer_schema_is_left_as_it_is(path: Path) -> None:
     await read(path)
     with database(path) as connection:
-        connection.execute("PRAGMA user_version = 3")
+        connection.execute("PRAGMA user_version = 4")
     assert await refusal(path) == (
-        "a newer callgate wrote it (schema 3, this one knows 2); upgrade, or name another file"
+        "a newer callgate wrote it (schema 4, this one knows 3); upgrade, or name another file"
     )
 
 

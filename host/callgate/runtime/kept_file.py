@@ -1,4 +1,5 @@
-"""What is kept across restarts, in an SQLite file that several processes may share: `StatisticsFile`, `LearnedFile`.
+"""What is kept across restarts, in an SQLite file that several processes may share: `StatisticsFile`, `LearnedFile`,
+and the agent's selections and trials.
 
 1. Read once, when it is opened. Afterwards notes are only added; each process sees the others' after its next start.
 2. Written in batches, each one transaction, in a worker thread: when a batch of notes has come together, and every
@@ -51,17 +52,22 @@ _FIRST_SCHEMA = {
     "outcome TEXT NOT NULL, confidence REAL)",
     "attempts_by_tool": "CREATE INDEX attempts_by_tool ON attempts (tool, id)",
 }
-_SCHEMAS = {
-    1: _FIRST_SCHEMA,
-    2: _FIRST_SCHEMA
-    | {
-        "lessons": "CREATE TABLE lessons (id INTEGER PRIMARY KEY, tool TEXT NOT NULL, terms TEXT NOT NULL, "
-        "UNIQUE (tool, terms))",
-        "lessons_by_tool": "CREATE INDEX lessons_by_tool ON lessons (tool, id)",
-    },
+_SECOND_SCHEMA = _FIRST_SCHEMA | {
+    "lessons": "CREATE TABLE lessons (id INTEGER PRIMARY KEY, tool TEXT NOT NULL, terms TEXT NOT NULL, "
+    "UNIQUE (tool, terms))",
+    "lessons_by_tool": "CREATE INDEX lessons_by_tool ON lessons (tool, id)",
 }
+_THIRD_SCHEMA = _SECOND_SCHEMA | {
+    "selections": "CREATE TABLE selections (id INTEGER PRIMARY KEY, query TEXT NOT NULL, tools TEXT NOT NULL, "
+    "strategy TEXT NOT NULL, success INTEGER NOT NULL, seconds REAL NOT NULL, cost REAL, confidence REAL, "
+    "failed TEXT NOT NULL, reasoning TEXT NOT NULL, error TEXT NOT NULL)",
+    "trials": "CREATE TABLE trials (id INTEGER PRIMARY KEY, experiment TEXT NOT NULL, unit TEXT NOT NULL, "
+    "arm TEXT NOT NULL, success INTEGER NOT NULL, seconds REAL, UNIQUE (experiment, unit, arm))",
+    "trials_by_experiment": "CREATE INDEX trials_by_experiment ON trials (experiment, id)",
+}
+_SCHEMAS = {1: _FIRST_SCHEMA, 2: _SECOND_SCHEMA, 3: _THIRD_SCHEMA}
 """By version; each holds all of the one before."""
-_SCHEMA_VERSION = 2
+_SCHEMA_VERSION = 3
 _SCHEMA = _SCHEMAS[_SCHEMA_VERSION]
 
 _REMEDIES = {

@@ -20,6 +20,15 @@ TITLES = {
     ("search",): "Benchmarks of tool search",
     ("docker",): "Benchmarks of the docker backend",
     ("gateway",): "Benchmarks of the MCP gateway",
+    (
+        "planner-selection",
+        "planner-model",
+        "planner-learning",
+        "planner-speed",
+        "planner-retries",
+        "planner-caches",
+        "planner-timeouts",
+    ): "Benchmarks of the tool planner",
 }
 """Of the pages that hold some of the measurements, by the keys of their rows."""
 HOW = """\
@@ -82,6 +91,24 @@ _BOUNDS = {
         "best of them, the rest the query's words and the result. A search that is repeated at once, its data still "
         "in the processor's cache, takes 0.12 ms."
     ),
+    "planner-selection": (
+        "Rules are there for when no model answers: they choose one tool for each part of a query, and none whose "
+        "arguments they would have to guess. What a model is shown is what the tool search finds; see its own page."
+    ),
+    "planner-model": (
+        "The model. What it writes fits the schema, which names the tools; which of them are needed it has to know."
+    ),
+    "planner-learning": (
+        "A tool that fails 2 times in 5 is known after some 10 calls, a slow one after 20; and of the selections for "
+        "which a tool is left out, one in 20 gives it another chance, on purpose."
+    ),
+    "planner-speed": (
+        "A plan takes as long as its slowest call: of two calls that take equally long, running both at once saves "
+        "half and no more, and where one takes much longer than the other, less. Most of these plans have two or three."
+    ),
+    "planner-retries": ("Failures that last: no retry mends them."),
+    "planner-caches": ("Queries that were not asked before."),
+    "planner-timeouts": ("Attempts that hang, several times in a row for one step."),
     "makespan": (
         "Timers: the event loop waits in whole milliseconds, rounded up, for each step on the path; the rest is "
         "reading the plan, and the work of steps that end at the same moment."

@@ -1,0 +1,158 @@
+"""The trials of an experiment, and how they are kept in an SQLite file. `kept_file` has the rules.
+
+A trial is what came of one query in one arm; a query has one, the first, however often it is asked. Of the query a hash
+is kept, no word. Of all experiments in a file the newest 100,000 trials are kept.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from callgate.errors import ConfigurationError
+from callgate.runtime.kept_file import KeptFile
+
+__all__ = ["ARMS", "Arm", "Trial", "Trials", "TrialsFile"]
+
+Arm = Literal["control", "treatment"]
+ARMS: Mapping[str, Arm] = {"control": "control", "treatment": "treatment"}
+
+BATCH = 32
+MAX_ROWS = 100_000
+MAX_NAME_CHARACTERS = 128
+"""Of an experiment."""
+MAX_UNIT_CHARACTERS = 64
+MAX_SECONDS = 7 * 24 * 3600.0
+"""A longer trial in what was kept is taken for damage."""
+
+_CUT = f"DELETE FROM trials WHERE id <= (SELECT id FROM trials ORDER BY id DESC LIMIT 1 OFFSET {MAX_ROWS})"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of a query in an arm.
+
+    Attributes:
+        unit: the query's hash.
+        arm: which.
+        success: whether it did.
+        seconds: how long it took; None where that is not known.
+    """
+
+    unit: str
+    arm: Arm
+    success: bool
+    seconds: float | None = None
+
+
+class Trials:
+    """Trials in the order in which they came, until both arms have as many as are needed.
+
+    All until then count, of the larger arm, too: cut to the first ones it would be older than the other, and what
+    changes with time would look like a difference of the arms.
+
+    Args:
+        needed: in each arm. Later ones are not taken, so that a result that is there stays as it is.
+    """
+
+    def __init__(self, needed: int) -> None:
+        self.ignored: Counter[str] = Counter()
+        """Why trials were not taken, and how many: ``repeated``, ``surplus``."""
+        self._needed = needed
+        self._trials: list[Trial] = []
+        self._by_unit: dict[Arm, dict[str, Trial]] = {"control": {}, "treatment": {}}
+        self._undrained: deque[Trial] | None = None
+        self._batch = 0
+        self._on_batch: Callable[[], None] = _nobody
+
+    def of(self, arm: Arm) -> Mapping[str, Trial]:
+        """Those of an arm, by unit, in order."""
+        return self._by_unit[arm]
+
+    def take(self, trial: Trial) -> None:
+        """Take a trial, unless its query has one in that arm, or there are enough."""
+        if self._taken(trial) and self._undrained is not None:
+            self._undrained.append(trial)
+            if len(self._undrained) % self._batch == 0:
+                self._on_batch()
+
+    def _taken(self, trial: Trial) -> bool:
+        arm = self._by_unit[trial.arm]
+        enough = min(map(len, self._by_unit.values())) >= self._needed or len(self._trials) >= MAX_ROWS
+        why = "repeated" if trial.unit in arm else "surplus" if enough else ""
+        if why:
+            self.ignored[why] += 1
+            return False
+        arm[trial.unit] = trial
+        self._trials.append(trial)
+        return True
+
+    # for whoever keeps them
+
+    def load(self, earlier: Sequence[Trial]) -> None:
+        """Begin with trials of earlier times, the oldest first."""
+        newer, self._trials = self._trials, []
+        self._by_unit = {"control": {}, "treatment": {}}
+        before = self.ignored.copy()
+        for trial in (*earlier, *newer):
+            self._taken(trial)
+        self.ignored = before
+
+    def keep(self, batch: int, on_batch: Callable[[], None]) -> None:
+        """From now on hold every trial ready for `drain`; raises `ConfigurationError` where somebody keeps them."""
+        if self._undrained is not None:
+            raise ConfigurationError("this experiment is kept in a file already; it was entered twice")
+        self._undrained, self._batch, self._on_batch = deque(), batch, on_batch
+
+    def keep_no_more(self) -> None:
+        """End what `keep` began."""
+        self._undrained, self._on_batch = None, _nobody
+
+    def drain(self) -> list[Trial]:
+        """What was taken since the last time, the oldest first."""
+        undrained = self._undrained
+        return [undrained.popleft() for _ in range(len(undrained))] if undrained else []
+
+
+class TrialsFile(KeptFile[Trial]):
+    """A file that the trials of one experiment are read from and written to; see `KeptFile`.
+
+    Args:
+        path: of the file; that of the statistics will do, and several experiments may share one.
+        trials: what is kept.
+        experiment: whose.
+    """
+
+    batch = BATCH
+    select = (
+        f"SELECT experiment, unit, arm, success, seconds FROM trials WHERE length(experiment) <= {MAX_NAME_CHARACTERS} "
+        f"AND length(unit) <= {MAX_UNIT_CHARACTERS} ORDER BY id DESC LIMIT {MAX_ROWS}"
+    )
+    insert = "INSERT OR IGNORE INTO trials (experiment, unit, arm, success, seconds) VALUES (?, ?, ?, ?, ?)"
+
+    def __init__(self, path: str | os.PathLike[str], trials: Trials, experiment: str) -> None:
+        super().__init__(path, trials)
+        self._experiment = experiment
+
+    def note_of(self, row: Sequence[object]) -> Trial | None:
+        """The trial in a row, where it is one of this experiment."""
+        match tuple(row):
+            case (self._experiment, str() as unit, "control" | "treatment" as arm, 0 | 1 as success, seconds):
+                took = seconds if isinstance(seconds, float) and 0 <= seconds <= MAX_SECONDS else None
+                return Trial(unit, ARMS[arm], success == 1, took) if unit else None
+        return None
+
+    def row_of(self, note: Trial) -> Sequence[Any]:
+        """With its experiment."""
+        return self._experiment, note.unit, note.arm, int(note.success), note.seconds
+
+    def cuts(self, notes: Iterable[Trial]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """All of them."""
+        yield _CUT, {}
+
+
+def _nobody() -> None:
+    pass
