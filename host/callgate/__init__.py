@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__ as __version__
+
 if TYPE_CHECKING:
+    from .agent import Agent, AgentResult, Budget
     from .errors import (
         CallgateError,
         ConfigurationError,
@@ -62,9 +65,12 @@ if TYPE_CHECKING:
     from .tools import Registry, Retry, Tool, tool
 
 __all__ = [
+    "Agent",
+    "AgentResult",
     "Allow",
     "Answer",
     "ApprovalRequest",
+    "Budget",
     "CallEnded",
     "CallProgressed",
     "CallRecord",
@@ -117,8 +123,6 @@ __all__ = [
     "tool",
 ]
 
-__version__ = "0.1.0"
-
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
@@ -127,7 +131,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     """Load a public name's room when it is first asked for (PEP 562); `callgate --help` needs none."""
     if name in __all__:
-        for room in ("errors", "limits", "tools", "plan", "program", "runtime", "sandbox.docker.backend"):
+        for room in ("errors", "limits", "tools", "plan", "program", "runtime", "sandbox.docker.backend", "agent"):
             module = importlib.import_module(f".{room}", __name__)
             if hasattr(module, name):
                 return globals().setdefault(name, getattr(module, name))

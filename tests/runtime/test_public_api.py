@@ -12,10 +12,11 @@ import pytest
 import callgate
 
 EXPORTED = [
-    "Allow", "Answer", "ApprovalRequest", "CallEnded", "CallProgressed", "CallRecord", "CallStarted",
-    "CallgateError", "CodeResult", "Compilation", "ConfigurationError", "ContextExceeded", "Conversation", "Deny", "Described",
-    "DockerBackend", "Event", "Finding", "Found", "InvalidArguments", "LimitReached", "Limits",
-    "ModelError", "ModelRejected", "ModelUnavailable", "NotAGraph", "PlanFault", "PlanResult", "Printed", "ProtocolError", "Registry", "Retry", "RunError", "RunUsage", "Runtime",
+    "Agent", "AgentResult", "Allow", "Answer", "ApprovalRequest", "Budget", "CallEnded", "CallProgressed",
+    "CallRecord", "CallStarted", "CallgateError", "CodeResult", "Compilation", "ConfigurationError",
+    "ContextExceeded", "Conversation", "Deny", "Described", "DockerBackend", "Event", "Finding", "Found",
+    "InvalidArguments", "LimitReached", "Limits", "ModelError", "ModelRejected", "ModelUnavailable", "NotAGraph",
+    "PlanFault", "PlanResult", "Printed", "ProtocolError", "Registry", "Retry", "RunError", "RunUsage", "Runtime",
     "SandboxBusy", "SandboxCrashed", "SandboxError", "SandboxUnavailable", "SearchResult", "Session", "Source",
     "StepEnded", "StepResult", "StepStarted", "Tool", "ToolCancelled", "ToolError", "ToolNotAllowed",
     "ToolNotFound", "ToolTimedOut", "report_progress", "tool",

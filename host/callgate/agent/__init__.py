@@ -1,1 +1,100 @@
-"""The agent side: models, planners, the router, and the loop that solves a task with them."""
+"""The agent side: models, planners, the router, and the loop that solves tasks with them. The SDKs are an extra:
+``pip install 'callgate[agent]'``.
+
+Importing this imports nothing else: each name comes from its module when it is asked for. What an agent tells is in
+`callgate.agent.events`, what a model is asked in `callgate.agent.models.model`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .learning.experiment import Experiment
+    from .learning.memory import SelectionMemory
+    from .learning.ranked import LearnedSelector
+    from .learning.selections_file import SelectionsFile
+    from .loop.agent import Agent
+    from .loop.budget import Budget
+    from .loop.result import AgentResult
+    from .models.anthropic_model import AnthropicModel
+    from .models.named import model_named
+    from .models.openai_model import OpenAIModel
+    from .models.recording import RecordingModel, ReplayModel
+    from .models.scripted import ScriptedModel
+    from .planning.answering import PlannedAnswer, PlannedAnswerer
+    from .planning.context import execution_context
+    from .planning.decomposition import Decomposer
+    from .planning.fallback_plan import RuleSelector
+    from .planning.orchestrator import ToolOrchestrator
+    from .planning.planner import ToolPlanner
+    from .planning.selector import ModelSelector
+    from .planning.settings import PlannerSettings
+    from .planning.synthesis import synthesize
+    from .planning.tool_plan import (
+        DecomposedQuery,
+        ExecutionContext,
+        SubQuery,
+        ToolExecution,
+        ToolPlan,
+        ToolResult,
+        ToolStep,
+    )
+    from .react.actions import Action, Observation
+    from .react.config import AgentConfig, read_config
+    from .react.gateway_model import gateway_model
+    from .react.planner import ReActPlanner
+    from .react.worker import ReActWorker
+
+__all__ = [
+    "Action", "Agent", "AgentConfig", "AgentResult", "AnthropicModel", "Budget", "DecomposedQuery", "Decomposer",
+    "ExecutionContext", "Experiment", "LearnedSelector", "ModelSelector", "Observation", "OpenAIModel", "PlannedAnswer",
+    "PlannedAnswerer", "PlannerSettings", "ReActPlanner", "ReActWorker", "RecordingModel", "ReplayModel",
+    "RuleSelector", "ScriptedModel", "SelectionMemory", "SelectionsFile", "SubQuery", "ToolExecution",
+    "ToolOrchestrator", "ToolPlan", "ToolPlanner", "ToolResult", "ToolStep", "execution_context", "gateway_model",
+    "model_named", "read_config", "synthesize",
+]  # fmt: skip
+
+_HOMES = {
+    "learning.experiment": ("Experiment",),
+    "learning.memory": ("SelectionMemory",),
+    "learning.ranked": ("LearnedSelector",),
+    "learning.selections_file": ("SelectionsFile",),
+    "loop.agent": ("Agent",),
+    "loop.budget": ("Budget",),
+    "loop.result": ("AgentResult",),
+    "models.anthropic_model": ("AnthropicModel",),
+    "models.named": ("model_named",),
+    "models.openai_model": ("OpenAIModel",),
+    "models.recording": ("RecordingModel", "ReplayModel"),
+    "models.scripted": ("ScriptedModel",),
+    "planning.answering": ("PlannedAnswer", "PlannedAnswerer"),
+    "planning.context": ("execution_context",),
+    "planning.decomposition": ("Decomposer",),
+    "planning.fallback_plan": ("RuleSelector",),
+    "planning.orchestrator": ("ToolOrchestrator",),
+    "planning.planner": ("ToolPlanner",),
+    "planning.selector": ("ModelSelector",),
+    "planning.settings": ("PlannerSettings",),
+    "planning.synthesis": ("synthesize",),
+    "planning.tool_plan": (
+        "DecomposedQuery", "ExecutionContext", "SubQuery", "ToolExecution", "ToolPlan", "ToolResult", "ToolStep",
+    ),
+    "react.actions": ("Action", "Observation"),
+    "react.config": ("AgentConfig", "read_config"),
+    "react.gateway_model": ("gateway_model",),
+    "react.planner": ("ReActPlanner",),
+    "react.worker": ("ReActWorker",),
+}  # fmt: skip
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from callgate.agent.models.model import Assistant, Ended, ToolReplies, Usage
+from callgate.agent.models.model import NO_USAGE, Assistant, Ended, ToolReplies, Usage
 from callgate.runtime import Event
 
 __all__ = [
@@ -152,8 +152,17 @@ class CallTold:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallEnded:
-    """A call is over. `artifact` is what people may want to see and the model need not: of a plan its steps, of a
-    program its calls and prints."""
+    """A call is over.
+
+    Attributes:
+        text: what the model is told.
+        mistake: nothing was run, the call was wrong as written.
+        tool_calls: made by it.
+        artifact: what people may want to see and the model need not: of a plan its steps, of a program its calls and
+            prints.
+        failure: what failed, for the router: see `routing.failures.FailureKind`; empty where nothing did, and where the
+            call was not made.
+    """
 
     turn: int
     id: str
@@ -164,6 +173,7 @@ class CallEnded:
     mistake: bool = False
     tool_calls: int = 1
     artifact: Mapping[str, Any] | None = None
+    failure: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -186,7 +196,7 @@ class ToolsFound:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Planned:
-    """The tool planner made a plan. `plan` is it in the plan language."""
+    """The tool planner made a plan. `plan` is it in the plan language. `usage` and `cost` are those of the planning."""
 
     plan_id: str
     plan: Mapping[str, Any]
@@ -198,6 +208,8 @@ class Planned:
     estimated_cost: float | None
     seconds: float
     notes: tuple[str, ...] = ()
+    usage: Usage = NO_USAGE
+    cost: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

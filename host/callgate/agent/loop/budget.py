@@ -1,0 +1,97 @@
+"""What a task may spend, and whether it is spent. Values only: it measures nothing and knows no prices.
+
+1. A budget is looked at before each request and before each call; its seconds bound what is under way, too.
+2. The last request that a budget allows is made without tools, so that there is an answer: the last of `turns`, and the
+   first after nine tenths of another field are spent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+from callgate.errors import ConfigurationError
+
+__all__ = ["NEARLY", "Budget", "Spent"]
+
+NEARLY = 0.9
+"""From this share of tokens, cost or seconds on, the next request is the last."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spent:
+    """What was spent so far.
+
+    Attributes:
+        turns: replies of the model.
+        tokens: of all requests and replies together; the conversation counts anew with every request. Where an endpoint
+            gives no count, four characters count as a token.
+        cost: US dollars; None where the price is unknown.
+        seconds: since the beginning, what was before a resumption included.
+    """
+
+    turns: int = 0
+    tokens: int = 0
+    cost: float | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """What a task may spend. None means no limit, but for the others.
+
+    Raises:
+        ConfigurationError: a field is not a number above 0.
+    """
+
+    turns: int | None = 40
+    """Replies of the model. In the last of them it has no tools; with 1, it answers without any."""
+    tokens: int | None = None
+    """Of all requests and replies together, by the endpoint's count. The request that goes beyond is the last."""
+    cost: float | None = None
+    """US dollars. Needs a known price: see `Agent`."""
+    seconds: float | None = 600.0
+    """From the beginning. A request or a call under way then is given up."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            whole = field.name in ("turns", "tokens")
+            kinds = (int,) if whole else (int, float)
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, kinds) or not (value > 0 and math.isfinite(value))
+            ):
+                kind = "a whole number" if whole else "a number"
+                raise ConfigurationError(f"a budget's {field.name} must be {kind} above 0, or None, not {value!r}")
+
+    def over(self, spent: Spent) -> str:
+        """What is spent, in words; empty where nothing is. A cost that is not known counts as spent."""
+        if self.cost is not None and spent.cost is None:
+            return (
+                "what was spent is not known, and a budget of cost cannot be held: a model that was asked has no price"
+            )
+        for name, allowed, used in self._shares(spent):
+            if used >= allowed:
+                return f"the budget is spent: {used:.6g} of {allowed:g} {_UNITS[name]}"
+        return ""
+
+    def is_last(self, spent: Spent) -> bool:
+        """Whether the next request is the last."""
+        if self.turns is not None and spent.turns >= self.turns - 1:
+            return True
+        return any(used >= NEARLY * allowed for name, allowed, used in self._shares(spent) if name != "turns")
+
+    def seconds_left(self, spent: Spent) -> float:
+        """Seconds that are left; infinite without a limit, never below 0."""
+        return math.inf if self.seconds is None else max(self.seconds - spent.seconds, 0.0)
+
+    def _shares(self, spent: Spent) -> list[tuple[str, float, float]]:
+        return [
+            (name, allowed, used)
+            for name in ("turns", "tokens", "cost", "seconds")
+            if (allowed := getattr(self, name)) is not None and (used := getattr(spent, name)) is not None
+        ]
+
+
+_UNITS = {"turns": "turns", "tokens": "tokens", "cost": "dollars", "seconds": "seconds"}

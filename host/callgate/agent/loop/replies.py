@@ -1,0 +1,87 @@
+"""A model's reply, made fit for a conversation: bounded, with an id of its own for each call, said to have ended as it
+has, and with a usage. Pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+from callgate.agent.models.model import NO_USAGE, Assistant, Reply, Request, ToolCall
+from callgate.agent.models.tokens import estimated
+
+__all__ = ["MAX_CALLS", "MAX_TEXT_CHARACTERS", "fit"]
+
+MAX_CALLS = 1_000
+"""Calls of a turn that are kept: of a reply with more, the doors of the SDKs give nothing at all."""
+MAX_TEXT_CHARACTERS = 1_000_000
+_MAX_NAME_CHARACTERS = 256
+_MAX_CALL_CHARACTERS = 1_000_000
+_MAX_TURN_CHARACTERS = 3_000_000
+"""Of the arguments of one call, and of all calls of a turn, as JSON."""
+_MAX_DEPTH = 100
+
+
+def fit(reply: Reply, request: Request) -> Reply:
+    """The reply as it goes into the conversation.
+
+    Calls of a reply that was cut or refused are left out: they are not to be made, and a call without a result cannot
+    be sent again. Where nobody counted tokens they are estimated, so that a budget holds.
+
+    Args:
+        reply: as it came.
+        request: that it is the reply to.
+    """
+    turn = reply.turn
+    calls = () if reply.ended in ("cut", "refused") else turn.calls
+    made: list[ToolCall] = []
+    ids: set[str] = set()
+    room = _MAX_TURN_CHARACTERS
+    for place, call in enumerate(calls[:MAX_CALLS]):
+        id = call.id if len(call.id) <= _MAX_NAME_CHARACTERS else ""
+        if not id or id in ids:
+            id = next(new for n in count(place) if (new := f"call_{place}_{n}") not in ids)
+        ids.add(id)
+        size, fault = _weighed(call, min(room, _MAX_CALL_CHARACTERS))
+        room -= size
+        kept = replace(call, id=id, name=call.name[:_MAX_NAME_CHARACTERS], written=call.written[:2_000])
+        made.append(replace(kept, arguments={}, fault=fault, written="") if fault else kept)
+    text = turn.text[:MAX_TEXT_CHARACTERS]
+    fitted = Assistant(text=text, calls=tuple(made))
+    if fitted.calls == turn.calls and text == turn.text:
+        fitted = turn
+    ended = reply.ended
+    if ended in ("answered", "calls", "empty"):
+        ended = "calls" if fitted.calls else "answered" if text.strip() else "empty"
+    usage = estimated(request, fitted) if reply.usage == NO_USAGE else reply.usage
+    return replace(reply, turn=fitted, ended=ended, usage=usage)
+
+
+def _weighed(call: ToolCall, most: int) -> tuple[int, str]:
+    """Characters of the arguments, and what is wrong with their size."""
+    if call.fault:
+        return min(len(call.written), 2_000), ""
+    if not _is_flat(call.arguments):
+        return 0, f"they are nested more than {_MAX_DEPTH} deep"
+    try:
+        size = len(json.dumps(call.arguments, default=str, allow_nan=False))
+    except ValueError as error:
+        return 0, f"they are no JSON: {str(error)[:200]}"
+    if size > most:
+        return 0, f"they have {size} characters; in this turn there is room for {most}"
+    return size, ""
+
+
+def _is_flat(value: Any) -> bool:
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            below
+            for each in level
+            if isinstance(each, (dict, list))
+            for below in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return True
+    return False

@@ -1,0 +1,59 @@
+"""What a task came to: one value with two views, a short text for whoever asked, and everything for people and
+programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from callgate.agent.events import AgentEvent, Outcome, Routed
+from callgate.agent.models.model import NO_USAGE, Message, Usage
+
+__all__ = ["AgentResult"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentResult:
+    """What a task came to, failures included.
+
+    Attributes:
+        outcome: how it ended.
+        answer: the model's last words; whole where the outcome is ``answered``, else what there was of them.
+        reason: why it ended so; empty for ``answered``, unless it was the budget's last request.
+        usage: tokens of all requests.
+        cost: of them, in US dollars; None where the price is not known.
+        seconds: from the beginning to the end, what was before a resumption included.
+        turns: replies of the model.
+        model_calls: these, and the plans that a tool planner's model made.
+        tool_calls: tool calls, those inside plans and programs included.
+        routes: the forms that were chosen in which tools are called, in order.
+        found: names of the tools that the model has found.
+        transcript: its file; None where there is none.
+        artifacts: of plans and programs what people may want to see and the model did not: ``{"kind": "plan", ...}``,
+            ``{"kind": "code", ...}``, ``{"kind": "planned", ...}``, in order.
+        messages: the conversation.
+        events: everything that a transcript holds, for `Agent.resume` without one.
+    """
+
+    outcome: Outcome
+    answer: str
+    reason: str = ""
+    usage: Usage = NO_USAGE
+    cost: float | None = None
+    seconds: float = 0.0
+    turns: int = 0
+    model_calls: int = 0
+    tool_calls: int = 0
+    routes: tuple[Routed, ...] = ()
+    found: tuple[str, ...] = ()
+    transcript: Path | None = None
+    artifacts: tuple[Mapping[str, Any], ...] = ()
+    messages: tuple[Message, ...] = ()
+    events: tuple[AgentEvent, ...] = field(default=(), repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is an answer."""
+        return self.outcome == "answered"

@@ -1,0 +1,129 @@
+"""A task read back from its events, to go on with it: what was spent, what was found, and what to do about calls that
+had begun and not ended.
+
+A call that was under way when its process ended may have happened. Tools that may be repeated (`read_only`,
+`idempotent`) are called again, searches too; plans and programs only where all tools that they can call are
+`read_only`: one that reads a value and sets the next does more at the second time, though each of its calls may be
+repeated. Any other call is answered to the model as one whose outcome is unknown, and is never made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from callgate.agent.events import AgentEvent, CallBegan, CallEnded, Resumed, TaskBegan
+from callgate.agent.models.model import Assistant, Message, ToolCall, ToolReplies, User
+from callgate.errors import ConfigurationError
+from callgate.runtime import Runtime
+
+from .task_state import TaskState
+from .teller import Teller
+from .transcript import Line
+from .turn_calls import MAX_MADE
+
+__all__ = ["OUTCOME_UNKNOWN", "answer_unknown", "rebuilt", "seconds_of", "words_to_go_on"]
+
+OUTCOME_UNKNOWN = (
+    "Error: this call had begun when the agent was interrupted, and its outcome is unknown: it may have happened. It "
+    "was not made again. Find out what became of it before you call it again."
+)
+_GO_ON = "Go on with the task."
+_AGAIN = "The task goes on: this is not your last turn any more, and tools can be called again."
+_ANOTHER_WAY = "Now it goes on. Try another way, or answer with what you have."
+_LOOKING = ("search_tools", "describe_tools")
+_RUNS = {"execute_tool_plan": "plan", "execute_code": "code"}
+
+
+def rebuilt(
+    events: Iterable[AgentEvent], tell: Callable[[ToolReplies], Message], where: Callable[[int], str]
+) -> TaskState:
+    """The state that events give.
+
+    Args:
+        events: of a transcript, in order.
+        tell: see `TaskState`.
+        where: names the place of an event, for messages.
+
+    Raises:
+        ConfigurationError: there are none, or one cannot follow those before it.
+    """
+    state = TaskState(tell)
+    for place, event in enumerate(events):
+        if isinstance(event, (CallBegan, CallEnded)):
+            _look_again(state, event)
+        try:
+            state.apply(event)
+        except ValueError as error:
+            raise ConfigurationError(f"{where(place)}: this cannot come here: {error}") from None
+    if state.began is None:
+        raise ConfigurationError(f"{where(0)}: there is no task in it")
+    return state
+
+
+def _look_again(state: TaskState, event: CallBegan | CallEnded) -> None:
+    """Have the guard see the call as it saw it then."""
+    if isinstance(event, CallEnded) and event.id in state.begun:
+        return
+    for place, call in enumerate(state.open_calls):
+        if call.id != event.id:
+            continue
+        if place < MAX_MADE or isinstance(event, CallBegan):  # of those beyond it was not asked
+            state.repetition.before(call.name, call.written if call.fault else call.arguments)
+
+
+def seconds_of(lines: Sequence[Line]) -> float:
+    """How long the runs took whose lines these are: from the first to the last of each."""
+    total = 0.0
+    before = None
+    for line in lines:
+        if before is not None and not isinstance(line.event, (TaskBegan, Resumed)):
+            total += max((line.at - before).total_seconds(), 0.0)  # a clock may have been set back
+        before = line.at
+    return total
+
+
+def words_to_go_on(state: TaskState, last_words: str, *, is_last: bool) -> str:
+    """What the model is told where a task goes on; empty where the conversation says it.
+
+    Args:
+        state: of the task.
+        last_words: what the model is told in the last turn that a budget allows.
+        is_last: the next one is that.
+    """
+    if not state.resumed:
+        return ""
+    stopped = state.stopped
+    if stopped is not None and stopped.outcome == "stuck":
+        return f"The task was stopped: {stopped.reason[:500]}. {_ANOTHER_WAY}"
+    if not is_last and any(isinstance(each, User) and each.text == last_words for each in state.messages[-2:]):
+        return _AGAIN
+    return _GO_ON if isinstance(state.messages[-1], Assistant) else ""
+
+
+def answer_unknown(teller: Teller, runtime: Runtime, tools: Collection[str] | None, *, loads: bool = False) -> None:
+    """Answer the calls that had begun, had not ended, and may not be made again.
+
+    Args:
+        teller: of the task.
+        runtime: whose tools they are calls of.
+        tools: the only ones that there are for the model; None for all.
+        loads: whether plans and programs may have called tools that the runtime does not know: those of a loader.
+    """
+    state = teller.state
+    for call in state.unanswered:
+        if call.id in state.begun and not call.fault and not _repeatable(call, runtime, tools, loads):
+            teller.tell(
+                CallEnded(turn=state.turns, id=call.id, name=call.name, ok=False, text=OUTCOME_UNKNOWN, seconds=0.0)
+            )
+
+
+def _repeatable(call: ToolCall, runtime: Runtime, tools: Collection[str] | None, loads: bool) -> bool:
+    if call.name in _LOOKING:
+        return True
+    registry = runtime.registry
+    if caller := _RUNS.get(call.name):
+        known = None if tools is None else {registry.resolve(name) or name for name in tools}
+        reach = [tool for tool in registry if caller in tool.allowed_callers and (known is None or tool.name in known)]
+        return not loads and all(tool.read_only for tool in reach)
+    name = registry.resolve(call.name)
+    return name is not None and registry.get(name).repeatable

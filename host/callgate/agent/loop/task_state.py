@@ -1,0 +1,277 @@
+"""What is known of a task: a fold over its events. A task that goes on and one that is read from a transcript are the
+same state, made by the same lines. Pure: no clock, no I/O, asks nobody.
+
+An event that cannot follow those before it raises `ValueError`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from callgate.agent.events import (
+    AgentEvent,
+    CallBegan,
+    CallEnded,
+    Faulted,
+    Finished,
+    Mode,
+    ModelReplied,
+    Planned,
+    PlannedRun,
+    Resumed,
+    Routed,
+    TaskBegan,
+    Told,
+    ToolsFound,
+    to_json,
+)
+from callgate.agent.models.model import NO_USAGE, Message, ToolCall, ToolReplies, ToolReply, Usage, User
+from callgate.agent.routing.failures import Failure, FailureKind, form_of
+
+from .budget import Spent
+from .repetition import Repetition, Verdict
+
+__all__ = ["SHORTENED", "TaskState", "shortened"]
+
+SHORTENED = "shortened the oldest results"
+"""What is done about a conversation that is too long."""
+_OLD_CHARACTERS, _NEW_CHARACTERS = 200, 4_000
+"""Of a result, after shortening: of the newest turn's, and of those before it."""
+
+
+@dataclass(slots=True)
+class TaskState:
+    """A task, as far as it has come.
+
+    Attributes:
+        tell: makes the message of a turn's results; the planner's.
+        events: all so far.
+        messages: the conversation.
+        mode: what is offered now; a recommendation changes nothing in it, a fallback does.
+        conversation: the state of the runtime's conversation; None before anything was found.
+        open_calls: of the last turn, as long as nothing came of them.
+        begun: ids of those that have begun.
+        ended: those that have ended, by id.
+        empty_in_row, cut_in_row: replies of that kind since the last good one.
+        planner_calls: plans that a model made, beside the turns.
+        is_shortened: whether results were shortened.
+        planned: whether the tool planner had its go.
+        warnings: what the guard said of those that ended, by id.
+        failures: by form, those since a call of that form last worked.
+        given_up: forms that are not offered any more.
+        advice: what was recommended last; None where nothing was.
+        has_answered: the last reply was an answer, and nothing came after it.
+    """
+
+    tell: Callable[[ToolReplies], Message]
+    events: list[AgentEvent] = field(default_factory=list)
+    began: TaskBegan | None = None
+    messages: list[Message] = field(default_factory=list)
+    turns: int = 0
+    usage: Usage = NO_USAGE
+    planner_calls: int = 0
+    cost: float | None = 0.0
+    tool_calls: int = 0
+    mode: Mode = "auto"
+    routes: list[Routed] = field(default_factory=list)
+    found: tuple[str, ...] = ()
+    conversation: Mapping[str, Any] | None = None
+    artifacts: list[Mapping[str, Any]] = field(default_factory=list)
+    open_calls: tuple[ToolCall, ...] = ()
+    begun: set[str] = field(default_factory=set)
+    ended: dict[str, CallEnded] = field(default_factory=dict)
+    warnings: dict[str, str] = field(default_factory=dict)
+    empty_in_row: int = 0
+    cut_in_row: int = 0
+    is_shortened: bool = False
+    planned: bool = False
+    failures: dict[str, list[Failure]] = field(default_factory=dict)
+    given_up: set[str] = field(default_factory=set)
+    advice: Routed | None = None
+    has_answered: bool = False
+    finished: Finished | None = None
+    resumed: bool = False
+    stopped: Finished | None = None
+    """How it had ended before it was resumed the last time; None where it had not."""
+    repetition: Repetition = field(default_factory=Repetition)
+    verdict: Verdict | None = None
+    """What the guard said of the last call that ended."""
+    turn_verdict: Verdict | None = None
+    """What it said of the last turn."""
+
+    def spent(self, seconds: float) -> Spent:
+        """What was spent, after so many seconds."""
+        tokens = self.usage.input_tokens + self.usage.output_tokens
+        return Spent(turns=self.turns, tokens=tokens, cost=self.cost, seconds=seconds)
+
+    @property
+    def unanswered(self) -> tuple[ToolCall, ...]:
+        """Calls of the last turn that have not ended."""
+        return tuple(call for call in self.open_calls if call.id not in self.ended)
+
+    def apply(self, event: AgentEvent) -> None:
+        """Take an event in. Raises `ValueError` where it cannot come now; then nothing has changed."""
+        if (self.began is None) != isinstance(event, TaskBegan):
+            raise ValueError("a task begins with task_began, and only once")
+        if self.finished is not None and not isinstance(event, Resumed):
+            raise ValueError("the task was finished before that")
+        match event:
+            case TaskBegan():
+                self.began = event
+                self.mode = event.mode
+                self.messages = [User(text=event.task)]
+            case Resumed():
+                self.resumed = True
+                self.stopped, self.finished = self.finished, None
+                self.empty_in_row = self.cut_in_row = 0
+            case Routed():
+                self._routed(event)
+            case ModelReplied():
+                self._replied(event)
+            case CallBegan():
+                self._known(event.id)
+                self.begun.add(event.id)
+            case CallEnded():
+                self._ended(event)
+            case Told():
+                self._told(event)
+            case ToolsFound():
+                self.found = event.tools
+                self.conversation = event.state
+            case Planned() | PlannedRun():
+                self.planned = True
+                self.artifacts.append(_artifact(event))
+                if isinstance(event, PlannedRun):
+                    self.tool_calls += len(event.results)
+                else:
+                    self._spend(event.usage, event.cost)
+                    self.planner_calls += event.source == "model"
+            case Faulted():
+                if event.fault == "too_long" and event.action == SHORTENED:
+                    self.messages = shortened(self.messages)
+                    self.is_shortened = True
+            case Finished():
+                self.finished = event
+            case _:
+                pass
+        self.events.append(event)
+
+    def _routed(self, event: Routed) -> None:
+        self.routes.append(event)
+        if event.rule != "fallback":
+            self.advice = event
+            return
+        self.mode = event.mode
+        self.advice = None
+        # those above it: to which of them calls were still made matters no more
+        self.given_up = {"plan": {"code"}, "direct": {"code", "plan"}}.get(event.mode, set())
+        for form in self.given_up:
+            self.failures.pop(form, None)
+
+    def _replied(self, event: ModelReplied) -> None:
+        if self.open_calls:
+            raise ValueError("a reply comes before the results of the calls of the last turn")
+        if event.turn != self.turns + 1:
+            raise ValueError(f"the reply of turn {event.turn} comes after that of turn {self.turns}")
+        said = event.message
+        ids = [call.id for call in said.calls]
+        if len(set(ids)) != len(ids):
+            raise ValueError("two calls of a turn have one id")
+        self.turns = event.turn
+        self._spend(event.usage, event.cost)
+        self.empty_in_row = self.empty_in_row + 1 if event.ended == "empty" else 0
+        self.cut_in_row = self.cut_in_row + 1 if event.ended == "cut" else 0
+        if said.text.strip() or said.calls:
+            self.messages.append(said)
+        self.open_calls = said.calls
+        self.begun, self.ended, self.warnings = set(), {}, {}
+        self.has_answered = event.ended == "answered" and not said.calls and bool(said.text.strip())
+
+    def _spend(self, usage: Usage, cost: float | None) -> None:
+        counts = (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, cost or 0.0)
+        if not all(math.isfinite(each) and each >= 0 for each in counts):
+            raise ValueError("what it cost is less than nothing, or without end")
+        self.usage += usage
+        if usage != NO_USAGE:
+            self.cost = None if self.cost is None or cost is None else self.cost + cost
+
+    def _known(self, id: str) -> ToolCall:
+        for call in self.open_calls:
+            if call.id == id:
+                if id in self.ended:
+                    raise ValueError(f"the call {id[:60]!r} has ended before")
+                return call
+        raise ValueError(f"the last turn has no call {id[:60]!r}")
+
+    def _ended(self, event: CallEnded) -> None:
+        call = self._known(event.id)
+        self.ended[event.id] = event
+        self.tool_calls += event.tool_calls
+        form = form_of(event.name)
+        if event.failure:
+            kind = cast(FailureKind, event.failure)
+            self.failures.setdefault(form, []).append(Failure(form, kind, event.text[:500], event.turn))
+        elif event.ok:
+            self.failures.pop(form, None)
+        if event.artifact is not None:
+            self.artifacts.append(event.artifact)
+        self.verdict = None
+        if event.id in self.begun:
+            written = call.written if call.fault else call.arguments
+            self.verdict = self.repetition.note(call.name, written, event.ok, event.text)
+            if self.verdict.action == "warn":
+                self.warnings[event.id] = self.verdict.words
+
+    def _told(self, event: Told) -> None:
+        self.has_answered = False
+        if event.replies is None:
+            if self.open_calls:
+                raise ValueError("words come before the results of the calls of the last turn")
+            if event.text:
+                self.messages.append(User(text=event.text))
+            return
+        if [reply.id for reply in event.replies.replies] != [call.id for call in self.open_calls]:
+            raise ValueError("the results are not those of the calls of the last turn")
+        self.messages.append(self.tell(event.replies))
+        self.open_calls = ()
+        self.turn_verdict = self.repetition.end_turn()
+
+
+def _artifact(event: Planned | PlannedRun) -> dict[str, Any]:
+    # results are not copied: they may be large, and deep
+    if isinstance(event, PlannedRun):
+        return {**to_json(replace(event, results=())), "kind": "planned", "results": event.results}
+    return {**to_json(event), "kind": "planned"}
+
+
+def shortened(messages: list[Message]) -> list[Message]:
+    """The conversation with its results cut: those of the last turn that had any to 4,000 characters, those before it
+    to 200. What was cut says so."""
+    places = [i for i, each in enumerate(messages) if i and isinstance(each, (ToolReplies, User))]
+    made = list(messages)
+    for place in places:
+        most = _NEW_CHARACTERS if place == places[-1] else _OLD_CHARACTERS
+        match messages[place]:
+            case ToolReplies(replies=replies):
+                made[place] = ToolReplies(replies=tuple(_cut_reply(reply, most) for reply in replies))
+            case User(text=text):
+                made[place] = User(text=_cut(text, most))
+            case _:
+                pass
+    return made
+
+
+def _cut_reply(reply: ToolReply, most: int) -> ToolReply:
+    return replace(reply, text=_cut(reply.text, most))
+
+
+def _cut(text: str, most: int) -> str:
+    note = (
+        "\n[shortened, since the conversation had become too long: {} characters left out; call again if you need it]"
+    )
+    if len(text) <= most + len(note):
+        return text
+    return text[:most] + note.format(len(text) - most)

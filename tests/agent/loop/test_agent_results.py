@@ -1,0 +1,363 @@
+"""What `Agent.run` gives and what it raises: several tasks at a time, true numbers, two views of a plan, options."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from callgate import Runtime, SandboxUnavailable, tool
+from callgate.agent.events import CallEnded, ModelReplied
+from callgate.agent.loop.agent import Agent
+from callgate.agent.loop.budget import Budget
+from callgate.agent.loop.result import AgentResult
+from callgate.agent.loop.transcript import read_transcript
+from callgate.agent.models.model import Request, ToolCall, ToolReplies, Usage, User
+from callgate.agent.models.scripted import Calls, Say, ScriptedModel
+from callgate.errors import ConfigurationError, ModelUnavailable
+
+pytestmark = pytest.mark.anyio
+
+LONG = "x" * 50_000
+
+
+@tool(read_only=True)
+async def double(of: int) -> int:
+    """Double."""
+    return 2 * of
+
+
+@tool(read_only=True)
+async def report(days: int) -> dict[str, Any]:
+    """A long report."""
+    return {"days": days, "text": LONG}
+
+
+@tool(read_only=True)
+async def nested(depth: int) -> list[Any]:
+    """Lists in lists."""
+    made: list[Any] = []
+    for _ in range(depth):
+        made = [made]
+    return made
+
+
+TOOLS = [double, report, nested]
+
+
+async def run(*turns: Any, **options: Any) -> tuple[AgentResult, ScriptedModel]:
+    model = ScriptedModel(turns)
+    async with Runtime(TOOLS, sandbox=None) as runtime:
+        return await Agent(model, runtime, **{"mode": "direct", **options}).run("Do it"), model
+
+
+def told(result: AgentResult) -> list[str]:
+    (last,) = [message for message in result.messages if isinstance(message, ToolReplies)][-1:]
+    return [reply.text for reply in last.replies]
+
+
+# several at a time
+
+
+async def test_one_agent_solves_several_tasks_at_a_time(tmp_path: Path) -> None:
+    """Each waits for all others in its model, so that they are under way together; none sees another's words."""
+    tasks = [f"task {n}" for n in range(6)]
+    under_way = 0
+    together = anyio.Event()
+
+    async def answers(request: Request) -> Any:
+        nonlocal under_way
+        task = request.messages[0]
+        assert isinstance(task, User)
+        number = int(task.text.split()[1])
+        if len(request.messages) == 1:
+            under_way += 1
+            if under_way == len(tasks):
+                together.set()
+            await together.wait()
+            return Calls(("double", {"of": number}), ("search_tools", {"query": f"double {number}"}))
+        last = request.messages[-1]
+        assert isinstance(last, ToolReplies)
+        return f"{task.text}: {last.replies[0].text}"
+
+    results: dict[str, AgentResult] = {}
+    async with Runtime(TOOLS, sandbox=None) as runtime:
+        model = ScriptedModel([answers] * 2 * len(tasks))
+        agent = Agent(model, runtime, mode="direct", direct=["double"], transcript=tmp_path)
+
+        async def solve(task: str) -> None:
+            results[task] = await agent.run(task)
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                for task in tasks:
+                    group.start_soon(solve, task)
+    for number, task in enumerate(tasks):
+        result = results[task]
+        assert (result.outcome, result.answer) == ("answered", f"task {number}: {2 * number}")
+        assert (result.turns, result.tool_calls) == (2, 1)
+        assert result.transcript is not None
+        assert [line.event for line in read_transcript(result.transcript)] == list(result.events)
+    assert len({result.transcript for result in results.values()}) == len(tasks)
+
+
+async def test_two_runs_do_not_share_a_file(tmp_path: Path) -> None:
+    async with Runtime(TOOLS, sandbox=None) as runtime:
+        agent = Agent(ScriptedModel(["done"]), runtime, mode="direct", transcript=tmp_path / "t.jsonl")
+        assert (await agent.run("Do it")).answer == "done"
+        with pytest.raises(ConfigurationError, match="is there already"):
+            await agent.run("Do it")
+
+
+# the numbers
+
+
+async def test_usage_cost_turns_and_calls_are_sums() -> None:
+    first = Usage(input_tokens=1_000, output_tokens=100, cached_input_tokens=500)
+    second = Usage(input_tokens=3_000, output_tokens=200, cached_input_tokens=1_000)
+    calls = [ToolCall(id=str(n), name="double", arguments={"of": n}) for n in range(3)]
+    calls += [
+        ToolCall(id="w", name="double", arguments={}),
+        ToolCall(id="s", name="search_tools", arguments={"query": "double"}),
+    ]
+    plan = {"steps": [{"id": id, "tool": "double", "arguments": {"of": 1}} for id in "ab"]}
+    options: dict[str, Any] = {"price": (10.0, 100.0), "mode": "plan", "direct": ["double"]}
+    result, _ = await run(
+        Say(calls=calls, usage=first),
+        Say(calls=Calls(("execute_tool_plan", plan)), usage=second),
+        Say("done", usage=Usage(input_tokens=1)),
+        **options,
+    )
+    assert (result.outcome, result.turns, result.model_calls) == ("answered", 3, 3)
+    assert result.usage == first + second + Usage(input_tokens=1)
+    assert result.cost is not None
+    priced = [event.cost for event in result.events if isinstance(event, ModelReplied)]
+    assert result.cost == pytest.approx(sum(cost for cost in priced if cost is not None))
+    assert 0.05 < result.cost <= 0.07001
+    assert result.tool_calls == 5  # three, a plan's two; what is written wrongly is not made, and a search is no tool
+    assert result.ok
+
+
+async def test_the_cost_is_unknown_where_the_price_is() -> None:
+    result, _ = await run(Calls(("double", {"of": 1})), "done")
+    assert result.cost is None
+    assert result.usage.input_tokens > 0
+
+
+async def test_tokens_that_nobody_counted_are_estimated() -> None:
+    result, _ = await run(Say("done", usage=Usage()), system="s" * 4_000)
+    assert result.usage.estimated
+    assert result.usage.input_tokens >= 1_000
+
+
+async def test_seconds_are_those_of_the_run() -> None:
+    async def slow(_: Request) -> str:
+        await anyio.sleep(0.05)
+        return "done"
+
+    started = anyio.current_time()
+    result, _ = await run(slow)
+    assert 0.05 <= result.seconds <= anyio.current_time() - started
+
+
+async def test_a_failure_is_a_result_with_a_reason() -> None:
+    result, _ = await run(Calls(("double", {"of": 1})), ModelUnavailable("the endpoint is down"))
+    assert (result.outcome, result.answer, result.reason, result.ok) == (
+        "unavailable",
+        "",
+        "the endpoint is down",
+        False,
+    )
+    assert (result.turns, result.tool_calls, told(result)) == (1, 1, ["2"])
+
+
+async def test_routes_say_how_tools_were_called() -> None:
+    result, _ = await run("done", mode="auto")
+    (route,) = result.routes
+    assert route.mode in ("direct", "plan")
+    assert route.rule
+    assert (await run("done"))[0].routes == ()
+
+
+# two views
+
+
+async def test_people_get_a_whole_plan_and_the_model_a_short_text(tmp_path: Path) -> None:
+    plan = {
+        "goal": "Two reports",
+        "steps": [
+            {"id": "first", "tool": "report", "arguments": {"days": 1}},
+            {"id": "last", "tool": "report", "arguments": {"days": 2}, "depends_on": ["first"]},
+        ],
+    }
+    file = tmp_path / "t.jsonl"
+    result, model = await run(
+        Calls(("execute_tool_plan", plan)), "done", mode="plan", transcript=file, max_result_characters=5_000
+    )
+    (artifact,) = result.artifacts
+    assert (artifact["kind"], artifact["id"], artifact["goal"]) == ("plan", "call_1_1", "Two reports")
+    steps = {step["id"]: step for step in artifact["steps"]}
+    assert steps["first"]["result"] == {"days": 1, "text": LONG}
+    assert steps["last"]["arguments"] == {"days": 2}
+    assert all(step["duration_seconds"] >= 0 for step in artifact["steps"])
+    (text,) = told(result)
+    assert len(text) <= 5_100
+    assert "days" in text
+    assert model.requests[1].messages == result.messages[:-1]
+    ended = [line.event for line in read_transcript(file) if isinstance(line.event, CallEnded)]
+    assert [each.artifact for each in ended] == [artifact]
+
+
+async def test_a_result_that_is_nested_deeply_is_left_out_of_the_transcript_only(tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    plan = {"steps": [{"id": "a", "tool": "nested", "arguments": {"depth": 900}}]}
+    calls = Calls(("execute_tool_plan", plan), ("nested", {"depth": 900}), ("nested", {"depth": 5_000}))
+    result, _ = await run(calls, "done", mode="plan", transcript=file)
+    assert (result.outcome, [reply[:6] for reply in told(result)]) == ("answered", ["1/1 st", "[[[[[[", "Error:"])
+    assert result.artifacts[0]["outputs"]["a"][0][0]
+    ended = [line.event for line in read_transcript(file) if isinstance(line.event, CallEnded)]
+    kept = next(event.artifact for event in ended if event.artifact is not None)
+    assert kept["outputs"] == {"omitted": "no JSON value, or nested too deeply"}
+    assert (kept["kind"], kept["ok"]) == ("plan", True)
+
+
+async def test_a_plain_call_has_no_artifact_and_its_result_is_cut_for_the_model() -> None:
+    result, _ = await run(Calls(("report", {"days": 1})), "done", max_result_characters=1_000)
+    assert result.artifacts == ()
+    (text,) = told(result)
+    assert 900 <= len(text) <= 1_100
+
+
+# what is raised
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "model": ({"model": "gpt"}, "model must be a model, for instance model_named"),
+    "runtime": ({"runtime": None}, "runtime must be a callgate.Runtime, not None"),
+    "mode": ({"mode": "fast"}, "there is no mode 'fast'"),
+    "budget": ({"budget": 3}, r"budget must be a Budget, for instance Budget\(turns=10\)"),
+    "discovery": ({"discovery": "magic"}, "there is no discovery 'magic'"),
+    "loader without search": ({"loader": print, "discovery": "none"}, "a loader is asked by searches"),
+    "loader": ({"loader": 3}, "loader must be a function"),
+    "no calls at a time": ({"max_parallel_tool_calls": 0}, "a whole number from 1 to 1000, not 0"),
+    "true calls at a time": ({"max_parallel_tool_calls": True}, "a whole number from 1 to 1000, not True"),
+    "short results": ({"max_result_characters": 10}, "a whole number from 200 to 1000000, not 10"),
+    "no results": ({"max_result_characters": None}, "a whole number from 200 to 1000000, not None"),
+    "tokens": ({"max_output_tokens": 0}, "max_output_tokens is a whole number above 0"),
+    "temperature": ({"temperature": math.nan}, "temperature is a number of 0 or more"),
+    "system": ({"system": None}, "system must be text"),
+    "tools": ({"tools": "double"}, "tools must be names of tools, not 'double'"),
+    "direct": ({"direct": "double"}, "direct must be names of tools, not 'double'"),
+    "plan": ({"strategic_plan": {1, 2}}, "strategic_plan must be a JSON value"),
+    "plan with nan": ({"strategic_plan": [math.nan]}, "strategic_plan must be a JSON value"),
+    "planner": ({"planner": "react"}, "planner has to have a method request"),
+    "answerer": ({"answerer": "tool"}, "answerer has to have a method answer"),
+    "listener": ({"on_event": "print"}, "on_event must be a function"),
+    "price": ({"price": (-1.0, 2.0)}, "price"),
+    "cost": ({"budget": Budget(cost=1)}, "price"),
+}
+
+
+@pytest.mark.parametrize(("options", "words"), WRONG.values(), ids=list(WRONG))
+async def test_a_wrong_option_is_refused_when_the_agent_is_made(options: dict[str, Any], words: str) -> None:
+    async with Runtime(TOOLS, sandbox=None) as runtime:
+        with pytest.raises(ConfigurationError, match=words):
+            Agent(**{"model": ScriptedModel([]), "runtime": runtime, **options})
+
+
+async def test_a_listener_that_would_have_to_be_awaited_is_refused() -> None:
+    async def listens(event: Any) -> None:
+        raise AssertionError(event)
+
+    async with Runtime(TOOLS, sandbox=None) as runtime:
+        with pytest.raises(ConfigurationError, match="it must not be an async function"):
+            Agent(ScriptedModel([]), runtime, on_event=listens)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"tools": ["duoble"]}, "double"),
+        ({"direct": ["nothing"]}, "nothing"),
+        ({"tool_choice": "nothing"}, "tool_choice is 'nothing'"),
+        ({"limits": 3}, "limits must be Limits"),
+    ],
+    ids=["tools", "direct", "choice", "limits"],
+)
+async def test_what_the_runtime_does_not_know_leaves_run(options: dict[str, Any], words: str, tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    with pytest.raises(ConfigurationError, match=words):
+        await run("done", transcript=file, **options)
+    async with Runtime(TOOLS, sandbox=None) as runtime:
+        result = await Agent(ScriptedModel(["done"]), runtime).resume(file)
+    assert result.answer == "done"
+
+
+@pytest.mark.parametrize("task", ["", "  \n", None, 3, ["a"], "x" * 1_000_001])
+async def test_what_is_no_task_is_refused(task: Any, tmp_path: Path) -> None:
+    async with Runtime(TOOLS, sandbox=None) as runtime:
+        agent = Agent(ScriptedModel([]), runtime, transcript=tmp_path / "t.jsonl")
+        with pytest.raises(ConfigurationError, match="task"):
+            await agent.run(task)
+    assert not (tmp_path / "t.jsonl").exists()
+
+
+async def test_a_runtime_that_is_not_open_is_said() -> None:
+    agent = Agent(ScriptedModel([]), Runtime(TOOLS, sandbox=None), mode="direct")
+    with pytest.raises(ConfigurationError, match="async with"):
+        await agent.run("Do it")
+
+
+class Gone:
+    """A backend whose guests cannot be had any more."""
+
+    name = "gone"
+    description = "gone"
+
+    async def open(self, allowance: Any) -> Any:
+        raise SandboxUnavailable("the sandbox has gone away")
+
+    async def __aenter__(self) -> Gone:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+PROGRAM = Calls(("execute_code", {"code": "import math\nprint(await double(of=math.factorial(3)))"}))
+
+
+async def test_a_sandbox_that_is_gone_leaves_run_where_the_mode_is_code(tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    async with Runtime(TOOLS, sandbox=Gone()) as runtime:
+        with pytest.raises(SandboxUnavailable, match="the sandbox has gone away"):
+            await Agent(ScriptedModel([PROGRAM]), runtime, mode="code", transcript=file).run("Do it")
+        # all that it could have called only reads: it is made again
+        with pytest.raises(SandboxUnavailable, match="the sandbox has gone away"):
+            await Agent(ScriptedModel([]), runtime, mode="code").resume(file)
+    async with Runtime(TOOLS, sandbox=None) as runtime:
+        result = await Agent(ScriptedModel(["done"]), runtime).resume(file)
+    assert (result.outcome, result.answer) == ("answered", "done")
+
+
+async def test_a_sandbox_that_is_gone_is_told_to_the_model_where_there_are_other_ways() -> None:
+    model = ScriptedModel([PROGRAM, Calls(("double", {"of": 6})), "12"])
+    async with Runtime(TOOLS, sandbox=Gone()) as runtime:
+        result = await Agent(model, runtime, mode="auto").run("Do it")
+    assert (result.outcome, result.answer) == ("answered", "12")
+    assert "programs cannot be run here" in str(model.requests[1].messages)
+
+
+@pytest.mark.parametrize("reply", ["\ud800", "\0" * 10, "x" * 2_000_000], ids=["half", "nul", "long"])
+async def test_whatever_the_model_says_is_no_exception(reply: str, tmp_path: Path) -> None:
+    calls = [
+        ToolCall(id="call_1_1", name=reply[:9], arguments={reply[:9]: reply}),
+        ToolCall(id="", name="", arguments={}),
+    ]
+    result, _ = await run(Say(reply, calls), Say(reply, [*calls, *calls]), Say(reply), transcript=tmp_path / "t.jsonl")
+    assert result.outcome == "answered"
+    assert result.turns == 3
+    assert [line.event for line in read_transcript(tmp_path / "t.jsonl")] == list(result.events)

@@ -1,0 +1,320 @@
+"""What a task may spend, and that it spends no more: turns, tokens, cost, seconds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from agent.loop.scripted_runs import of, play, sandboxed, told
+from callgate import ConfigurationError, Runtime, tool
+from callgate.agent.events import CallEnded, ModelAsked, Told
+from callgate.agent.loop.agent import Agent
+from callgate.agent.loop.budget import Budget, Spent
+from callgate.agent.loop.task_run import LAST_WORDS
+from callgate.agent.models.model import Request, Usage
+from callgate.agent.models.scripted import Calls, Say, ScriptedModel
+from callgate.agent.planning.answering import PlannedAnswerer
+from callgate.agent.planning.orchestrator import ToolOrchestrator
+from callgate.agent.planning.planner import ToolPlanner
+
+pytestmark = pytest.mark.anyio
+
+THOUSAND = Usage(input_tokens=900, output_tokens=100)
+
+
+@tool(read_only=True)
+async def look(n: int) -> int:
+    """Looks something up."""
+    return n
+
+
+def looks(n: int, usage: Usage = THOUSAND) -> Say:
+    return Say(calls=Calls(("look", {"n": n})), usage=usage)
+
+
+class Hanging:
+    """Tools that never end, and whether they were ended."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.inside = 0
+
+    def tool(self) -> Any:
+        @tool(read_only=True)
+        async def hang(n: int = 0) -> int:
+            """Never ends."""
+            self.begun += 1
+            self.inside += 1
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self.inside -= 1
+            return n
+
+        return hang
+
+
+# values
+
+
+@pytest.mark.parametrize("field", ["turns", "tokens", "cost", "seconds"])
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), True, "3"])
+def test_a_budget_is_a_number_above_0(field: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"a budget's {field} must be a .*number above 0, or None"):
+        Budget(**{field: value})
+
+
+def test_turns_and_tokens_are_whole() -> None:
+    with pytest.raises(ConfigurationError, match="turns must be a whole number"):
+        Budget(turns=1.5)  # type: ignore[arg-type]
+    assert Budget(cost=0.5, seconds=1.5) == Budget(turns=40, cost=0.5, seconds=1.5)
+
+
+@pytest.mark.parametrize(
+    ("budget", "spent", "is_last", "over"),
+    [
+        (Budget(turns=3), Spent(turns=1), False, ""),
+        (Budget(turns=3), Spent(turns=2), True, ""),
+        (Budget(turns=3), Spent(turns=3), True, "3 of 3 turns"),
+        (Budget(tokens=1_000), Spent(tokens=899), False, ""),
+        (Budget(tokens=1_000), Spent(tokens=900), True, ""),
+        (Budget(tokens=1_000), Spent(tokens=1_200), True, "1200 of 1000 tokens"),
+        (Budget(cost=1.0), Spent(cost=0.89), False, ""),
+        (Budget(cost=1.0), Spent(cost=0.9), True, ""),
+        (Budget(cost=1.0), Spent(cost=1.5), True, "1.5 of 1 dollars"),
+        (Budget(seconds=10), Spent(seconds=8.9), False, ""),
+        (Budget(seconds=10), Spent(seconds=9), True, ""),
+        (Budget(seconds=10), Spent(seconds=10), True, "10 of 10 seconds"),
+        (Budget(cost=1.0), Spent(cost=None), False, "is not known"),
+        (Budget(turns=None, seconds=None), Spent(turns=10**6, tokens=10**9, seconds=1e9), False, ""),
+    ],
+)
+def test_what_is_last_and_what_is_over(budget: Budget, spent: Spent, is_last: bool, over: str) -> None:
+    assert budget.is_last(spent) is is_last
+    assert over in budget.over(spent)
+    assert bool(budget.over(spent)) is bool(over)
+
+
+# turns, tokens, cost
+
+
+def asked_for_an_answer(request: Request) -> str:
+    assert request.tool_choice == "none"
+    assert told(request) == [LAST_WORDS]
+    return "This is what I have."
+
+
+@pytest.mark.parametrize(
+    ("budget", "before", "options"),
+    [
+        (Budget(turns=3), 2, {}),
+        (Budget(tokens=2_200), 2, {}),
+        (Budget(cost=0.003), 2, {"price": (1.0, 5.0)}),  # a turn of these costs 0.0014
+    ],
+    ids=["turns", "tokens", "cost"],
+)
+async def test_the_last_request_asks_for_an_answer_without_tools(
+    budget: Budget, before: int, options: dict[str, Any]
+) -> None:
+    turns = [looks(n) for n in range(before)]
+    result, model = await play([look], *turns, asked_for_an_answer, mode="direct", budget=budget, **options)
+    assert (result.outcome, result.answer) == ("answered", "This is what I have.")
+    assert result.reason == "it was the last turn of the budget"
+    assert [each.tool_choice for each in of(result, ModelAsked)] == ["auto"] * before + ["none"]
+    assert [each.text for each in of(result, Told) if each.text] == [LAST_WORDS]
+    assert all(request.tools for request in model.requests)  # the conversation has calls of them
+
+
+@pytest.mark.parametrize(
+    ("budget", "reason"),
+    [
+        (Budget(turns=2), "2 of 2 turns; the model called tools in its last turn"),
+        (Budget(tokens=1_000), "1000 of 1000 tokens"),
+        (Budget(cost=0.001), "0.0014 of 0.001 dollars"),
+    ],
+    ids=["turns", "tokens", "cost"],
+)
+async def test_a_spent_budget_ends_the_task(budget: Budget, reason: str) -> None:
+    result, model = await play([look], *(looks(n) for n in range(5)), mode="direct", budget=budget, price=(1.0, 5.0))
+    assert result.outcome == "budget"
+    assert reason in result.reason
+    assert len(model.requests) <= 2
+    assert not result.ok
+
+
+async def test_a_budget_of_one_turn_answers_without_any_tool() -> None:
+    result, model = await play([look], "By heart: 4.", mode="direct", budget=Budget(turns=1))
+    assert (result.outcome, result.answer) == ("answered", "By heart: 4.")
+    assert model.requests[0].tool_choice == "none"
+
+
+async def test_tokens_that_nobody_counted_are_estimated() -> None:
+    result, _ = await play([look], looks(1, Usage()), "x" * 4_000, mode="direct", price=(1.0, 1.0))
+    assert result.usage.estimated
+    assert result.usage.output_tokens > 1_000
+    assert (result.cost or 0.0) > 0.001
+    short, _ = await play(
+        [look], *(looks(n, Usage()) for n in range(9)), mode="direct", budget=Budget(tokens=300), price=(1.0, 1.0)
+    )
+    assert short.outcome == "budget"
+
+
+async def test_a_budget_of_cost_needs_a_price_before_anything_is_asked() -> None:
+    async with Runtime([look], sandbox=None) as runtime:
+        model = ScriptedModel([])
+        with pytest.raises(ConfigurationError, match="that of 'scripted' is not known"):
+            Agent(model, runtime, budget=Budget(cost=1.0))
+        Agent(model, runtime, budget=Budget(cost=1.0), price=(1, 1))
+
+
+async def test_a_cost_that_is_not_known_is_no_cost_of_0() -> None:
+    result, _ = await play([look], looks(1), "done", mode="direct")
+    assert result.cost is None
+    assert (await play([look], looks(1), "done", mode="direct", price=(0, 0)))[0].cost == 0.0
+
+
+async def test_a_task_whose_cost_is_not_known_does_not_go_on_with_a_budget_of_cost() -> None:
+    """Else the budget would hold nothing: None is no number to compare."""
+    first, _ = await play([look], looks(1), looks(2), mode="direct", budget=Budget(turns=2))
+    assert (first.outcome, first.cost) == ("budget", None)
+    async with Runtime([look], sandbox=None) as runtime:
+        agent = Agent(ScriptedModel(["done"]), runtime, price=(1, 1), budget=Budget(cost=1.0))
+        with pytest.raises(ConfigurationError, match="what this task has cost so far is not known"):
+            await agent.resume(first)
+
+
+async def test_what_was_spent_before_a_resumption_counts() -> None:
+    first, _ = await play([look], looks(1), looks(2), mode="direct", budget=Budget(turns=2))
+    assert first.outcome == "budget"
+    async with Runtime([look], sandbox=None) as runtime:
+        again = await Agent(ScriptedModel([]), runtime, budget=Budget(turns=2)).resume(first)
+        assert again.outcome == "budget"
+        model = ScriptedModel(["done"])
+        more = await Agent(model, runtime, budget=Budget(turns=3)).resume(first)
+    assert (more.outcome, model.requests[0].tool_choice) == ("answered", "none")
+    assert more.usage.input_tokens > 1_800
+
+
+# seconds
+
+
+SOON = Budget(seconds=0.3)
+
+
+async def test_a_request_under_way_is_given_up_at_the_end_of_the_time() -> None:
+    ended = []
+
+    async def silent(request: Request) -> str:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append(1)
+        return ""
+
+    result, _ = await play([look], silent, mode="direct", budget=SOON)
+    assert (result.outcome, result.turns) == ("budget", 0)
+    assert "0.3 seconds" in result.reason
+    assert ended == [1]
+    assert result.seconds < 1
+
+
+async def test_a_call_under_way_is_given_up_at_the_end_of_the_time() -> None:
+    hanging = Hanging()
+    result, model = await play([hanging.tool()], Calls(("hang", {})), mode="direct", budget=SOON)
+    assert (result.outcome, result.turns) == ("budget", 1)
+    assert (hanging.begun, hanging.inside) == (1, 0)
+    (ended,) = of(result, CallEnded)
+    assert not ended.ok
+    assert len(model.requests) == 1
+    assert result.seconds < 1
+
+
+async def test_a_search_under_way_is_given_up_at_the_end_of_the_time() -> None:
+    async def load(query: str) -> list[Any]:
+        await anyio.sleep_forever()
+        return []
+
+    result, _ = await play([look], Calls(("search_tools", {"query": "x"})), mode="direct", loader=load, budget=SOON)
+    assert result.outcome == "budget"
+    assert result.seconds < 1
+
+
+async def test_a_plan_under_way_is_ended_and_nothing_of_it_is_left() -> None:
+    hanging = Hanging()
+    plan = {
+        "steps": [
+            {"id": "a", "tool": "look", "arguments": {"n": 1}},
+            {"id": "b", "tool": "hang", "arguments": {"n": {"$ref": "a"}}},
+            {"id": "c", "tool": "hang", "arguments": {}},
+            {"id": "d", "tool": "look", "arguments": {"n": {"$ref": "b"}}},
+        ]
+    }
+    result, _ = await play([look, hanging.tool()], Calls(("execute_tool_plan", plan)), mode="plan", budget=SOON)
+    assert result.outcome == "budget"
+    assert (hanging.begun, hanging.inside) == (2, 0)
+    (artifact,) = result.artifacts
+    statuses = {step["id"]: step["status"] for step in artifact["steps"]}
+    assert statuses["a"] == "succeeded"
+    assert "succeeded" not in (statuses["b"], statuses["c"], statuses["d"])
+    assert result.seconds < 2.5
+
+
+async def test_a_program_under_way_is_ended_and_nothing_of_it_is_left() -> None:
+    hanging = Hanging()
+    code = "import os\nprint(os.getpid())\nprint(await look(n=1))\nawait hang()"
+    async with sandboxed([look, hanging.tool()]) as runtime:
+        result, _ = await play(
+            runtime, Calls(("execute_code", {"code": code})), mode="code", budget=Budget(seconds=0.7)
+        )
+        assert result.outcome == "budget"
+        assert (hanging.begun, hanging.inside) == (1, 0)
+        (artifact,) = result.artifacts
+        assert artifact["kind"] == "code"
+        assert result.seconds < 3.5
+
+
+def children() -> set[str]:
+    """Processes that this one has begun and that live."""
+    return {each for path in Path("/proc/self/task").glob("*/children") for each in path.read_text().split()}
+
+
+async def test_a_program_that_computes_for_ever_is_ended_too() -> None:
+    before = children()
+    async with sandboxed([look]) as runtime:
+        code = "while True:\n    pass"
+        result, _ = await play(
+            runtime, Calls(("execute_code", {"code": code})), mode="code", budget=Budget(seconds=0.7)
+        )
+        assert result.outcome == "budget"
+        assert result.seconds < 3.5
+        async with runtime.session() as session:
+            assert (await session.execute_code("1 + 1")).value == 2
+    assert children() <= before
+
+
+async def test_a_plan_made_beforehand_is_ended_at_the_end_of_the_time() -> None:
+    hanging = Hanging()
+    chain = {
+        "toolChain": [{"tool": "hang", "parameters": {"n": 1}, "reasoning": "r", "confidence": 0.9, "subQuery": 0}]
+    }
+    model = ScriptedModel([json.dumps(chain)])
+    async with Runtime([hanging.tool()], sandbox=None) as runtime:
+        answerer = PlannedAnswerer(ToolPlanner(runtime, model), ToolOrchestrator(runtime), model)
+        with anyio.fail_after(20):
+            result = await Agent(model, runtime, answerer=answerer, budget=SOON).run("Hang once.")
+    assert result.outcome == "budget"
+    assert (hanging.begun, hanging.inside) == (1, 0)
+    assert result.seconds < 1
+
+
+async def test_from_nine_tenths_of_the_time_on_the_next_request_is_the_last() -> None:
+    async def slow(request: Request) -> Calls:
+        await anyio.sleep(0.46)
+        return Calls(("look", {"n": 1}))
+
+    result, _ = await play([look], slow, asked_for_an_answer, mode="direct", budget=Budget(seconds=0.5))
+    assert (result.outcome, result.reason) == ("answered", "it was the last turn of the budget")
