@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 rooms=(tests/sandbox tests/runtime tests/guest tests/cli tests/examples tests/docs)
 # A file of these rooms is run unless it is named here. What depends on the user is the jail (callgate_guest/jail, rootfs),
 # what doctor says of the machine, kept files and other processes; besides the probes, their tests are what remains. Pure
-# rooms (plan, program, protocol, tools, search) do no I/O; with_mcp, adapters and bench have a runtime's doors, not its jail.
+# rooms (plan, program, protocol, tools, search) do no I/O; with_mcp, adapters, agent and bench have a runtime's doors, not its jail.
 left_out=(
   # the host's side of plans, of calls and of what a model is told: no sandbox, or a program or two in the ordinary one
   "tests/runtime/test_plan*" "tests/runtime/test_gate*" "tests/runtime/test_definitions*" "tests/runtime/test_tool_search*"
@@ -21,12 +21,12 @@ left_out=(
   # the guest as a plain child of the tests, with the rights that they have: the same Python; test_rootfs remains
   "tests/guest/test_[!r]*"
   # what the command line reads and prints; its sandbox is that of test_run, its machine that of test_doctor
-  "tests/cli/test_bench*" "tests/cli/test_check*" "tests/cli/test_compile*" "tests/cli/test_json_places*"
+  "tests/cli/test_agent*" "tests/cli/test_bench*" "tests/cli/test_check*" "tests/cli/test_compile*" "tests/cli/test_json_places*"
   "tests/cli/test_mcp_option*" "tests/cli/test_news*" "tests/cli/test_plan*" "tests/cli/test_serve*" "tests/cli/test_tools*"
   "tests/cli/test_usage*"
-  # installing for examples, a scripted model, and pages; test_troubleshooting remains, which has the jail's error texts,
+  # installing for examples, and pages; test_troubleshooting remains, which has the jail's error texts,
   # and so does test_examples, which knows an engine that is for others
-  "tests/examples/test_installing*" "tests/examples/test_stand_in*" "tests/docs/test_[!t]*"
+  "tests/examples/test_installing*" "tests/docs/test_[!t]*"
 )
 installs="tests/examples/test_examples.py::test_an_example_runs[mcp_"  # whole servers, into this user's own empty cache
 nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from cli.forked import forks_in
+from cli.forked import Forked, forks_in
 
 __all__ = ["Command", "Outcome", "Terminal"]
 
@@ -46,7 +46,7 @@ class Outcome:
 class Terminal:
     """A command that has a terminal for stdin, stdout and stderr."""
 
-    def __init__(self, process: subprocess.Popen[bytes], fd: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes] | Forked, fd: int) -> None:
         self.process = process
         self._fd = fd
         self.seen = ""
@@ -94,17 +94,25 @@ class Command:
     environment: dict[str, str] = field(default_factory=dict)
     forks: bool = False
     """Whether commands in just this environment are forked from a process that has their imports: see `forked`."""
+    variables: dict[str, str] = field(default_factory=dict)
+    """More of the environment, which no interpreter reads when it starts."""
 
     def __call__(self, *arguments: str, stdin: str = "", environment: dict[str, str] | None = None) -> Outcome:
         """Run it to its end."""
         if self.forks and environment is None:
-            status, out, err = forks_in(self.environment).run([*arguments], self.folder, stdin.encode(), SECONDS)
+            forks = forks_in(self.environment)
+            status, out, err = forks.run([*arguments], self.folder, stdin.encode(), SECONDS, self.variables)
             return Outcome(status, out.decode(), err.decode())
         done = subprocess.run(
             self.line(*arguments), input=stdin.encode(), capture_output=True, timeout=SECONDS, check=False,
-            cwd=self.folder, env=self.environment | (environment or {}),
+            cwd=self.folder, env=self.all_variables | (environment or {}),
         )  # fmt: skip
         return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    @property
+    def all_variables(self) -> dict[str, str]:
+        """The environment, whole."""
+        return self.environment | self.variables
 
     def line(self, *arguments: str) -> list[str]:
         """The command line."""
@@ -119,7 +127,7 @@ class Command:
         line = [*enter, "sh", "-c", forbid, "sh", *self.line(*arguments)]
         done = subprocess.run(
             line, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False,
-            cwd=self.folder, env=self.environment,
+            cwd=self.folder, env=self.all_variables,
         )  # fmt: skip
         return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -128,7 +136,7 @@ class Command:
         """Start it with pipes: the process, and its stdout. It is gone afterwards."""
         process = subprocess.Popen(
             self.line(*arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            cwd=self.folder, env=self.environment, start_new_session=True,
+            cwd=self.folder, env=self.all_variables, start_new_session=True,
         )  # fmt: skip
         assert process.stdout is not None
         with process:
@@ -141,14 +149,20 @@ class Command:
     def terminal(self, *arguments: str, environment: dict[str, str] | None = None) -> Iterator[Terminal]:
         """Start it at a terminal of its own."""
         ours, theirs = pty.openpty()
-        process = subprocess.Popen(
-            self.line(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-            cwd=self.folder, env=self.environment | {"TERM": "xterm"} | (environment or {}),
-        )  # fmt: skip
-        os.close(theirs)
+        variables = {"TERM": "xterm"} | (environment or {})
+        process: subprocess.Popen[bytes] | Forked
+        if self.forks:
+            fds = (theirs, os.dup(theirs), os.dup(theirs))
+            process = forks_in(self.environment).start([*arguments], self.folder, fds, self.variables | variables)
+        else:
+            process = subprocess.Popen(
+                self.line(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+                cwd=self.folder, env=self.all_variables | variables,
+            )  # fmt: skip
+            os.close(theirs)
         try:
             yield Terminal(process, ours)
         finally:
             process.kill()
-            process.wait()
+            process.wait(SECONDS)
             os.close(ours)

@@ -42,6 +42,14 @@ def _engine_is_for_others() -> bool:
     return "DOCKER_HOST" not in os.environ and socket.exists() and not os.access(socket, os.R_OK | os.W_OK)
 
 
+def test_the_monitoring_assistant_in_individual_mode_alone() -> None:
+    line = [sys.executable, "-W", "error", str(EXAMPLES / "agent_monitoring.py"), "--individual"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("individual: 4 LLM calls, 3 tool calls, ")
+    assert "declarative" not in done.stdout
+
+
 @pytest.mark.parametrize("plan", sorted(path.name for path in (EXAMPLES / "plans").glob("*.json")))
 def test_a_plan_runs_and_has_no_faults(plan: str) -> None:
     line = [sys.executable, "-W", "error", "-m", "callgate", "plan", str(EXAMPLES / "plans" / plan)]

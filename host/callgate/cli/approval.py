@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import anyio
 
 from callgate import Allow, ApprovalRequest, Deny
 
-from .live import Screen
+from .shown import Shown
 from .words import say, tame
 
 __all__ = ["Approver"]
@@ -24,7 +25,7 @@ class Approver:
         screen: its output comes first, so that the question stands below it.
     """
 
-    def __init__(self, *, everything: bool, terminal: bool, screen: Screen) -> None:
+    def __init__(self, *, everything: bool, terminal: bool, screen: Shown[Any]) -> None:
         self._everything = everything
         self._terminal = terminal
         self._screen = screen

@@ -16,6 +16,7 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
     "run": "Run a program: in the sandbox, or as a plan where it is certain to be one.",
+    "agent": "Solve a task with a model that calls tools: by itself, in plans, or in programs.",
     "plan": "Run a declarative plan of tool calls; needs no sandbox.",
     "check": "Look at a program without running it.",
     "compile": "Print the plan that a program is, or why it is none.",

@@ -1,8 +1,7 @@
 """Live output of a run: prints to stdout as they happen, calls as words on stderr.
 
-Writes in a thread, so that a slow reader (a pager, a full pipe) holds up neither the program nor its clock. On a
-terminal, control characters of the guest are made visible: a hostile program must not drive it. Into a pipe or a file
-the text passes untouched, since what reads there wants the bytes.
+On a terminal, control characters of the guest are made visible: a hostile program must not drive it. Into a pipe or a
+file the text passes untouched, since what reads there wants the bytes.
 """
 
 from __future__ import annotations
@@ -11,14 +10,12 @@ import contextlib
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TextIO
-
-import anyio
-import anyio.to_thread
 
 from callgate import CallEnded, CallRecord, Event, Printed
 
+from .shown import Shown
 from .words import one_line, say, tame
 
 __all__ = ["Screen", "call_line", "data_only", "log_to_stderr"]
@@ -76,7 +73,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= _ARGUMENT_CHARACTERS else f"{text[: _ARGUMENT_CHARACTERS - 1]}…"
 
 
-class Screen:
+class Screen(Shown[Event]):
     """Shows events in the order in which they came.
 
     Args:
@@ -85,54 +82,17 @@ class Screen:
     """
 
     def __init__(self, data: TextIO | None, *, calls: bool = False) -> None:
+        super().__init__()
         self._data = data
         self._tame = data is not None and data.isatty()
         self._calls = calls
-        self._waiting: list[Event] = []
-        self._news = anyio.Event()
-        self._shown = anyio.Event()
-        self._over = False
-        self.fault: OSError | None = None
-        """Why stdout cannot be written any more: nobody reads it, or there is no room."""
         self.in_line = False
         """The last print did not end its line."""
 
     def put(self, event: Event) -> None:
         """Take an event in; never blocks."""
-        if self._wants(event):
-            self._waiting.append(event)
-            self._news.set()
-
-    def _wants(self, event: Event) -> bool:
-        return isinstance(event, Printed) or (self._calls and isinstance(event, CallEnded))
-
-    def finish(self) -> None:
-        """There is no more to come: `drain` returns when everything is shown."""
-        self._over = True
-        self._news.set()
-
-    async def settle(self) -> None:
-        """Wait until everything so far is shown."""
-        while self._waiting and self.fault is None:
-            await self._shown.wait()
-
-    async def drain(self, stop: Callable[[], None]) -> None:
-        """Show what comes, until `finish`; calls `stop` when stdout cannot be written any more."""
-        while self._waiting or not self._over:
-            if not self._waiting:
-                self._news = anyio.Event()
-                await self._news.wait()
-                continue
-            events = self._waiting[:]
-            try:
-                await anyio.to_thread.run_sync(self._show, events, abandon_on_cancel=True)
-            except OSError as fault:
-                self.fault = fault
-                stop()
-                return
-            del self._waiting[: len(events)]
-            self._shown.set()
-            self._shown = anyio.Event()
+        if isinstance(event, Printed) or (self._calls and isinstance(event, CallEnded)):
+            self.add(event)
 
     def write(self, text: str) -> None:
         """Write data to stdout, tamed where it is a terminal."""

@@ -9,8 +9,6 @@ import os
 import shutil
 import signal
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
@@ -18,17 +16,19 @@ from typing import Any, TextIO
 import anyio
 import click
 
-from callgate import CallgateError, ConfigurationError, Limits, PlanResult, Runtime
+from callgate import ConfigurationError, Limits, PlanResult, Runtime
 
+from .ending import leave_threads_behind
 from .live import data_only, log_to_stderr
+from .live_view import ApproverBelow
 from .load import load_tools
 from .mcp_option import Ask, ask_option, listed, mcp_option, servers_from, with_servers
 from .options import allowed_from, limits_from, some_limit_options, tools_option
-from .plan_live import PlanApprover, PlanScreen, duration, tally
+from .plan_live import PlanScreen, duration, tally
 from .plan_look import say_faults, show_estimate, show_explanation, show_faults
 from .source import Source
 from .tips import plan_headline, plan_tip
-from .words import FAILED, INTERRUPTED, LIMIT, OK, OutputLost, Stop, emit, explain, say
+from .words import FAILED, INTERRUPTED, LIMIT, OK, Stop, emit, explain, say
 
 __all__ = ["command"]
 
@@ -41,7 +41,6 @@ _LIMITS = {
 }
 _PAGES = (".html", ".htm")
 _WIDTH = 100
-_THREADS_END_WITHIN_SECONDS = 0.5
 _COLUMNS_FOR = 512 * 1024
 """Characters; a longer plan is not read beforehand to line up its progress."""
 
@@ -136,7 +135,7 @@ def command(**options: Any) -> int:
         except ConfigurationError as error:
             raise Stop(str(error), "callgate plan --help shows what each option takes") from None
         status = INTERRUPTED if result is None else _report(result, data, source, limits, page, options)
-    _leave_threads_behind(status)
+    leave_threads_behind(status)
     return status
 
 
@@ -196,20 +195,9 @@ async def _run(
     allow = allowed_from(allowed, runtime.registry)
     screen.line_up(_steps(runtime, source, allow))
     terminal = sys.stdin.isatty() and not source.from_stdin
-    runtime.gate.approve = PlanApprover(everything=everything, terminal=terminal, screen=screen)
-    result: PlanResult | None = None
-    failure: CallgateError | None = None
-    async with runtime, anyio.create_task_group() as tasks:
-        tasks.start_soon(screen.drain, tasks.cancel_scope.cancel)
-        try:
-            result = await runtime.execute_tool_plan(source.code, tools=allow, on_event=screen.put)
-        except CallgateError as error:
-            failure = error
-        screen.finish()
-    if failure is not None:
-        raise failure
-    assert result is not None
-    return result
+    runtime.gate.approve = ApproverBelow(everything=everything, terminal=terminal, screen=screen)
+    async with runtime:
+        return await screen.during(lambda: runtime.execute_tool_plan(source.code, tools=allow, on_event=screen.put))
 
 
 def _interruptible(run: Any, screen: PlanScreen) -> PlanResult | None:
@@ -293,26 +281,3 @@ def _write_page(result: PlanResult, page: Path, *, quiet: bool) -> bool:
     if not quiet:
         say(f"timeline: {page}")
     return True
-
-
-def _leave_threads_behind(status: int) -> None:
-    """End the process where a sync tool that was given up still runs in a thread: Python would wait for it.
-
-    Raises `OutputLost` where stdout cannot be written.
-    """
-    ours = threading.current_thread()
-    deadline = time.monotonic() + _THREADS_END_WITHIN_SECONDS
-    for thread in threading.enumerate():
-        if thread is not ours and not thread.daemon:
-            thread.join(max(deadline - time.monotonic(), 0))
-            if thread.is_alive():
-                break
-    else:
-        return
-    try:
-        sys.stdout.flush()
-    except OSError as fault:
-        raise OutputLost(fault) from None
-    with contextlib.suppress(OSError):
-        sys.stderr.flush()
-    os._exit(status)

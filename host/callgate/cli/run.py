@@ -12,7 +12,7 @@ from typing import Any, TextIO
 import anyio
 import click
 
-from callgate import CallgateError, CodeResult, ConfigurationError, Event, Limits, Runtime, SandboxError
+from callgate import CodeResult, ConfigurationError, Event, Limits, Runtime, SandboxError
 from callgate.sandbox.unsafe import UnsandboxedWarning
 
 from .approval import Approver
@@ -137,21 +137,7 @@ async def watch(
         if told is not None:
             told(event)
 
-    result: CodeResult | None = None
-    failure: CallgateError | None = None
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(screen.drain, tasks.cancel_scope.cancel)
-        try:
-            result = await runtime.execute_code(code, on_event=put, **options)
-        except CallgateError as error:
-            failure = error
-        screen.finish()
-    if screen.fault is not None:
-        raise OutputLost(screen.fault)
-    if failure is not None:
-        raise failure
-    assert result is not None
-    return result
+    return await screen.during(lambda: runtime.execute_code(code, on_event=put, **options))
 
 
 def _report(result: CodeResult, screen: Screen, source: Source, limits: Limits, *, verbose: bool, as_json: bool) -> int:
