@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
-from callgate import Limits, Runtime
+from callgate import Limits, Runtime, ToolError, tool
 from callgate.agent.planning.orchestrator import ToolOrchestrator
 from callgate.agent.planning.outcome import Advice, Memory, SelectionOutcome
 from callgate.agent.planning.settings import PlannerSettings
@@ -72,3 +72,22 @@ class Noted:
 
     def advice(self, query: str, tools: Iterable[str]) -> Advice:
         return Advice()
+
+
+@tool(read_only=True)
+async def lookup(unit: str) -> dict[str, Any]:
+    """Facts about a unit."""
+    toughness = {"terminator": 5, "dreadnought": 9}
+    return {"unit": unit, "toughness": toughness[unit], "confidence": 0.9, "source": f"codex/{unit}"}
+
+
+@tool(read_only=True)
+async def compare(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+    """The tougher of two."""
+    return {"tougher": max(a, b, key=lambda each: each["toughness"])["unit"], "of": [a["unit"], b["unit"]]}
+
+
+@tool
+async def fail(why: str) -> None:
+    """Fail for good."""
+    raise ToolError(why)

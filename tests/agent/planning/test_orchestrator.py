@@ -10,11 +10,10 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.planning.orchestrated import QUICK, Noted, data, errors, orchestrator, plan, step
-from callgate import ConfigurationError, Deny, Limits, ToolError, tool
-from callgate.agent.planning.outcome import SelectionOutcome
+from agent.planning.orchestrated import QUICK, compare, data, errors, fail, lookup, orchestrator, plan, step
+from callgate import ConfigurationError, Deny, Limits, tool
 from callgate.agent.planning.settings import PlannerSettings
-from callgate.agent.planning.tool_plan import ExecutionContext, StepFallback, ToolExecution, ToolResult
+from callgate.agent.planning.tool_plan import ExecutionContext, StepFallback
 from callgate.runtime import CallEnded, CallStarted, Event, StepEnded, StepStarted
 
 pytestmark = pytest.mark.anyio
@@ -74,19 +73,6 @@ async def test_the_runtime_s_own_limit_of_concurrent_calls_holds_where_it_is_low
         execution = await made.execute(plan(*[step(f"s{n}", "visit", parameters={"name": str(n)}) for n in range(4)]))
     assert execution.success
     assert meeting.most == 2
-
-
-@tool(read_only=True)
-async def lookup(unit: str) -> dict[str, Any]:
-    """Facts about a unit."""
-    toughness = {"terminator": 5, "dreadnought": 9}
-    return {"unit": unit, "toughness": toughness[unit], "confidence": 0.9, "source": f"codex/{unit}"}
-
-
-@tool(read_only=True)
-async def compare(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
-    """The tougher of two."""
-    return {"tougher": max(a, b, key=lambda each: each["toughness"])["unit"], "of": [a["unit"], b["unit"]]}
 
 
 async def test_tool_b_receives_the_result_of_tool_a() -> None:
@@ -154,12 +140,6 @@ async def test_stages_mix_parallel_and_sequential_steps() -> None:
     assert execution.success
     assert sorted(order[:2]) == ["a", "b"]
     assert order[2:] == ["c", "d", "e"]
-
-
-@tool
-async def fail(why: str) -> None:
-    """Fail for good."""
-    raise ToolError(why)
 
 
 async def test_a_partial_failure_leaves_the_other_results_and_names_the_failed_steps() -> None:
@@ -310,90 +290,6 @@ async def test_an_async_listener_is_refused() -> None:
     async with orchestrator([lookup]) as made:
         with pytest.raises(ConfigurationError, match="not async"):
             await made.execute(plan(), on_event=listen)  # type: ignore[arg-type]
-
-
-async def test_a_step_alone_takes_its_references_from_the_context() -> None:
-    async with orchestrator([lookup, compare]) as made:
-        first = await made.execute(
-            plan(step("t", "lookup", unit="terminator"), step("d", "lookup", unit="dreadnought"))
-        )
-        context = _context(first)
-        one = await made.execute_step(step("c", "compare", a="$ref:t", b={"$ref": "d"}, dependencies=("t",)), context)
-        text = await made.execute_step(step("x", "lookup", unit="${t.unit}"), context)
-        bad = await made.execute_step(step("y", "lookup", unit="$ref:nobody.unit"), context)
-        skipped = await made.execute_step(step("z", "lookup", unit="x", dependencies=("nobody",)), context)
-    assert one.success
-    assert one.data["tougher"] == "dreadnought"
-    assert text.data["toughness"] == 5
-    assert not bad.success
-    assert "nobody" in (bad.error or "")
-    assert not skipped.success
-    assert "dependency 'nobody'" in (skipped.error or "")
-
-
-async def test_steps_may_refer_to_earlier_results_of_the_context() -> None:
-    async with orchestrator([lookup, compare]) as made:
-        first = await made.execute(plan(step("t", "lookup", unit="terminator")))
-        second = await made.execute(
-            plan(step("d", "lookup", unit="dreadnought"), step("c", "compare", a="$ref:t", b="$ref:d"), id="p2"),
-            context=_context(first),
-        )
-    assert data(second)["c"]["of"] == ["terminator", "dreadnought"]
-
-
-def _context(execution: ToolExecution) -> ExecutionContext:
-    return ExecutionContext(plan_id="p1", previous_results={each.step_id: each for each in execution.results})
-
-
-async def test_earlier_results_that_are_no_json_are_the_caller_s_mistake() -> None:
-    result = ToolResult(step_id="t", tool="x", success=True, data={1, 2})
-    async with orchestrator([lookup]) as made:
-        with pytest.raises(ConfigurationError, match="the result of 't' in the context is no JSON"):
-            await made.execute(
-                plan(step("a", "lookup", unit="terminator")),
-                context=ExecutionContext(plan_id="p1", previous_results={"t": result}),
-            )
-        assert made.running == ()
-
-
-async def test_the_memory_is_told_of_each_plan() -> None:
-    noted = Noted()
-
-    @tool(read_only=True, cost=2)
-    async def paid(q: str) -> dict[str, Any]:
-        """Costs two."""
-        return {"confidence": 0.6}
-
-    async with orchestrator([paid, fail, lookup], memory=noted) as made:
-        await made.execute(
-            plan(
-                step("a", "paid", q="1"),
-                step("b", "paid", q="2"),
-                step("c", "fail", why="no luck", fallback=None),
-                query="what is it",
-                reasoning="because",
-            )
-        )
-        await made.execute_step(step("d", "lookup", unit="terminator"), ExecutionContext(plan_id="p1"))
-    (outcome,) = noted.outcomes
-    assert (outcome.query, outcome.strategy, outcome.reasoning) == ("what is it", "by hand", "because")
-    assert outcome.tools == ("paid", "fail")
-    assert outcome.failed_tools == ("fail",)
-    assert not outcome.success
-    assert outcome.error == "no luck"
-    assert outcome.cost == 4
-    assert outcome.confidence == pytest.approx(0.6)
-    assert outcome.seconds > 0
-
-
-async def test_a_memory_that_fails_loses_no_result(caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(Noted):
-        def note(self, outcome: SelectionOutcome) -> None:
-            raise RuntimeError("the disk is full")
-
-    async with orchestrator([lookup], memory=Broken()) as made:
-        assert (await made.execute(plan(step("a", "lookup", unit="terminator")))).success
-    assert "the memory failed to take note of plan p1" in caplog.text
 
 
 async def test_a_timeout_is_logged_for_analysis(caplog: pytest.LogCaptureFixture) -> None:
