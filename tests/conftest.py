@@ -1,4 +1,5 @@
-"""Every async test runs on both event loops; Ctrl-C is Ctrl-C however the tests were started; slow files go first."""
+"""Every async test runs on both event loops; Ctrl-C and a hang-up are what they are however the tests were started; slow
+files go first."""
 
 from __future__ import annotations
 
@@ -6,9 +7,11 @@ import signal
 
 import pytest
 
-# a shell has its background jobs ignore it, and so would every command that the tests start and interrupt
+# a shell has its background jobs ignore the one, nohup the other, and so would every command that the tests start
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
