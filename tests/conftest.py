@@ -1,5 +1,5 @@
-"""Every async test runs on both event loops; Ctrl-C and a hang-up are what they are however the tests were started; slow
-files go first."""
+"""Every async test runs on both event loops; signals are what they are however the tests were started; slow files go
+first."""
 
 from __future__ import annotations
 
