@@ -216,7 +216,9 @@ async def test_a_result_that_is_nested_deeply_is_left_out_of_the_transcript_only
     plan = {"steps": [{"id": "a", "tool": "nested", "arguments": {"depth": 900}}]}
     calls = Calls(("execute_tool_plan", plan), ("nested", {"depth": 900}), ("nested", {"depth": 5_000}))
     result, _ = await run(calls, "done", mode="plan", transcript=file)
-    assert (result.outcome, [reply[:6] for reply in told(result)]) == ("answered", ["1/1 st", "[[[[[[", "Error:"])
+    first, second, third = (reply[:6] for reply in told(result))
+    assert (result.outcome, first, second) == ("answered", "1/1 st", "[[[[[[")
+    assert third in ("Error:", "[[[[[[")  # how deep JSON may be is Python's affair: 3.13 takes more of it
     assert result.artifacts[0]["outputs"]["a"][0][0]
     ended = [line.event for line in read_transcript(file) if isinstance(line.event, CallEnded)]
     kept = next(event.artifact for event in ended if event.artifact is not None)
