@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import importlib
 import json
 import re
@@ -10,110 +9,20 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from urllib.parse import urlsplit
 
 import anthropic
 import openai
 import pytest
 
-from bench.scripted_workloads import CITIES, PLAN, PROGRAM, TOOLS, WORKLOADS, server_process
-from callgate.bench.model.model_server import MOST_BODY_BYTES, MOST_CONVERSATIONS, ModelServer
+from bench.model_asked import FUNCTIONS, USER, WIRES, Chatting, post, register, served, weather
+from bench.scripted_workloads import CITIES, PLAN, PROGRAM, TOOLS
 from callgate.bench.model.scripted_model import FAILED
-from callgate.bench.model.stand_in.server import KEY
-from callgate.bench.model.tokens import Tokens
-
-HEADERS = {"content-type": "application/json", "authorization": f"Bearer {KEY}", "anthropic-version": "2023-06-01"}
-FUNCTIONS: Any = [
-    {"type": "function", "function": {"name": each["name"], "parameters": each["input_schema"]}} for each in TOOLS
-]
-USER: Any = {"role": "user", "content": "Where is it warmest?"}
-WIRES = ["openai", "anthropic"]
-CLIENTS: dict[str, Any] = {}
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with server_process() as (_, found):
-        CLIENTS["openai"] = openai.OpenAI(base_url=f"{found}/v1", api_key=KEY, max_retries=0)
-        CLIENTS["anthropic"] = anthropic.Anthropic(base_url=found, api_key=KEY, max_retries=0)
+    with served() as found:
         yield found
-        for client in CLIENTS.values():
-            client.close()
-
-
-def post(address: str, path: str, body: Any, headers: dict[str, str] | None = None) -> tuple[int, dict[str, Any]]:
-    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
-    try:
-        text = body if isinstance(body, bytes) else json.dumps(body).encode()
-        connection.request("POST", path, text, HEADERS if headers is None else headers)
-        response = connection.getresponse()
-        return response.status, json.loads(response.read())
-    finally:
-        connection.close()
-
-
-def register(address: str, workload: str = "weather", form: str = "direct-parallel", **rest: Any) -> str:
-    status, answer = post(address, "/conversations", {"workload": workload, "form": form, **rest})
-    assert status == 200, answer
-    return str(answer["model"])
-
-
-class Chatting:
-    """A conversation by hand, with the real SDK of a wire."""
-
-    def __init__(self, wire: str, model: str, tools: Any = None) -> None:
-        self.model = model
-        self.messages: list[Any] = [USER]
-        self.calls: list[tuple[str, dict[str, Any]]] = []
-        self._ids: list[str] = []
-        self._wire = wire
-        self._tools = tools
-        self._client = CLIENTS[wire]
-
-    def ask(self) -> str:
-        return self._ask_openai() if self._wire == "openai" else self._ask_anthropic()
-
-    def _ask_openai(self) -> str:
-        raw = self._client.chat.completions.with_raw_response.create(
-            model=self.model, messages=self.messages, tools=self._tools or FUNCTIONS
-        )
-        completion = raw.parse()
-        self.sent = json.loads(raw.http_request.content)
-        self.usage = completion.usage.prompt_tokens, completion.usage.completion_tokens
-        said = completion.choices[0].message
-        self.refusal = said.refusal or ""
-        self.messages.append(said)
-        functions: list[Any] = said.tool_calls or []
-        self._ids = [each.id for each in functions]
-        self.calls = [(each.function.name, json.loads(each.function.arguments)) for each in functions]
-        return said.content or ""
-
-    def _ask_anthropic(self) -> str:
-        raw = self._client.messages.with_raw_response.create(
-            model=self.model, max_tokens=999, messages=self.messages, tools=self._tools or TOOLS, system="Be brief."
-        )
-        message = raw.parse()
-        self.sent = json.loads(raw.http_request.content)
-        self.usage = message.usage.input_tokens, message.usage.output_tokens
-        self.messages.append({"role": "assistant", "content": message.content})
-        text = "".join(block.text for block in message.content if block.type == "text")
-        self.refusal = text if message.stop_reason == "refusal" else ""
-        blocks: list[Any] = [block for block in message.content if block.type == "tool_use"]
-        self._ids = [block.id for block in blocks]
-        self.calls = [(block.name, block.input) for block in blocks]
-        return text
-
-    def tell(self, *texts: str) -> None:
-        pairs = list(zip(self._ids, texts, strict=True))
-        if self._wire == "openai":
-            self.messages += [{"role": "tool", "tool_call_id": each, "content": text} for each, text in pairs]
-        else:
-            blocks = [{"type": "tool_result", "tool_use_id": each, "content": text} for each, text in pairs]
-            self.messages.append({"role": "user", "content": blocks})
-
-
-def weather(city: str) -> str:
-    return json.dumps({"city": city, "temp": {"Rome": 20, "Oslo": 30, "Bäle": 10}[city]}, ensure_ascii=False)
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -322,97 +231,3 @@ def test_results_of_six_megabytes_are_read_and_counted(wire: str, address: str) 
     chat.ask()
     assert chat.calls == [("get_height", {"city": "Rome"})]
     assert chat.usage[0] > 1_000_000
-
-
-def test_what_is_read_is_bounded(address: str) -> None:
-    body = b'{"model": "' + b"a" * MOST_BODY_BYTES + b'"}'
-    status, answer = post(address, "/v1/messages", body)
-    assert (status, answer["error"]["type"]) == (413, "request_too_large")
-    register(address)
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "status", "words"),
-    [
-        ("/v1/chat/completions", b"{", 400, "not valid JSON"),
-        ("/v1/chat/completions", b"\xff", 400, "not valid JSON"),
-        ("/v1/messages", b"[" * 100_000, 400, "not valid JSON"),
-        ("/v1/messages", b"[]", 400, "not a JSON object"),
-        ("/v1/responses", b"{}", 404, "Unknown request URL: POST /v1/responses"),
-        ("/v1/chat/completions", b'{"model": ["a"]}', 404, "does not exist"),
-        ("/v1/chat/completions", b'{"model": "NAME", "stream": true}', 400, "does not stream"),
-        ("/v1/chat/completions", b'{"model": "NAME", "messages": [1]}', 500, "AttributeError"),
-    ],
-)
-def test_what_cannot_be_answered_is_refused(address: str, path: str, body: bytes, status: int, words: str) -> None:
-    got, answer = post(address, path, body.replace(b"NAME", register(address).encode()))
-    assert got == status
-    assert words in answer["error"]["message"]
-
-
-def test_a_request_without_a_length_or_a_key_is_refused(address: str) -> None:
-    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
-    connection.putrequest("POST", "/v1/messages")
-    connection.endheaders()
-    assert connection.getresponse().status == 411
-    connection.close()
-    body = {"model": register(address), "messages": [USER]}
-    status, answer = post(address, "/v1/chat/completions", body, {"authorization": "Bearer none"})
-    assert (status, answer["error"]["code"]) == (401, "invalid_api_key")
-
-
-@pytest.mark.parametrize(
-    ("order", "words"),
-    [
-        ({"workload": "wether"}, "no such workload: 'wether'; there are breaks, fails"),
-        ({"form": "code"}, "no such form: 'code'; there are direct, direct-parallel, plan, program"),
-        ({"form": "plan"}, "a plan needs `tool` and `argument`"),
-        ({"form": "plan", "workload": "fails", "tool": "a", "argument": "b"}, "fails has no plan: nobody wrote one"),
-        ({"workload": "uncalled"}, "uncalled has no calls: too much"),
-        ({"tool": 1}, "tool has to be text"),
-        ({"turn_seconds": "1"}, "turn_seconds has to be a number"),
-        ({"turn_seconds": -1}, "turn_seconds has to be a number"),
-        ({"turn_seconds": float("nan")}, "turn_seconds has to be a number"),
-        ({"context_tokens": 1.5}, "context_tokens has to be a number"),
-        ({"context_token": 1}, "no such field: context_token"),
-        ({"first": [[{"tool": "a", "arguments": {}}]]}, "first: a model that calls tools itself"),
-        ({"form": "program", "tool": "a", "argument": "b", "first": [[]]}, "first has to be a list of lists"),
-        ({"form": "program", "tool": "a", "argument": "b", "first": [["a"]]}, "a call is"),
-    ],
-)
-def test_conversations_that_cannot_be_registered(address: str, order: dict[str, Any], words: str) -> None:
-    status, answer = post(address, "/conversations", {"workload": "weather", "form": "direct", **order})
-    assert status == 400
-    assert words in answer["error"]["message"]
-
-
-def test_no_conversation_is_kept_for_ever() -> None:
-    server = ModelServer(WORKLOADS, lambda program, dialect, tools: program, len)
-    names = []
-    for _ in range(MOST_CONVERSATIONS + 1):
-        order = json.dumps({"workload": "weather", "form": "direct"}).encode()
-        names.append(server.answer("/conversations", HEADERS, order)[1]["model"])
-    for name, status in ((names[0], 404), (names[1], 200), (names[-1], 200)):
-        body = json.dumps({"model": name, "messages": [USER], "tools": FUNCTIONS}).encode()
-        assert server.answer("/v1/chat/completions", HEADERS, body)[0] == status
-
-
-def test_it_ends_when_its_stdin_does() -> None:
-    with server_process() as (process, address):
-        name = register(address, turn_seconds=60)
-        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
-        body = json.dumps({"model": name, "messages": [USER], "tools": FUNCTIONS})
-        connection.request("POST", "/v1/chat/completions", body, HEADERS)
-        assert process.stdin is not None
-        process.stdin.close()
-        assert process.wait(30) == 0, "even while somebody waits for an answer"
-        connection.close()
-
-
-def test_a_text_is_counted_once_and_kept_as_a_digest() -> None:
-    tokens = Tokens(most_kept=1)
-    count = importlib.import_module("rs_bpe.bpe").openai.o200k_base().count
-    long, longer = "a word and " * 100_000, "another ärow " * 1_000
-    assert [tokens(each) for each in (long, long, longer, long)] == [count(each) for each in (long, long, longer, long)]
-    assert tokens("") == 0
-    assert tokens("\ud83d") > 0, "half of a surrogate pair, which JSON may hold"

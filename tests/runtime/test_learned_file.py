@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ from callgate.runtime.learned_file import BATCH, LearnedFile
 from callgate.runtime.statistics_file import StatisticsFile
 from callgate.search.learned import MAX_LESSONS, MAX_PER_TOOL, Learned
 from callgate.tools.statistics import Statistics
+from runtime.kept_files import database
 
 pytestmark = pytest.mark.anyio
 
@@ -34,15 +32,6 @@ async def read(path: Path) -> Learned:
     learned = Learned()
     async with LearnedFile(path, learned):
         return learned
-
-
-@contextlib.contextmanager
-def database(path: Path) -> Iterator[sqlite3.Connection]:
-    connection = sqlite3.connect(path, isolation_level=None)
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 def rows(path: Path) -> list[tuple[Any, ...]]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
 import stat
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from callgate.runtime.keeper import Keeper
 from callgate.runtime.statistics_file import BATCH, StatisticsFile
 from callgate.tools import Registry, tool
 from callgate.tools.statistics import WINDOW, Statistics, ToolStats
+from runtime.kept_files import database
 
 pytestmark = pytest.mark.anyio
 
@@ -56,15 +56,6 @@ async def refusal(path: Path) -> str:
     start = f"the statistics file {path} cannot be used: "
     assert str(caught.value).startswith(start)
     return str(caught.value).removeprefix(start)
-
-
-@contextlib.contextmanager
-def database(path: Path) -> Iterator[sqlite3.Connection]:
-    connection = sqlite3.connect(path, isolation_level=None)
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 async def until_written(file: StatisticsFile, notes: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -86,13 +87,13 @@ class LiveView(Shown[Item]):
         await super().settle()
         self._held = []
 
+    @abstractmethod
     def _tell(self, item: Item) -> None:
         """Show it, by `_print`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _rows(self, width: int, height: int) -> list[tuple[str, str]]:
         """What is under way, on a terminal of that size: texts, one a row, and their styles."""
-        raise NotImplementedError
 
     def _show(self, items: list[Item]) -> None:
         live = self._live

@@ -5,6 +5,7 @@ So a slow reader (a pager, a full pipe) holds up neither the work nor its clock.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
@@ -21,7 +22,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Shown(Generic[Item]):
+class Shown(ABC, Generic[Item]):
     """Waits for things to show, until there are no more. What shows them is `_show`, called in a thread."""
 
     def __init__(self) -> None:
@@ -90,5 +91,6 @@ class Shown(Generic[Item]):
             raise failure
         return result[0]
 
+    @abstractmethod
     def _show(self, items: list[Item]) -> None:
-        raise NotImplementedError
+        """Show them; called in a thread."""

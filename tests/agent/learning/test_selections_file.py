@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ from callgate.agent.learning.selections_file import BATCH, SelectionsFile
 from callgate.agent.planning.outcome import SelectionOutcome
 from callgate.errors import ConfigurationError
 from callgate.runtime import kept_file
+from runtime.kept_files import database
 
 pytestmark = pytest.mark.anyio
 
@@ -36,15 +34,6 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_file, "FLUSH_SECONDS", 1e6)
-
-
-@contextlib.contextmanager
-def database(path: Path) -> Iterator[sqlite3.Connection]:
-    connection = sqlite3.connect(path, isolation_level=None)
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 async def read(path: Path) -> tuple[SelectionOutcome, ...]:

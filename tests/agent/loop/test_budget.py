@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import anyio
 import pytest
 
 from agent.loop.scripted_runs import of, play, sandboxed, told
-from callgate import ConfigurationError, Runtime, tool
+from callgate import ConfigurationError, ModelUnavailable, Runtime, tool
 from callgate.agent.events import CallEnded, ModelAsked, Told
 from callgate.agent.loop.agent import Agent
 from callgate.agent.loop.budget import Budget, Spent
@@ -311,10 +312,15 @@ async def test_a_plan_made_beforehand_is_ended_at_the_end_of_the_time() -> None:
     assert result.seconds < 1
 
 
-async def test_from_nine_tenths_of_the_time_on_the_next_request_is_the_last() -> None:
-    async def slow(request: Request) -> Calls:
-        await anyio.sleep(0.46)
-        return Calls(("look", {"n": 1}))
-
-    result, _ = await play([look], slow, asked_for_an_answer, mode="direct", budget=Budget(seconds=0.5))
+async def test_from_nine_tenths_of_the_time_on_the_next_request_is_the_last(tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    await play([look], looks(1), ModelUnavailable("down"), mode="direct", transcript=file)
+    first, *rest = file.read_text().splitlines()
+    began = json.loads(first)
+    began["at"] = (datetime.fromisoformat(began["at"]) - timedelta(seconds=950)).isoformat()  # it took so long
+    file.write_text("\n".join([json.dumps(began), *rest, ""]))
+    async with Runtime([look], sandbox=None) as runtime:
+        model = ScriptedModel(["done"])
+        result = await Agent(model, runtime, mode="direct", budget=Budget(seconds=1_000)).resume(file)
     assert (result.outcome, result.reason) == ("answered", "it was the last turn of the budget")
+    assert model.requests[0].tool_choice == "none"
