@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from .models.openai_model import OpenAIModel
     from .models.recording import RecordingModel, ReplayModel
     from .models.scripted import ScriptedModel
-    from .planning.answering import PlannedAnswer, PlannedAnswerer
-    from .planning.context import execution_context
+    from .orchestration.answering import PlannedAnswer, PlannedAnswerer
+    from .orchestration.context import execution_context
+    from .orchestration.orchestrator import ToolOrchestrator
+    from .orchestration.synthesis import synthesize
     from .planning.decomposition import Decomposer
     from .planning.fallback_plan import RuleSelector
-    from .planning.orchestrator import ToolOrchestrator
     from .planning.planner import ToolPlanner
     from .planning.selector import ModelSelector
     from .planning.settings import PlannerSettings
-    from .planning.synthesis import synthesize
     from .planning.tool_plan import (
         DecomposedQuery,
         ExecutionContext,
@@ -69,15 +69,15 @@ _HOMES = {
     "models.openai_model": ("OpenAIModel",),
     "models.recording": ("RecordingModel", "ReplayModel"),
     "models.scripted": ("ScriptedModel",),
-    "planning.answering": ("PlannedAnswer", "PlannedAnswerer"),
-    "planning.context": ("execution_context",),
+    "orchestration.answering": ("PlannedAnswer", "PlannedAnswerer"),
+    "orchestration.context": ("execution_context",),
     "planning.decomposition": ("Decomposer",),
     "planning.fallback_plan": ("RuleSelector",),
-    "planning.orchestrator": ("ToolOrchestrator",),
+    "orchestration.orchestrator": ("ToolOrchestrator",),
     "planning.planner": ("ToolPlanner",),
     "planning.selector": ("ModelSelector",),
     "planning.settings": ("PlannerSettings",),
-    "planning.synthesis": ("synthesize",),
+    "orchestration.synthesis": ("synthesize",),
     "planning.tool_plan": (
         "DecomposedQuery", "ExecutionContext", "SubQuery", "ToolExecution", "ToolPlan", "ToolResult", "ToolStep",
     ),

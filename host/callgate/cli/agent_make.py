@@ -19,9 +19,9 @@ from callgate.agent.loop.result import AgentResult
 from callgate.agent.models.model import Model
 from callgate.agent.models.named import model_named, tool_choice_from_environment
 from callgate.agent.models.recording import RecordingModel
-from callgate.agent.planning.answering import PlannedAnswerer
+from callgate.agent.orchestration.answering import PlannedAnswerer
+from callgate.agent.orchestration.orchestrator import ToolOrchestrator
 from callgate.agent.planning.decomposition import Decomposer
-from callgate.agent.planning.orchestrator import ToolOrchestrator
 from callgate.agent.planning.planner import ToolPlanner
 from callgate.agent.planning.selector import ModelSelector
 from callgate.agent.planning.settings import PlannerSettings

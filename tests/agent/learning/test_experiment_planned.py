@@ -14,7 +14,7 @@ from callgate.agent.learning.memory import SelectionMemory
 from callgate.agent.learning.ranked import LearnedSelector
 from callgate.agent.learning.selections_file import SelectionsFile
 from callgate.agent.models.scripted import ScriptedModel
-from callgate.agent.planning.orchestrator import ToolOrchestrator
+from callgate.agent.orchestration.orchestrator import ToolOrchestrator
 from callgate.agent.planning.planner import ToolPlanner
 from callgate.agent.planning.settings import PlannerSettings
 from callgate.agent.planning.tool_plan import DecomposedQuery, Selection, ToolChoice

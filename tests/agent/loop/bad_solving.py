@@ -16,8 +16,8 @@ from callgate import Runtime, ToolError, tool
 from callgate.agent.events import AgentEvent
 from callgate.agent.loop.agent import Agent
 from callgate.agent.loop.result import AgentResult
-from callgate.agent.planning.answering import PlannedAnswerer
-from callgate.agent.planning.orchestrator import ToolOrchestrator
+from callgate.agent.orchestration.answering import PlannedAnswerer
+from callgate.agent.orchestration.orchestrator import ToolOrchestrator
 from callgate.agent.planning.planner import ToolPlanner
 
 DONE = Says("cpu_usage is at 72.5 %.")

@@ -18,8 +18,8 @@ from callgate.agent.loop.budget import Budget, Spent
 from callgate.agent.loop.task_run import LAST_WORDS
 from callgate.agent.models.model import Request, Usage
 from callgate.agent.models.scripted import Calls, Say, ScriptedModel
-from callgate.agent.planning.answering import PlannedAnswerer
-from callgate.agent.planning.orchestrator import ToolOrchestrator
+from callgate.agent.orchestration.answering import PlannedAnswerer
+from callgate.agent.orchestration.orchestrator import ToolOrchestrator
 from callgate.agent.planning.planner import ToolPlanner
 
 pytestmark = pytest.mark.anyio

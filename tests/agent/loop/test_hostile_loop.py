@@ -11,8 +11,8 @@ from callgate import Runtime, tool
 from callgate.agent.loop.agent import Agent
 from callgate.agent.models.model import User
 from callgate.agent.models.scripted import ScriptedModel
-from callgate.agent.planning.answering import PlannedAnswerer
-from callgate.agent.planning.orchestrator import ToolOrchestrator
+from callgate.agent.orchestration.answering import PlannedAnswerer
+from callgate.agent.orchestration.orchestrator import ToolOrchestrator
 from callgate.agent.planning.planner import ToolPlanner
 from callgate.errors import ConfigurationError
 

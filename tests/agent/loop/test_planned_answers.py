@@ -26,9 +26,9 @@ from callgate.agent.loop.budget import Budget
 from callgate.agent.loop.result import AgentResult
 from callgate.agent.models.model import Request, Usage
 from callgate.agent.models.scripted import Calls, Say, ScriptedModel
-from callgate.agent.planning.answering import PlannedAnswerer
+from callgate.agent.orchestration.answering import PlannedAnswerer
+from callgate.agent.orchestration.orchestrator import ToolOrchestrator
 from callgate.agent.planning.decomposition import Decomposer
-from callgate.agent.planning.orchestrator import ToolOrchestrator
 from callgate.agent.planning.planner import MAX_QUERY_CHARACTERS, ToolPlanner
 from callgate.agent.planning.settings import PlannerSettings
 

@@ -12,9 +12,9 @@ import pytest
 
 from callgate import Runtime, tool
 from callgate.agent.models.scripted import Calls, Say, ScriptedModel
-from callgate.agent.planning.answering import PlannedAnswerer
+from callgate.agent.orchestration.answering import PlannedAnswerer
+from callgate.agent.orchestration.orchestrator import ToolOrchestrator
 from callgate.agent.planning.decomposition import Decomposer
-from callgate.agent.planning.orchestrator import ToolOrchestrator
 from callgate.agent.planning.planner import ToolPlanner
 from callgate.agent.planning.settings import PlannerSettings
 from callgate.agent.planning.tool_plan import ToolPlan

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from agent.planning.orchestrated import data, orchestrator, plan, step
+from agent.orchestration.orchestrated import data, orchestrator, plan, step
 from agent.planning.rulebook import answer, chosen, planner, rulebook
 from callgate import tool
-from callgate.agent.planning.context import execution_context
+from callgate.agent.orchestration.context import execution_context
+from callgate.agent.orchestration.results import confidence_of
+from callgate.agent.orchestration.synthesis import synthesis_request
 from callgate.agent.planning.plan_cache import PlanCache
 from callgate.agent.planning.prompts import MAX_PROMPT_CHARACTERS, selection_system
-from callgate.agent.planning.results import confidence_of
-from callgate.agent.planning.synthesis import synthesis_request
 from callgate.agent.planning.tool_plan import (
     DecomposedQuery,
     ExecutionContext,

@@ -6,7 +6,7 @@ import pytest
 
 from agent.planning.rulebook import answer, chosen, planner, rulebook, vector_search
 from callgate import Runtime, ToolError
-from callgate.agent.planning.orchestrator import ToolOrchestrator
+from callgate.agent.orchestration.orchestrator import ToolOrchestrator
 from callgate.agent.planning.settings import PlannerSettings
 from callgate.agent.planning.tool_plan import ToolExecution
 from callgate.tools import tool

@@ -33,7 +33,7 @@ MAX_RESULT_CHARACTERS = 1_000_000
 
 
 class Answerer(Protocol):
-    """Answers a query by a plan of tool calls made beforehand: `callgate.agent.planning.answering.PlannedAnswerer`."""
+    """Answers a query by a plan of tool calls made beforehand: `callgate.agent.PlannedAnswerer`."""
 
     @property
     def answer(self) -> Callable[..., Any]:

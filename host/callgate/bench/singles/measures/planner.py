@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from callgate import Runtime
-from callgate.agent.planning.orchestrator import ToolOrchestrator
+from callgate.agent.orchestration.orchestrator import ToolOrchestrator
 from callgate.agent.planning.settings import PlannerSettings
 from callgate.agent.planning.tool_plan import ToolExecution, ToolPlan
 from callgate.bench.figures import times

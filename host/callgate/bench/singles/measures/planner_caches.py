@@ -11,7 +11,7 @@ from typing import Any
 
 from callgate import Registry, Runtime
 from callgate.agent.models.scripted import ScriptedModel
-from callgate.agent.planning.orchestrator import ToolOrchestrator
+from callgate.agent.orchestration.orchestrator import ToolOrchestrator
 from callgate.agent.planning.planner import ToolPlanner
 from callgate.agent.planning.settings import PlannerSettings
 from callgate.agent.planning.tool_plan import DecomposedQuery, Selection, ToolChoice, ToolPlan

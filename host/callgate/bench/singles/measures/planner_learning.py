@@ -19,7 +19,7 @@ from callgate.agent.learning.experiment import Experiment
 from callgate.agent.learning.memory import SelectionMemory
 from callgate.agent.learning.ranked import LearnedSelector
 from callgate.agent.learning.report import Report
-from callgate.agent.planning.orchestrator import ToolOrchestrator
+from callgate.agent.orchestration.orchestrator import ToolOrchestrator
 from callgate.agent.planning.settings import PlannerSettings
 from callgate.agent.planning.tool_plan import (
     DecomposedQuery,

@@ -9,10 +9,10 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.planning.orchestrated import QUICK, data, errors, orchestrator, plan, step
+from agent.orchestration.orchestrated import QUICK, data, errors, orchestrator, plan, step
 from callgate import Allow, ToolError, tool
-from callgate.agent.planning.kept import KeptResults
-from callgate.agent.planning.orchestrator import ToolOrchestrator
+from callgate.agent.orchestration.kept import KeptResults
+from callgate.agent.orchestration.orchestrator import ToolOrchestrator
 from callgate.agent.planning.settings import PlannerSettings
 from callgate.agent.planning.tool_plan import StepFallback
 from callgate.tools import Tool

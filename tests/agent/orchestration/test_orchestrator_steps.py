@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.planning.orchestrated import Noted, compare, data, fail, lookup, orchestrator, plan, step
+from agent.orchestration.orchestrated import Noted, compare, data, fail, lookup, orchestrator, plan, step
 from callgate import ConfigurationError, tool
 from callgate.agent.planning.outcome import SelectionOutcome
 from callgate.agent.planning.tool_plan import ExecutionContext, ToolExecution, ToolResult

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from callgate.agent.planning.results import confidence_of
-from callgate.agent.planning.sources import MAX_SOURCES, MAX_TEXT_CHARACTERS, sources_in
+from callgate.agent.orchestration.results import confidence_of
+from callgate.agent.orchestration.sources import MAX_SOURCES, MAX_TEXT_CHARACTERS, sources_in
 
 
 @pytest.mark.parametrize(

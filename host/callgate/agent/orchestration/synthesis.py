@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from callgate.agent.models.model import NO_USAGE, Delta, Message, Model, Reply, Request, Usage, User
+from callgate.agent.planning.tool_plan import Source, ToolExecution, ToolPlan, ToolResult
 from callgate.errors import ModelError
 from callgate.runtime.result import cut
 from callgate.tools.encoding import NotJson, compact_json
-
-from .tool_plan import Source, ToolExecution, ToolPlan, ToolResult
 
 __all__ = ["SYSTEM", "Synthesis", "SynthesisEnded", "join_results", "synthesis_request", "synthesize"]
 

@@ -23,6 +23,9 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
+from callgate.agent.planning.outcome import Memory
+from callgate.agent.planning.settings import PlannerSettings
+from callgate.agent.planning.tool_plan import ExecutionContext, ToolExecution, ToolPlan, ToolResult, ToolStep
 from callgate.errors import ConfigurationError
 from callgate.limits import Limits
 from callgate.runtime import Event, PlanResult, Runtime, StepEnded, StepStarted
@@ -34,10 +37,7 @@ from callgate.tools.statistics import adaptive_timeout_seconds
 from .context import running_in
 from .kept import KeptResults, Rest, rest_of
 from .known import KnownResults, Unresolvable
-from .outcome import Memory
 from .results import kept_result, missing_result, outcome_of, tool_result
-from .settings import PlannerSettings
-from .tool_plan import ExecutionContext, ToolExecution, ToolPlan, ToolResult, ToolStep
 
 __all__ = ["ToolOrchestrator"]
 

@@ -10,12 +10,12 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.planning.orchestrated import QUICK, Noted, data, orchestrator, plan, step
+from agent.orchestration.orchestrated import QUICK, Noted, data, orchestrator, plan, step
 from callgate import ModelUnavailable, ToolError, tool
 from callgate.agent.models.model import User
 from callgate.agent.models.scripted import Move, Say, ScriptedModel
-from callgate.agent.planning.answering import PlannedAnswerer
-from callgate.agent.planning.context import execution_context
+from callgate.agent.orchestration.answering import PlannedAnswerer
+from callgate.agent.orchestration.context import execution_context
 from callgate.agent.planning.planner import ToolPlanner
 from callgate.agent.planning.tool_plan import DecomposedQuery, SubQuery, ToolExecution, ToolPlan, ToolStep
 from callgate.runtime import StepEnded

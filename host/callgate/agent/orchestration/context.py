@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from .tool_plan import ExecutionContext
+from callgate.agent.planning.tool_plan import ExecutionContext
 
 __all__ = ["Here", "execution_context", "running_in"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.planning.orchestrated import QUICK, data, errors, orchestrator, plan, step
+from agent.orchestration.orchestrated import QUICK, data, errors, orchestrator, plan, step
 from callgate import InvalidArguments, Limits, Retry, ToolError, tool
 from callgate.agent.planning.settings import PlannerSettings
 from callgate.runtime import CallEnded, Event

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.planning.orchestrated import QUICK, compare, data, errors, fail, lookup, orchestrator, plan, step
+from agent.orchestration.orchestrated import QUICK, compare, data, errors, fail, lookup, orchestrator, plan, step
 from callgate import ConfigurationError, Deny, Limits, tool
 from callgate.agent.planning.settings import PlannerSettings
 from callgate.agent.planning.tool_plan import ExecutionContext, StepFallback

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from callgate.agent.models.model import Delta, Message, Model
+from callgate.agent.planning.tool_plan import DecomposedQuery, ExecutionContext, ToolExecution, ToolPlan
 from callgate.errors import ModelError
 from callgate.runtime import Event
 from callgate.tools.registry import ToolInfo
 
 from .orchestrator import ToolOrchestrator
 from .synthesis import MAX_CHARACTERS, Synthesis, join_results, synthesize
-from .tool_plan import DecomposedQuery, ExecutionContext, ToolExecution, ToolPlan
 
 __all__ = ["PlannedAnswer", "PlannedAnswerer", "Planner"]
 

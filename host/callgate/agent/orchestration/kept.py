@@ -22,13 +22,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from callgate.agent.planning.tool_plan import ToolStep
 from callgate.runtime import PlanResult
 from callgate.tools import Registry, Tool
 from callgate.tools.encoding import NotJson, canonical_json
 from callgate.tools.statistics import confidence_in
 
 from .known import KnownResults, Unresolvable
-from .tool_plan import ToolStep
 
 __all__ = ["KeptResults", "Rest", "rest_of"]
 

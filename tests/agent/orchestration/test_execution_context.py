@@ -8,10 +8,10 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.planning.orchestrated import QUICK, orchestrator, plan, step
+from agent.orchestration.orchestrated import QUICK, orchestrator, plan, step
 from callgate import tool
 from callgate.agent.models.model import User
-from callgate.agent.planning.context import execution_context
+from callgate.agent.orchestration.context import execution_context
 from callgate.agent.planning.tool_plan import ExecutionContext, ToolResult
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .tool_plan import Source
+from callgate.agent.planning.tool_plan import Source
 
 __all__ = ["MAX_SOURCES", "sources_in"]
 

@@ -8,12 +8,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from callgate.agent.planning.outcome import SelectionOutcome
+from callgate.agent.planning.tool_plan import ToolExecution, ToolPlan, ToolResult, ToolStep
 from callgate.runtime import PlanResult, StepResult
 from callgate.tools import Registry
 
-from .outcome import SelectionOutcome
 from .sources import sources_in
-from .tool_plan import ToolExecution, ToolPlan, ToolResult, ToolStep
 
 __all__ = ["confidence_of", "kept_result", "missing_result", "outcome_of", "tool_result"]
 

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from agent.planning.orchestrated import plan, step
+from agent.orchestration.orchestrated import plan, step
 from callgate import ModelUnavailable
 from callgate.agent.models.model import Assistant, ToolCall, Usage, User
 from callgate.agent.models.scripted import Move, Say, ScriptedModel
-from callgate.agent.planning.synthesis import SYSTEM, Synthesis, join_results, synthesize
+from callgate.agent.orchestration.synthesis import SYSTEM, Synthesis, join_results, synthesize
 from callgate.agent.planning.tool_plan import Source, ToolExecution, ToolPlan, ToolResult
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import anyio
 import anyio.from_thread
 import pytest
 
-from agent.planning.orchestrated import Noted, data, errors, orchestrator, plan, step
+from agent.orchestration.orchestrated import Noted, data, errors, orchestrator, plan, step
 from callgate import tool
 from callgate.agent.planning.tool_plan import ToolExecution
 

@@ -8,7 +8,7 @@ import anyio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.planning.orchestrated import orchestrator, plan
+from agent.orchestration.orchestrated import orchestrator, plan
 from callgate import ToolError, tool
 from callgate.agent.planning.settings import PlannerSettings
 from callgate.agent.planning.tool_plan import ToolStep
