@@ -147,10 +147,10 @@ def test_a_few_references_that_stand_for_many_thousand_take_no_time() -> None:
         f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2, "properties": {f"p{n}": TEXT}} for n in range(12)
     }
     tool = taking({"allOf": [{"$ref": "#/$defs/d0"}], "$defs": {**definitions, "d12": {"properties": {"a": TEXT}}}})
-    started = time.perf_counter()
+    started = time.process_time()
     shown = shown_schema(tool, "anthropic")
     assert "p0" in shown["properties"]
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 5
 
 
 def test_arguments_as_deep_as_they_come_are_left_to_the_gate() -> None:

@@ -77,7 +77,7 @@ async def test_batches_are_served_by_as_many_workers_as_calls_may_run() -> None:
         Limits(wall_seconds=2, max_concurrent_calls=8),
     )
     assert run.error.limit == "wall_seconds"
-    assert run.usage.wall_seconds < 6
+    assert run.usage.wall_seconds < 12
     assert len(run.calls) <= 16
 
 

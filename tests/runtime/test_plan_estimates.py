@@ -33,7 +33,7 @@ async def test_what_was_measured_tells_what_a_plan_takes_and_a_file_keeps_it(tmp
         stats = runtime.registry.statistics.of("nap")
         assert stats is not None
         assert (stats.calls, stats.failures) == (3, 0)
-        assert 0.009 < stats.average_seconds < 1
+        assert 0.009 < stats.average_seconds < 10
     async with Runtime([nap], sandbox=None, statistics=file) as runtime:
         told = runtime.estimate(PLAN)
         one_at_a_time = Limits(max_concurrent_calls=1)

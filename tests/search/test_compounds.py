@@ -77,5 +77,5 @@ def test_hostile_words_take_no_longer_than_their_bound_allows() -> None:
     started = time.process_time()
     split_all({"x": "abcdef" * 5 + "ab", "y": "fedcba" * 10_000}, lambda _: False, lambda: everything)
     split("abcdef" * 5 + "ab", known, everything)
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 3
     assert len(asked) < 32 * 32

@@ -70,7 +70,7 @@ def test_schemas_that_make_no_sense_or_go_in_circles_are_bounded() -> None:
     started = time.process_time()
     assert sum(map(len, parameter_texts(huge))) < 50_000
     profile_of(made("t", "word " * 1_000_000))
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 3
 
 
 def test_a_tool_of_random_words_is_bounded() -> None:

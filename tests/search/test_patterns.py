@@ -49,4 +49,4 @@ def test_patterns_that_take_others_for_ever_take_no_time() -> None:
     for pattern in ("(a+)+$", "(a|aa)*c$", "(.*)*x(.*)*y", "(a?){90}a{90}"):
         assert len(pattern) <= MAX_PATTERN_CHARACTERS
         assert not Pattern(pattern).found_in(b"a" * 60 + b"!" * 4_000)
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 3

@@ -64,7 +64,7 @@ def test_hostile_text_takes_no_longer_than_its_bound_allows() -> None:
         started = time.process_time()
         list(text_terms(text))
         query_terms(text)
-        assert time.process_time() - started < 1
+        assert time.process_time() - started < 3
 
 
 @given(st.text())

@@ -168,15 +168,15 @@ def test_what_can_be_written_as_an_attribute() -> None:
 def test_thousands_of_tools_whose_names_all_come_out_alike_are_named_in_linear_time() -> None:
     def seconds(count: int) -> float:
         names = ["-" * (n % 7 + 1) + " ." * (n // 7 % 100) for n in range(count)]
-        started = time.perf_counter()
+        started = time.process_time()
         registry = registry_of(("s", [name + "?" for name in names]))
         assert len(set(registry.callable_names().values())) == count
         assert sum(map(len, registry.namespaces().values())) == count
         assert registry.resolve("s.nothing") is None
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     few = min(seconds(500) for _ in range(3))
-    assert seconds(4000) < 24 * few + 0.5
+    assert min(seconds(8_000) for _ in range(3)) < 100 * few  # linear is 16, quadratic 256
 
 
 def test_why_a_tool_of_an_expected_server_is_absent() -> None:

@@ -16,7 +16,7 @@ from callgate.tools.patterns import pattern_states, pattern_work
 from callgate.tools.schema_check import SchemaCheck, TooMuchToCheck
 from callgate.tools.schema_cost import MAX_STEPS, MAX_WAYS, SchemaCost
 
-SECONDS = 2.0
+SECONDS = 5.0
 """For one check, on a busy machine; without the bounds each case here takes from 5 s to years."""
 
 WORDS = [
@@ -81,10 +81,10 @@ def chain(count: int, names: int) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_a_schema_by_which_no_value_could_be_checked_is_refused(schema: dict[str, Any], reason: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(ConfigurationError, match=reason):
         SchemaCheck(schema, "it")
-    assert time.perf_counter() - began < SECONDS
+    assert time.process_time() - began < SECONDS
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_schema_by_which_no_value_could_be_checked_is_refused(schema: dict[str
 )
 def test_a_large_value_is_checked_in_time_or_refused(schema: dict[str, Any], value: Any, fits: bool) -> None:
     wrapped = {"properties": {"v": schema, "w": {}}} | {key: schema[key] for key in ("$defs",) if key in schema}
-    began = time.perf_counter()
+    began = time.process_time()
     try:
         faults = list(SchemaCheck(wrapped, "it").faults({"v": value, "w": 1}, json.dumps({"v": value, "w": 1})))
     except TooMuchToCheck:
@@ -112,25 +112,25 @@ def test_a_large_value_is_checked_in_time_or_refused(schema: dict[str, Any], val
     else:
         assert (not faults) == fits
         assert all(fault.path[0] == "v" for fault in faults)
-    assert time.perf_counter() - began < SECONDS
+    assert time.process_time() - began < SECONDS
 
 
 def test_a_large_text_is_not_copied_for_each_alternative() -> None:
     check = SchemaCheck({"anyOf": [{"const": n} for n in range(300)]}, "it")
     text = "x" * 3_000_000
-    began = time.perf_counter()
+    began = time.process_time()
     (fault,) = check.faults(text, f'"{text}"')
     assert (fault.keyword, fault.value) == ("anyOf", text)
-    assert time.perf_counter() - began < SECONDS
+    assert time.process_time() - began < SECONDS
 
 
 def test_one_wrong_item_of_very_many_is_found_soon() -> None:
     check = SchemaCheck({"type": "array", "items": {"type": "integer"}}, "it")
     value: list[Any] = [0] * 2_000_000
-    began = time.perf_counter()
+    began = time.process_time()
     (fault,) = check.faults([*value, "x"], f'[{"0," * 2_000_000}"x"]')
     assert (fault.path, fault.keyword) == ((2_000_000,), "type")
-    assert time.perf_counter() - began < SECONDS
+    assert time.process_time() - began < SECONDS
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 4_999, 5_000, 9_999])
@@ -329,21 +329,21 @@ def test_whatever_a_schema_is_a_check_by_it_ends_soon() -> None:
     taken = 0
     for seed in range(60):
         schema = tangled(Random(seed))
-        began = time.perf_counter()
+        began = time.process_time()
         with contextlib.suppress(ConfigurationError):
             check = SchemaCheck(schema, "it")
             taken += 1
             for value in values:
                 with contextlib.suppress(ValueError):
                     list(check.faults(value, json.dumps(value)))
-        assert time.perf_counter() - began < SECONDS, schema
+        assert time.process_time() - began < SECONDS, schema
     assert taken > 20
 
 
 def test_as_many_ways_as_are_taken_are_quick() -> None:
     schema = levels("oneOf", 13) | {"$ref": "#/$defs/0"}
     check = SchemaCheck(schema, "it")
-    began = time.perf_counter()
+    began = time.process_time()
     assert list(check.faults("x", '"x"'))
-    assert time.perf_counter() - began < SECONDS
+    assert time.process_time() - began < SECONDS
     assert MAX_WAYS == 100_000

@@ -162,6 +162,26 @@ def test_every_fault_is_named(arguments: dict[str, Any], message: str) -> None:
     assert caught.value.tool == "take"
 
 
+def test_alternatives_stay_in_the_order_they_were_written_in() -> None:
+    """Types that are equal are kept once by Python: what other tools wrote must not show in this one."""
+
+    @tool
+    def other(a: str | bool | int = 0, b: str | bool | int = None) -> None:  # type: ignore[assignment]  # noqa: RUF013
+        """Another."""
+
+    @tool
+    def one(a: int | bool | str = 0, b: int | bool | str = None) -> None:  # type: ignore[assignment]  # noqa: RUF013
+        """One."""
+
+    def types_of(tool: Any, name: str) -> list[str]:
+        return [each["type"] for each in tool.input_schema["properties"][name]["anyOf"]]
+
+    assert types_of(other, "a") == ["string", "boolean", "integer"]
+    assert types_of(other, "b") == ["string", "boolean", "integer", "null"]
+    assert types_of(one, "a") == ["integer", "boolean", "string"]
+    assert types_of(one, "b") == ["integer", "boolean", "string", "null"]
+
+
 def test_the_faults_are_data_too() -> None:
     with pytest.raises(InvalidArguments) as caught:
         forecast.validate({"place": {"city": 5}, "day": "2024-01-01"})

@@ -107,9 +107,9 @@ class FunctionArguments:
                 self._fills[parameter.name] = given
         if given.alias or given.validation_alias:
             raise ConfigurationError(f"tool {tool!r}: parameter {parameter.name!r} has an alias; rename the parameter")
-        description = given.description or parameter.description
-        if description:
-            annotation = typing.Annotated[annotation, pydantic.Field(description=description)]
+        # a field has no hash, and is not kept: `NotRequired` would give `str | int` for `int | str` if that came first
+        field = pydantic.Field(description=given.description or parameter.description or None)
+        annotation = typing.Annotated[annotation, field]
         required = given.is_required() if isinstance(default, FieldInfo) else default is NOTHING
         return annotation if required else typing_extensions.NotRequired[annotation]
 

@@ -103,7 +103,8 @@ def _parameter(tool: str, parameter: inspect.Parameter, hints: dict[str, Any], d
         raise ConfigurationError(f"tool {tool!r} takes {name!r}: it is a method; make the tool from a bound method")
     annotation = hints.get(name, Any)
     if parameter.default is None and annotation is not Any:
-        annotation = typing.Optional[annotation]  # noqa: UP045 -- `|` fails on string-like annotations
+        ordered = isinstance(annotation, types.UnionType)  # `Optional` gives the first of equal unions in any order
+        annotation = annotation | None if ordered else typing.Optional[annotation]  # noqa: UP045 -- `|` fails on strings
     return Parameter(
         name=name,
         annotation=annotation,

@@ -163,7 +163,7 @@ async def test_an_endpoint_that_falls_silent_is_given_up_when_the_time_is_over(
     solved = await solve(provider, tmp_path, silent, stream=True, budget=Budget(seconds=0.4))
     assert solved.result.outcome == "budget"
     assert "seconds" in solved.result.reason
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 10
 
 
 async def test_a_tool_that_never_ends_is_given_up_when_the_time_is_over(provider: Provider, tmp_path: Path) -> None:

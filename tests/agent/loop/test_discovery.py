@@ -239,7 +239,7 @@ async def test_loading_again_takes_no_more_time_than_there_is() -> None:
             agent = Agent(ScriptedModel([]), runtime, budget=Budget(seconds=first.seconds + 0.2), **options)
             second = await agent.resume(first)
     assert (first.outcome, second.outcome, loads) == ("interrupted", "budget", [2])
-    assert second.seconds < 2
+    assert second.seconds < 9
 
 
 async def test_a_tool_that_the_new_agent_was_not_made_with_cannot_be_called() -> None:

@@ -185,10 +185,10 @@ def test_a_turn_that_is_too_long_is_a_fault() -> None:
     ],
 )
 def test_odd_texts_are_read_in_no_time(text: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     read_text(text, KNOWN)
     written_calls(text, KNOWN)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 PIECES = [

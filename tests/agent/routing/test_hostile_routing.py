@@ -21,4 +21,4 @@ def test_no_task_keeps_the_patterns_busy(piece: str) -> None:
     signs_in(task)
     acts_in(task)
     items_in(task)
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 3

@@ -28,7 +28,7 @@ def test_it_is_given_up_when_its_time_is_over() -> None:
     started = time.monotonic()
     with pytest.raises(TimeoutError):
         within(0.05, over.wait)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 10
     over.set()
 
 

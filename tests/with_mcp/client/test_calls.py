@@ -173,7 +173,7 @@ async def test_a_server_that_does_not_read_cannot_hold_up_a_cancellation() -> No
         async with anyio.create_task_group() as tasks:
             for _ in range(5):
                 tasks.start_soon(_expect_timeout, served, big)
-        assert anyio.current_time() - began < 3
+        assert anyio.current_time() - began < 10
 
 
 async def _expect_timeout(served: Any, text: str) -> None:
@@ -194,7 +194,7 @@ async def test_calls_run_side_by_side(tmp_path: Path) -> None:
             for number in range(20):
                 tasks.start_soon(one, number)
         assert results == ["waited"] * 20
-        assert anyio.current_time() - began < 5
+        assert anyio.current_time() - began < 9  # one after the other they would take 10
 
 
 async def test_what_a_server_asks_of_its_client_is_refused_politely() -> None:

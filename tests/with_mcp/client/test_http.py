@@ -252,7 +252,7 @@ async def test_an_address_that_does_not_answer_holds_up_nobody() -> None:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/mcp"
         async with serving({"s": {"url": url}}, ready_seconds=0.5) as served:
             assert served.status("s").state == "starting"
-        assert anyio.current_time() - began < 5
+        assert anyio.current_time() - began < 15
 
 
 def test_a_url_is_shown_without_what_may_be_secret() -> None:

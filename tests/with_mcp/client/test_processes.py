@@ -50,7 +50,7 @@ async def test_a_server_that_does_not_want_to_end_is_ended() -> None:
     began = anyio.current_time()
     async with serving({"a": hostile("ignores_its_end"), "b": hostile("hang_and_ignore_the_end")}, ready_seconds=2):
         pass
-    assert anyio.current_time() - began < 12
+    assert anyio.current_time() - began < 20
     assert descendants() - before == set()
 
 
