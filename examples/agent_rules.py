@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import json
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -33,9 +34,13 @@ from callgate.agent import (
     model_named,
 )
 from callgate.agent.models.model import Model, Request, User
-from rules import search
-from rules.questions import QUESTIONS
-from rules.tools import TOOLS
+
+try:
+    from rules import search
+    from rules.questions import QUESTIONS
+    from rules.tools import TOOLS
+except ModuleNotFoundError as missing:
+    sys.exit(f"{missing}; this example needs: pip install 'callgate[agent]' bm25s")
 
 SIMPLE = "What happens to the name bound by 'as' when an except clause ends?"
 COMPARISON = "What is the difference between break and continue?"

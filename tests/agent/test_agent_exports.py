@@ -11,10 +11,10 @@ import callgate
 import callgate.agent as agent
 
 EXPORTED = [
-    "Action", "Agent", "AgentConfig", "AgentResult", "AnthropicModel", "Budget", "DecomposedQuery", "Decomposer",
-    "ExecutionContext", "Experiment", "LearnedSelector", "ModelSelector", "Observation", "OpenAIModel", "PlannedAnswer",
-    "PlannedAnswerer", "PlannerSettings", "ReActPlanner", "ReActWorker", "RecordingModel", "ReplayModel",
-    "RuleSelector", "ScriptedModel", "SelectionMemory", "SelectionsFile", "SubQuery", "ToolExecution",
+    "Action", "Agent", "AgentConfig", "AgentResult", "AnthropicModel", "Budget", "Calls", "DecomposedQuery",
+    "Decomposer", "ExecutionContext", "Experiment", "LearnedSelector", "ModelSelector", "Observation", "OpenAIModel",
+    "PlannedAnswer", "PlannedAnswerer", "PlannerSettings", "ReActPlanner", "ReActWorker", "RecordingModel",
+    "ReplayModel", "RuleSelector", "ScriptedModel", "SelectionMemory", "SelectionsFile", "SubQuery", "ToolExecution",
     "ToolOrchestrator", "ToolPlan", "ToolPlanner", "ToolResult", "ToolStep", "execution_context", "gateway_model",
     "model_named", "read_config", "synthesize",
 ]  # fmt: skip

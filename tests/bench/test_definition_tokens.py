@@ -15,7 +15,7 @@ from callgate.bench.rows import Row
 from callgate.bench.singles.context import CALLS
 from callgate.bench.singles.measures.definition_tokens import COUNTS, PROVIDERS, definitions
 
-pytest.importorskip("rs_bpe", reason="rs-bpe, the tokenizer, is not installed")
+pytest.importorskip("splintr", reason="splintr, the tokenizer, is not installed")
 
 
 @dataclass
@@ -38,9 +38,10 @@ def rows() -> list[Row]:
 
 
 def test_the_tokenizer_is_that_of_openai() -> None:
-    vocabulary = importlib.import_module("rs_bpe.bpe").openai.o200k_base()
-    assert vocabulary.encode("hello world") == [24912, 2375]
-    assert vocabulary.count("hello world") == 2
+    vocabulary = importlib.import_module("splintr").Tokenizer.from_pretrained(tokens.TOKENIZER)
+    assert vocabulary.encode_ordinary("hello world") == [24912, 2375]
+    assert tokens.Tokens()("hello world") == 2
+    assert tokens.Tokens()("<|endoftext|>") == 7  # what somebody wrote is text, and no mark
 
 
 def test_every_provider_is_measured_for_every_number_of_tools(rows: list[Row]) -> None:
@@ -72,7 +73,7 @@ def test_where_the_tokenizer_is_absent_a_row_says_what_to_do(monkeypatch: pytest
         pytest.skip(f"{CALLS} is absent")
     monkeypatch.setattr(tokens, "find_spec", lambda name: None)
     (row,) = measured(CALLS)
-    assert row.measured.startswith("not to be had: the tokenizer is not installed: pip install rs-bpe")
+    assert row.measured.startswith("not to be had: the tokenizer is not installed: pip install splintr-rs")
 
 
 def test_where_the_tools_are_absent_a_row_says_so(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_no_two_conversations_have_the_same_program_or_plan_and_theirs_cost_as_m
 
 def _by_hand(sent: dict[str, Any]) -> int:
     """The tokens of a request, by the tokenizer alone."""
-    count = importlib.import_module("rs_bpe.bpe").openai.o200k_base().count
+    encode = importlib.import_module("splintr").Tokenizer.from_pretrained("o200k_base").encode_ordinary
     texts = [json.dumps(sent["tools"], ensure_ascii=False, separators=(",", ":")), sent.get("system", "")]
     for message in sent["messages"]:
         content = message.get("content") or ""
@@ -106,24 +106,24 @@ def _by_hand(sent: dict[str, Any]) -> int:
                 texts.append(block["text"] if block["type"] == "text" else block["content"])
         for call in message.get("tool_calls", []):
             texts += [call["function"]["name"], call["function"]["arguments"]]
-    return sum(count(text) for text in texts)
+    return sum(len(encode(text)) for text in texts)
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_usage_is_what_the_tokenizer_says_of_the_body_that_was_sent(wire: str, address: str) -> None:
-    count = importlib.import_module("rs_bpe.bpe").openai.o200k_base().count
+    encode = importlib.import_module("splintr").Tokenizer.from_pretrained("o200k_base").encode_ordinary
     chat = Chatting(wire, register(address))
     chat.ask()
     first = chat.usage
     assert first[0] == _by_hand(chat.sent) > 50
     arguments = [json.dumps({"city": city}, ensure_ascii=False, separators=(",", ":")) for city in CITIES]
-    assert first[1] == sum(count("get_weather") + count(each) for each in arguments)
+    assert first[1] == sum(len(encode("get_weather")) + len(encode(each)) for each in arguments)
     chat.tell(*map(weather, CITIES))
     chat.ask()
     assert chat.usage[0] == _by_hand(chat.sent) > first[0]
     chat.tell('{"metres": 23}')
     said = chat.ask()
-    assert chat.usage == (_by_hand(chat.sent), count(said))
+    assert chat.usage == (_by_hand(chat.sent), len(encode(said)))
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -317,6 +317,21 @@ def test_an_endpoint_that_is_not_there_exits_with_1_and_says_how_to_go_on(cli: C
     )
 
 
+def test_a_model_that_is_none_of_an_endpoint_gets_a_tip_of_its_own(cli: Command) -> None:
+    with playing(OSLO, warm) as (_, model):
+        assert cli("agent", "How warm?", *model, *TOOLS, "--mode", "direct", "--record", "r.jsonl").status == 0
+    other = cli("agent", "How cold?", "--model", "replay:r.jsonl", *TOOLS, "--mode", "direct")
+    assert other.status == 2
+    assert "the recording does not fit: the recording has no reply" in other.error
+    assert "the tools of the recording; --record FILE" in other.tip
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    gone = cli("agent", "do", "--model", "ollama:x", "--base-url", f"http://127.0.0.1:{port}/v1", *TOOLS)
+    assert (gone.status, "ollama serve" in gone.tip) == (1, True)
+    reason = gone.error.partition("no connection to the model")[2]
+    assert gone.err.count(reason) == 2  # in the line of the fault, and in that of the error
+
+
 def test_a_refusal_and_silence_exit_with_1(cli: Command) -> None:
     done = asked(cli, Refusal("I will not."))
     assert (done.status, done.out) == (1, "")
@@ -329,7 +344,7 @@ def test_a_refusal_and_silence_exit_with_1(cli: Command) -> None:
 @pytest.mark.parametrize("bound", [("--max-tokens", "100"), ("--max-cost", "0.0001")])
 def test_a_budget_that_is_spent_exits_with_4_and_what_it_says_goes_on(cli: Command, bound: tuple[str, str]) -> None:
     flag, _ = bound
-    with playing(OSLO, warm) as (_, model):
+    with playing(OSLO, "It is warm.") as (_, model):
         options = (*TOOLS, "--mode", "direct", "--price", "1,1", *bound, "--transcript", "t.jsonl")
         done = cli("agent", "How warm?", *model, *options)
         assert (done.status, done.out) == (4, ""), done.err

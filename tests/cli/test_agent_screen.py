@@ -75,6 +75,21 @@ def test_the_budget_that_is_used_stands_last() -> None:
     assert under_way(replied())[-1] == "turn 1, 1,234 tokens, 3.5 s"
 
 
+def test_on_a_narrow_terminal_times_are_seen() -> None:
+    state = UnderWay(0.0, Budget(turns=40, tokens=20_000, cost=0.5, seconds=600.0), "*")
+    state.note(replied(cost=0.00001), 0.0)
+    state.note(CallBegan(turn=1, id="a", name="fetch_report", arguments={"customer_identifier": "customer-1"}), 0.0)
+    state.note(CallTold(turn=1, id="a", event=StepStarted("b", "check" * 20)), 0.0)
+    rows = [text for text, _ in state.rows(4.2, 40, 20)]
+    assert rows == [
+        "* fetch_report(cus…  0 steps done  4.2 s",
+        "    * b: checkcheckcheckcheckche…  4.2 s",
+        "turn 1/40, <$0.0001/$0.5000, 4.2/600 s",
+    ]
+    assert max(map(len, rows)) <= 40
+    assert [text for text, _ in state.rows(4.2, 12, 20)][-1] == "turn 1/40, 4.2/600 s"
+
+
 def test_a_terminal_of_few_rows_gets_no_more_than_it_has() -> None:
     calls = [CallBegan(turn=1, id=str(n), name="f", arguments={}) for n in range(50)]
     state = UnderWay(0.0, Budget(), "*")

@@ -173,6 +173,8 @@ def test_the_end_has_outcome_turns_calls_tokens_cost_and_seconds() -> None:
         tool_calls=1,
     )
     assert shown(stuck)[0].endswith("tokens, 1.00 s (the same call, 4 times)")
+    told = Faulted(turn=1, fault="same_call", detail=stuck.reason, action="ended")
+    assert shown(told, stuck)[1].endswith("tokens, 1.00 s")
 
 
 def test_a_resumed_task_is_told_with_what_was_spent_before() -> None:
@@ -206,6 +208,10 @@ def test_a_planners_plan_and_its_run_are_told() -> None:
     ]
     assert shown(run)[0] == "ok       plan  1/1 steps, 2.00 s, 2 retries"
     assert "a: search; confidence 0.90; [1]" in shown(run)[1]
+    sources = ({"title": "rules.md", "location": "https://x/rules"}, {"title": "search", "location": ""})
+    assert shown(dataclasses.replace(run, sources=sources))[-2:] == [
+        "source   [1] rules.md, https://x/rules", "source   [2] search",
+    ]  # fmt: skip
     seen = CallTold(turn=0, id="", event=StepEnded(step("a", "search", arguments={"words": "rules"})))
     assert 'a: search(words="rules"); confidence 0.90; [1]' in shown(planned, seen, run)[-1]
     begun = CallTold(turn=0, id="", event=StepStarted("b", "answer"))

@@ -131,7 +131,7 @@ def test_an_interruption_under_trio_keeps_what_was_measured_before(done: Path, b
 
 
 def test_single_things_need_nothing_of_the_extra_and_nobody_to_read_what_is_being_done(done: Path) -> None:
-    without = "import sys; sys.modules |= dict.fromkeys(('openai', 'anthropic', 'rs_bpe')); "
+    without = "import sys; sys.modules |= dict.fromkeys(('openai', 'anthropic', 'splintr')); "
     arguments = ["bench", "--quick", "--only", "slow", "--peers", "none", "--out", "alone"]
     line = [sys.executable, "-c", f"{without}from callgate.cli import main; main({arguments})"]
     read, write = os.pipe()

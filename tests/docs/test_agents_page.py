@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from typing import Any, get_args
 
 import pytest
 
+from callgate import Agent, AgentResult, Runtime, Tool
 from callgate.agent import events
 from callgate.agent.events import Outcome
 from callgate.agent.loop.budget import Budget
@@ -130,6 +132,23 @@ def test_modes_budgets_and_bounds_are_those_of_the_code() -> None:
         assert default.strip() == ("none" if value is None else f"{value:g}")
     assert f"more than {MOST_SHOWN} tools" in PAGE
     assert f"up to {PLAN_CHARACTERS:,} characters" in PAGE
+
+
+def test_what_others_call_otherwise_exists_here() -> None:
+    here = " ".join(cell for _, cell in rows("If you come from elsewhere")[1:])
+    known = [
+        name for made in (Agent.__init__, Runtime.__init__, Budget, Tool) for name in inspect.signature(made).parameters
+    ]
+    named = re.findall(r"(?<=[`(])(\w+)=", here)
+    assert {"on_event", "turns", "transcript", "approve", "system", "requires_approval"} <= set(named) <= set(known)
+    assert hasattr(Agent, "resume")
+
+
+def test_the_names_of_a_result_are_its_own() -> None:
+    (said,) = re.findall(r"^`AgentResult` has (.*?)\. The model reads", PAGE, re.MULTILINE | re.DOTALL)
+    names = re.findall(r"`(\w+)`", said)
+    assert {"ok", "answer", "usage", "messages", "artifacts"} <= set(names)
+    assert all(hasattr(AgentResult(outcome="answered", answer=""), name) for name in names)
 
 
 def test_every_flag_that_is_named_exists() -> None:

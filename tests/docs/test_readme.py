@@ -43,6 +43,17 @@ def test_a_command_prints_what_is_shown_below_it(line: str, shown: str) -> None:
     assert done.stdout == shown
 
 
+@pytest.mark.parametrize(("mode", "calls"), [("declarative", 2), ("individual", 4)])
+def test_the_agent_of_the_readme_takes_so_many_calls_of_the_model(mode: str, calls: int) -> None:
+    (lines,) = [text for kind, text in BLOCKS if kind == "sh" and "callgate agent" in text]
+    line = lines[lines.index("callgate agent") :].replace("declarative", mode)
+    assert f"replay:examples/recordings/monitoring_{mode}.jsonl" in README
+    command = f"{sys.executable} -W error -m {line}"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "CPU usage is 72.5%, below the 80% threshold.\n")
+    assert f"{calls} LLM calls, 3 tool calls" in done.stderr
+
+
 def test_make_has_every_target_that_is_named() -> None:
     named = {
         target for text in (README, (ROOT / "CHANGELOG.md").read_text()) for target in re.findall(r"\bmake (\w+)", text)

@@ -6,6 +6,7 @@ import datetime
 import os
 import re
 import shutil
+import socket as sockets
 import subprocess
 import sys
 import warnings
@@ -17,6 +18,8 @@ import anyio
 import pytest
 
 from callgate import (
+    Agent,
+    Budget,
     CallgateError,
     CodeResult,
     DockerBackend,
@@ -27,6 +30,8 @@ from callgate import (
     SandboxUnavailable,
     tool,
 )
+from callgate.agent import OpenAIModel, PlannerSettings, RecordingModel, ReplayModel, ScriptedModel, ToolPlanner
+from callgate.agent.models.model import Request
 from callgate.sandbox.docker import image
 from callgate.sandbox.docker.engine import Engine
 from callgate.sandbox.unsafe import UnsandboxedWarning
@@ -312,6 +317,63 @@ async def reserved_name(_: Path) -> str:
     with pytest.raises(CallgateError) as raised:
         Registry([wipe.named("print")])
     return str(raised.value)
+
+
+@reproduces("there is no key for OpenAI")
+async def no_key(folder: Path) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
+    done = Command(folder, environment)("agent", "do", "--model", "google:gemini-3")
+    assert done.status == 2
+    return done.err
+
+
+@reproduces("no connection to the model")
+async def nobody_listens(_: Path) -> str:
+    with sockets.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # and does not listen
+        place = f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
+        model = OpenAIModel("qwen3", base_url=place, max_retries=0)
+        async with Runtime(sandbox=None) as runtime:
+            result = await Agent(model, runtime).run("do")
+        await model.aclose()
+    assert place in result.reason
+    return result.reason
+
+
+@reproduces("the recording has no reply")
+async def another_mode(folder: Path) -> str:
+    async with Runtime([get_weather], sandbox=None) as runtime:
+        await Agent(RecordingModel(ScriptedModel(["done"]), folder / "r"), runtime, mode="direct").run("do")
+        return (await Agent(ReplayModel(folder / "r"), runtime, mode="plan").run("do")).reason
+
+
+@reproduces("a budget of cost needs a price")
+async def no_price(_: Path) -> str:
+    async with Runtime(sandbox=None) as runtime:
+        with pytest.raises(CallgateError) as raised:
+            Agent(ScriptedModel([], name="qwen3"), runtime, budget=Budget(cost=1))
+    return str(raised.value)
+
+
+@reproduces("planner has to have a method request")
+async def a_planner_of_plans(_: Path) -> str:
+    async with Runtime(sandbox=None) as runtime:
+        model = ScriptedModel([])
+        with pytest.raises(CallgateError) as raised:
+            Agent(model, runtime, planner=ToolPlanner(runtime, model))  # type: ignore[arg-type]
+    return str(raised.value)
+
+
+@reproduces("planning took longer")
+async def slow_planning(_: Path) -> str:
+    async def never(request: Request) -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    async with Runtime([get_weather], sandbox=None) as runtime:
+        slowly = ToolPlanner(runtime, ScriptedModel([never]), settings=PlannerSettings(planning_seconds=0.1))
+        plan = await slowly.plan("weather in Oslo")
+    return plan.notes[0].replace("0.1 s", f"{PlannerSettings().planning_seconds:g} s")
 
 
 @pytest.mark.parametrize("heading", HEADINGS)

@@ -50,6 +50,14 @@ def test_the_monitoring_assistant_in_individual_mode_alone() -> None:
     assert "declarative" not in done.stdout
 
 
+def test_where_the_rules_cannot_be_searched_the_example_says_what_it_needs() -> None:
+    without = f"import runpy, sys; sys.modules['bm25s'] = None; sys.path.insert(0, {str(EXAMPLES)!r}); "
+    without += f"runpy.run_path({str(EXAMPLES / 'agent_rules.py')!r}, run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert "pip install 'callgate[agent]' bm25s" in done.stderr
+
+
 @pytest.mark.parametrize("plan", sorted(path.name for path in (EXAMPLES / "plans").glob("*.json")))
 def test_a_plan_runs_and_has_no_faults(plan: str) -> None:
     line = [sys.executable, "-W", "error", "-m", "callgate", "plan", str(EXAMPLES / "plans" / plan)]

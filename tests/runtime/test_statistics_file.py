@@ -17,7 +17,7 @@ import pytest
 
 from callgate.errors import ConfigurationError
 from callgate.limits import Limits
-from callgate.runtime import kept_file
+from callgate.runtime import kept_file, statistics_file
 from callgate.runtime.gate import Gate
 from callgate.runtime.keeper import Keeper
 from callgate.runtime.statistics_file import BATCH, StatisticsFile
@@ -118,6 +118,19 @@ async def test_a_tool_keeps_its_newest_attempts_and_the_file_does_not_grow(path:
     with database(path) as connection:
         rows = connection.execute("SELECT tool, count(*), min(seconds) FROM attempts GROUP BY tool ORDER BY tool")
         assert rows.fetchall() == [("busy", WINDOW, 3.0 * WINDOW), ("rare", 4, 1.0)]
+
+
+async def test_tools_that_are_called_otherwise_at_each_start_do_not_make_the_file_grow(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statistics_file, "MAX_ROWS", 300)
+    for start in range(5):
+        async with kept(path) as statistics:
+            for n in range(100):
+                statistics.note(f"tool {start} {n}", 1.0, "succeeded")
+    with database(path) as connection:
+        rows = connection.execute("SELECT count(*), min(tool), max(tool) FROM attempts").fetchall()
+    assert rows == [(300, "tool 2 0", "tool 4 99")]
 
 
 async def test_leaving_twice_and_entering_again_do_no_harm(path: Path) -> None:
@@ -322,6 +335,9 @@ async def test_rows_that_make_no_sense_are_skipped(path: Path) -> None:
         (b"\xff", 1.0, "succeeded", None),
         ("x" * 10_000, 1.0, "succeeded", None),
         ("", 1.0, "succeeded", None),
+        ("a\0" + "x" * 1_000_000, 1.0, "succeeded", None),
+        ("a", "1" * 1_000_000, "succeeded", None),
+        ("a", 1.0, "succeeded\0" + "x" * 1_000_000, None),
         ("a", 3.0, "succeeded", 17.0),
     ]
     with database(path) as connection:

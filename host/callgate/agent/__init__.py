@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .models.named import model_named
     from .models.openai_model import OpenAIModel
     from .models.recording import RecordingModel, ReplayModel
-    from .models.scripted import ScriptedModel
+    from .models.scripted import Calls, ScriptedModel
     from .orchestration.answering import PlannedAnswer, PlannedAnswerer
     from .orchestration.context import execution_context
     from .orchestration.orchestrator import ToolOrchestrator
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from .react.worker import ReActWorker
 
 __all__ = [
-    "Action", "Agent", "AgentConfig", "AgentResult", "AnthropicModel", "Budget", "DecomposedQuery", "Decomposer",
-    "ExecutionContext", "Experiment", "LearnedSelector", "ModelSelector", "Observation", "OpenAIModel", "PlannedAnswer",
-    "PlannedAnswerer", "PlannerSettings", "ReActPlanner", "ReActWorker", "RecordingModel", "ReplayModel",
-    "RuleSelector", "ScriptedModel", "SelectionMemory", "SelectionsFile", "SubQuery", "ToolExecution",
+    "Action", "Agent", "AgentConfig", "AgentResult", "AnthropicModel", "Budget", "Calls", "DecomposedQuery",
+    "Decomposer", "ExecutionContext", "Experiment", "LearnedSelector", "ModelSelector", "Observation", "OpenAIModel",
+    "PlannedAnswer", "PlannedAnswerer", "PlannerSettings", "ReActPlanner", "ReActWorker", "RecordingModel",
+    "ReplayModel", "RuleSelector", "ScriptedModel", "SelectionMemory", "SelectionsFile", "SubQuery", "ToolExecution",
     "ToolOrchestrator", "ToolPlan", "ToolPlanner", "ToolResult", "ToolStep", "execution_context", "gateway_model",
     "model_named", "read_config", "synthesize",
 ]  # fmt: skip
@@ -68,7 +68,7 @@ _HOMES = {
     "models.named": ("model_named",),
     "models.openai_model": ("OpenAIModel",),
     "models.recording": ("RecordingModel", "ReplayModel"),
-    "models.scripted": ("ScriptedModel",),
+    "models.scripted": ("Calls", "ScriptedModel"),
     "orchestration.answering": ("PlannedAnswer", "PlannedAnswerer"),
     "orchestration.context": ("execution_context",),
     "planning.decomposition": ("Decomposer",),

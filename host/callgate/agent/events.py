@@ -214,7 +214,12 @@ class Planned:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedRun:
-    """The tool planner's plan was run."""
+    """The tool planner's plan was run.
+
+    Attributes:
+        sources: ``{"title": ..., "location": ...}``, numbered from 1, as the answer that is made of the results names
+            them.
+    """
 
     plan_id: str
     success: bool
@@ -222,6 +227,7 @@ class PlannedRun:
     failed_steps: tuple[str, ...]
     retries: int
     results: tuple[Mapping[str, Any], ...]
+    sources: tuple[Mapping[str, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

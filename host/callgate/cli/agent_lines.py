@@ -93,6 +93,7 @@ class AgentLines:
         self._steps: dict[str, int] = {}
         self._planned_steps: dict[str, StepResult] = {}
         self._found: tuple[str, ...] = ()
+        self._fault = ""
         self.model_calls = 0
         """Replies of the model, the planner's included."""
 
@@ -136,6 +137,7 @@ class AgentLines:
                 yield from self._planned_run(event)
             case Faulted():
                 kind, detail = event.fault.replace("_", " "), event.detail
+                self._fault = detail
                 if event.fault in _TOLD_BELOW and not self._verbose:
                     detail = detail.strip().partition("\n")[0]
                 yield Line("fault", f"{kind}: {one_line(detail, _REASON)} -> {one_line(event.action)}", "yellow")
@@ -258,6 +260,9 @@ class AgentLines:
         seen, self._planned_steps = self._planned_steps, {}
         self._inner.pop("", None)
         yield Box("steps", tuple(result_row(each, seen) for each in event.results[:_MOST_ROWS]))
+        for number, source in enumerate(event.sources[:_MOST_ROWS], 1):
+            where = ", ".join(filter(None, (source.get("title"), source.get("location"))))
+            yield Line("source", f"[{number}] {one_line(where, _REASON)}", "dim")
 
     def _finished(self, event: Finished) -> Line:
         facts = [
@@ -268,7 +273,8 @@ class AgentLines:
             *([spent(event.cost)] if event.cost is not None else []),
             duration(event.seconds),
         ]
-        why = f" ({one_line(event.reason, _REASON)})" if event.reason and event.outcome != "answered" else ""
+        is_said = event.outcome == "answered" or event.reason in ("", self._fault)
+        why = "" if is_said else f" ({one_line(event.reason, _REASON)})"
         word = event.outcome.replace("_", " ")
         return Line(word, f"{', '.join(facts)}{why}", "bold green" if event.outcome == "answered" else "bold red")
 

@@ -36,6 +36,8 @@ _TIPS = {
     "stuck": "--verbose shows every call and every result; a tool's error should say what to do instead",
     "unavailable": "try again later; --base-url names another endpoint",
     "rejected": "look at --model, at --base-url, and at the key in {key}",
+    "replay": "give the task, the mode, the system prompt and the tools of the recording; --record FILE makes another",
+    "ollama": "start it: ollama serve; --base-url names another endpoint",
     "too_long": "offer fewer tools, let programs and plans keep results out of the conversation, or name another model",
 }
 _KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
@@ -60,6 +62,8 @@ def report(result: AgentResult, chosen: Chosen, model_calls: int, *, as_json: bo
         say("what there was of an answer:", "dim")
         say(result.answer[:_MOST_WORDS])
     headline = _HEADLINES.get(result.outcome, result.outcome)
+    if result.outcome == "rejected" and _kind(chosen) == "replay":
+        headline = "the recording does not fit"
     reason = one_line(result.reason)
     explain(reason if reason.startswith(headline) else f"{headline}: {reason}" if reason else headline,
             _tip(result, chosen))  # fmt: skip
@@ -75,10 +79,17 @@ def _tip(result: AgentResult, chosen: Chosen) -> str:
     if result.outcome == "budget":
         return f"raise it with {' '.join(raised(result, chosen))}, or ask for less"
     tip = _TIPS.get(result.outcome, "")
+    if (result.outcome, _kind(chosen)) in (("rejected", "replay"), ("unavailable", "ollama")):
+        return _TIPS[_kind(chosen)]
     if "{key}" in tip:
         anthropic = (chosen.model or "").startswith(("anthropic:", "claude"))
         tip = tip.format(key=_KEYS["anthropic" if anthropic else "openai"])
     return tip
+
+
+def _kind(chosen: Chosen) -> str:
+    """What stands before the colon in the model's name."""
+    return (chosen.model or "").partition(":")[0]
 
 
 def raised(result: AgentResult, chosen: Chosen) -> tuple[str, str]:
@@ -99,6 +110,7 @@ def _whole(result: AgentResult, model_calls: int) -> dict[str, Any]:
         "ok": result.ok,
         "outcome": result.outcome,
         "answer": result.answer,
+        "sources": [dict(source) for source in result.sources],
         "reason": result.reason,
         "turns": result.turns,
         "model_calls": model_calls,

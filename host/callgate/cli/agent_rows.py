@@ -106,6 +106,8 @@ def tokens(usage: Usage) -> str:
 
 def spent(cost: float) -> str:
     """US dollars."""
+    if 0 < cost < 0.00005:
+        return "<$0.0001"
     return f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"
 
 

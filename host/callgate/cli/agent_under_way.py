@@ -38,6 +38,8 @@ _KEPT_WORDS = 4_000
 _WORD_ROWS = 5
 _CALL_ROWS = 8
 _STEP_ROWS = 6
+_LEAST = 8
+"""Characters of a call that are shown on the narrowest terminal."""
 _PLANNED = ""
 """The id under which the steps of a planner's plan are told."""
 
@@ -115,14 +117,15 @@ class UnderWay:
 
         Args:
             now: seconds.
-            width: cells of a row; longer rows are for the terminal to cut.
+            width: cells of a row; a call and the budget are cut so that their times are seen, other rows are for the
+                terminal to cut.
             height: rows.
         """
-        rows = [*self._writing(now, width), *self._calling(now)]
+        rows = [*self._writing(now, width), *self._calling(now, width)]
         room = max(height - 1, 1)
         if len(rows) > room:
             rows = [*rows[: room - 1], (f"         and {len(rows) - room + 1} more", "dim")]
-        return [*rows, (self._spent(now), "dim")]
+        return [*rows, (self._spent(now, width), "dim")]
 
     def _writing(self, now: float, width: int) -> Iterator[tuple[str, str]]:
         if self._asked is None:
@@ -136,7 +139,7 @@ class UnderWay:
         for line in shown[-_WORD_ROWS:]:
             yield f"         {line}", ""
 
-    def _calling(self, now: float) -> Iterator[tuple[str, str]]:
+    def _calling(self, now: float, width: int) -> Iterator[tuple[str, str]]:
         running = list(self._calls.copy().values())
         for call in running[:_CALL_ROWS]:
             done = ""
@@ -144,11 +147,13 @@ class UnderWay:
                 done = f"  {counted(call.steps_ended, 'step')} done"
             elif call.inside or call.inside_ended:
                 done = f"  {counted(call.inside_ended, 'call')} done"
-            yield f"{self._spin(now)} {one_line(call.text)}{done}  {now - call.began:.1f} s", "cyan"
+            tail = f"{done}  {now - call.began:.1f} s"
+            yield f"{self._spin(now)} {_short(call.text, width - len(tail) - 2)}{tail}", "cyan"
             within = [(f"{name}: {tool}", since) for name, (tool, since) in call.steps.copy().items()]
             within += list(call.inside.copy().values())
             for name, since in within[:_STEP_ROWS]:
-                yield f"    {self._spin(now)} {one_line(name, 80)}  {now - since:.1f} s", "cyan"
+                tail = f"  {now - since:.1f} s"
+                yield f"    {self._spin(now)} {_short(name, min(width - len(tail) - 6, 80))}{tail}", "cyan"
             if len(within) > _STEP_ROWS:
                 yield f"    and {len(within) - _STEP_ROWS} more", "dim"
         if len(running) > _CALL_ROWS:
@@ -157,13 +162,15 @@ class UnderWay:
             names = ", ".join(list(self._queued.copy().values())[:_CALL_ROWS])
             yield f"queued: {len(self._queued)} ({one_line(names, 120)})", "yellow"
 
-    def _spent(self, now: float) -> str:
+    def _spent(self, now: float, width: int) -> str:
         budget = self._budget
         used = self._usage.input_tokens + self._usage.output_tokens
         facts = [f"turn {self.turn}{_of(budget.turns)}", f"{used:,}{_of(budget.tokens)} tokens"]
         if self._cost is not None:
             facts.append(spent(self._cost) + (f"/{spent(budget.cost)}" if budget.cost is not None else ""))
         facts.append(f"{now - self._began:.1f}{_of(budget.seconds)} s")
+        while len(facts) > 2 and len(", ".join(facts)) > width:  # turns and seconds stay
+            del facts[1]
         return ", ".join(facts)
 
     def _spin(self, now: float) -> str:
@@ -184,6 +191,12 @@ def _note_within(call: _Call, told: CallTold, now: float) -> None:
             call.inside_ended += 1
         case _:
             pass
+
+
+def _short(text: str, room: int) -> str:
+    """The text on one line, its end left out where there is no room for it."""
+    text, room = one_line(text), max(room, _LEAST)
+    return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
 def _of(bound: float | None) -> str:

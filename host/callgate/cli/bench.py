@@ -199,7 +199,7 @@ def _must_be_there(asked: Asked) -> None:
     if not asked.workloads:
         return
     real = isinstance(asked.model, RealModel)
-    wanted = {asked.wire} | (set() if real else {"rs_bpe"})
+    wanted = {asked.wire} | (set() if real else {"splintr"})
     missing = sorted(name for name in wanted if find_spec(name) is None)
     if missing:
         raise Stop(f"the comparison needs {' and '.join(missing)}", "pip install 'callgate[bench]'")

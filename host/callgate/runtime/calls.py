@@ -41,6 +41,8 @@ class CallRecord:
     """From the request to the answer: approval, queueing and retries included, a fallback not."""
     attempts: int = 0
     """How often the tool was called for this record; 0 when the call was refused or the result was there already."""
+    timeouts: int = 0
+    """Of `attempts`, those that ran out of time."""
     cached: bool = False
     """The result came from the cache, or from an identical call that was going on."""
     error: str | None = None

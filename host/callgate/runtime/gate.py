@@ -353,10 +353,12 @@ class RunGate:
                 progressing.over = True
             listening.set(before)  # `reset` would refuse where a call is given up in another context
             self._slots.release()
+            self._statistics.over(tool.name)
         if text is not None:
             self._statistics.note(tool.name, self._clock() - started, "succeeded", confidence_in(text))
             return text
         assert timeout is not None
+        record.timeouts += 1
         if not asked:  # what somebody chose for one call says nothing of the tool
             self._statistics.note(tool.name, timeout, "timed_out")
         unknown = "; it may have done its work all the same: the outcome is unknown, find out before you call it again"

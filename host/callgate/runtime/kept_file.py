@@ -6,7 +6,8 @@ and the agent's selections and trials.
    10 s. A process that is killed loses what it noted since; the file stays whole.
 3. Each write cuts what it wrote to its bounds, so that the file does not grow without end.
 4. What can be known beforehand is told when it is opened, as the operator's mistake. What goes wrong later is logged,
-   once, and harms no run: notes wait in memory, and are written when the file can be written again.
+   once, and harms no run: notes wait in memory, and are written when the file can be written again. A file that was
+   removed meanwhile is made anew.
 5. The file is not trusted. Its schema has to be ours to the letter (a view of that name could be endless), and a row
    that makes no sense is skipped.
 6. A file of an earlier schema gets the tables that it lacks. An earlier callgate refuses it from then on.
@@ -33,7 +34,7 @@ import anyio.to_thread
 
 from callgate.errors import ConfigurationError
 
-__all__ = ["KeptFile", "Notes"]
+__all__ = ["KeptFile", "Notes", "are_numbers", "at_most"]
 
 logger = logging.getLogger("callgate")
 
@@ -125,6 +126,7 @@ class KeptFile(ABC, Generic[Note]):
         """Notes that are in the file for good."""
         self._notes = notes
         self._connection: sqlite3.Connection | None = None
+        self._opened: tuple[int, int] | None = None  # which file that is
         self._unwritten: list[Note] = []
         self._told = False
         self._thread = 0
@@ -215,6 +217,9 @@ class KeptFile(ABC, Generic[Note]):
             connection.text_factory = _text
             _patiently(lambda: self._prepare(connection))
             rows = connection.execute(self.select).fetchall()
+            self._opened = _identity(self.path)
+        except UnicodeDecodeError:  # what SQLite says of damage has the damaged bytes in it
+            raise self._refused(_REMEDIES[sqlite3.SQLITE_CORRUPT]) from None
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise self._refused(f"{reason}; make its folder and let it be written, or name another file") from None
@@ -272,15 +277,33 @@ class KeptFile(ABC, Generic[Note]):
         return int(version)
 
     def _write(self) -> None:
+        if self._opened is None or self._opened != _identity(self.path):
+            self._open_again()
         connection, batch = self._connection, self._unwritten
         assert connection is not None
         connection.execute("BEGIN IMMEDIATE")
         with _transaction(connection):
-            connection.executemany(self.insert, [self.row_of(note) for note in batch])
+            rows = [row for row in map(self.row_of, batch) if _can_be_kept(row)]
+            connection.executemany(self.insert, rows)
             for statement, values in self.cuts(batch):
                 connection.execute(statement, values)
         self.written += len(batch)
         self._unwritten = []  # here, and not where it was awaited: a cancellation must not write it twice
+
+    def _open_again(self) -> None:
+        """Somebody took the file away, or put another in its place: SQLite would write on where nobody finds it."""
+        before, first = self._connection, self._opened is not None
+        self._opened = None
+        try:
+            self._open()
+        finally:
+            if before is not None and before is not self._connection:
+                with contextlib.suppress(sqlite3.Error):
+                    before.close()
+        if first:
+            logger.warning(
+                "the statistics file %s was removed or replaced: what is noted now is in a new one", self.path
+            )
 
     def _close(self) -> None:
         connection, self._connection = self._connection, None
@@ -290,6 +313,17 @@ class KeptFile(ABC, Generic[Note]):
 
     def _refused(self, why: str) -> ConfigurationError:
         return ConfigurationError(f"the statistics file {self.path} cannot be used: {why}")
+
+
+def at_most(column: str, characters: int) -> str:
+    """A condition of SQL: the column holds so many characters at most. `length` alone ends at a NUL, behind which a
+    text may go on for a gigabyte."""
+    return f"length({column}) <= {characters} AND length(CAST({column} AS BLOB)) <= {4 * characters}"
+
+
+def are_numbers(*columns: str) -> str:
+    """A condition of SQL: the columns hold numbers or nothing. SQLite takes a text of any length in any column."""
+    return " AND ".join(f"typeof({each}) IN ('integer', 'real', 'null')" for each in columns)
 
 
 @contextlib.contextmanager
@@ -313,6 +347,27 @@ def _patiently(step: Callable[[], None]) -> None:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
         time.sleep(0.02)
+
+
+def _can_be_kept(row: Sequence[object]) -> bool:
+    """Whether SQLite takes it: halves of characters and large integers would keep all the other notes waiting."""
+    for value in row:
+        if isinstance(value, str) and not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                return False
+        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+            return False
+    return True
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _text(raw: bytes) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from callgate.search.learned import MAX_LESSONS, MAX_PER_TOOL, Lesson, lesson_of
 from callgate.tools.names import MAX_NAME_CHARACTERS
 
-from .kept_file import KeptFile
+from .kept_file import KeptFile, at_most
 
 __all__ = ["LearnedFile"]
 
@@ -31,8 +31,8 @@ class LearnedFile(KeptFile[Lesson]):
 
     batch = BATCH
     select = (
-        f"SELECT tool, terms FROM lessons WHERE length(tool) <= {MAX_NAME_CHARACTERS} "
-        f"AND length(terms) <= {_MAX_TEXT_CHARACTERS} ORDER BY id DESC LIMIT {MAX_LESSONS}"
+        f"SELECT tool, terms FROM lessons WHERE {at_most('tool', MAX_NAME_CHARACTERS)} "
+        f"AND {at_most('terms', _MAX_TEXT_CHARACTERS)} ORDER BY id DESC LIMIT {MAX_LESSONS}"
     )
     insert = "INSERT OR REPLACE INTO lessons (tool, terms) VALUES (?, ?)"
 

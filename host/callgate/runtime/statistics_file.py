@@ -1,6 +1,6 @@
 """Statistics kept across restarts: attempts of tools as rows of a file. `kept_file` has the rules.
 
-Each tool's newest 256 attempts are kept.
+Each tool's newest 256 attempts are kept, 262,144 in all.
 """
 
 from __future__ import annotations
@@ -11,18 +11,23 @@ from typing import Any
 from callgate.tools.names import MAX_NAME_CHARACTERS
 from callgate.tools.statistics import WINDOW, Attempt, attempt_of
 
-from .kept_file import KeptFile
+from .kept_file import KeptFile, are_numbers, at_most
 
 __all__ = ["StatisticsFile"]
 
 BATCH = 256
 """Notes in one transaction: at a few milliseconds each, the disk does not hold up a host that is busy."""
 MAX_ROWS = 1024 * WINDOW
-"""So many rows are read, the newest: full windows of a thousand tools. More would hold up the start."""
+"""So many rows are kept and read, the newest: full windows of a thousand tools. More would hold up the start, and the
+names of tools may be others at each start."""
+_MAX_OUTCOME_CHARACTERS = 32
 
 _CUT = (
     "DELETE FROM attempts WHERE tool = :tool AND id <= "
     f"(SELECT id FROM attempts WHERE tool = :tool ORDER BY id DESC LIMIT 1 OFFSET {WINDOW})"
+)
+_CUT_ALL = (
+    "DELETE FROM attempts WHERE id <= (SELECT id FROM attempts ORDER BY id DESC LIMIT 1 OFFSET :most)"  # a few ms
 )
 
 
@@ -32,7 +37,8 @@ class StatisticsFile(KeptFile[Attempt]):
     batch = BATCH
     select = (
         "SELECT tool, seconds, outcome, confidence FROM attempts "
-        f"WHERE length(tool) <= {MAX_NAME_CHARACTERS} ORDER BY id DESC LIMIT {MAX_ROWS}"
+        f"WHERE {at_most('tool', MAX_NAME_CHARACTERS)} AND {at_most('outcome', _MAX_OUTCOME_CHARACTERS)} "
+        f"AND {are_numbers('seconds', 'confidence')} ORDER BY id DESC LIMIT {MAX_ROWS}"
     )
     insert = "INSERT INTO attempts (tool, seconds, outcome, confidence) VALUES (?, ?, ?, ?)"
 
@@ -45,6 +51,7 @@ class StatisticsFile(KeptFile[Attempt]):
         return note
 
     def cuts(self, notes: Iterable[Attempt]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Each tool that was written, to its window."""
+        """Each tool that was written, to its window; and then all."""
         for tool in {attempt[0] for attempt in notes}:
             yield _CUT, {"tool": tool}
+        yield _CUT_ALL, {"most": MAX_ROWS}

@@ -109,6 +109,7 @@ class Statistics:
 
     def __init__(self) -> None:
         self._histories: dict[str, _History] = {}
+        self._over: dict[str, int] = {}
         self._undrained: deque[Attempt] | None = None
         self._batch = 0
         self._on_batch: Callable[[], None] = _nobody
@@ -155,10 +156,13 @@ class Statistics:
             stats = history.stats = history.measured()
         return stats
 
-    def calls_of(self, tool: str) -> int:
-        """How many attempts of a tool ended; quick."""
-        history = self._histories.get(tool)
-        return 0 if history is None else history.calls
+    def over(self, tool: str) -> None:
+        """Count an attempt that is over, however it ended: cancelled, or given up at one call's own timeout, too."""
+        self._over[tool] = self._over.get(tool, 0) + 1
+
+    def over_of(self, tool: str) -> int:
+        """How many attempts of a tool are over since this process began, noted or not; quick."""
+        return self._over.get(tool, 0)
 
     def all(self) -> dict[str, ToolStats]:
         """What is known of every tool that was called, by name, sorted."""

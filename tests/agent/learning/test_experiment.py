@@ -106,7 +106,7 @@ async def test_seconds_decide_where_they_are_asked_to() -> None:
     made = experiment(samples=100, metric="seconds")
     filled(made, 2, {"control": 0.9, "treatment": 0.9}, {"treatment": 0.6})
     report = made.report()
-    assert report.winner == "treatment"
+    assert (report.winner, report.warnings) == ("treatment", ())
     assert report.test is not None
     assert report.test.name == "Mann-Whitney"
     assert report.other_test is not None
@@ -114,6 +114,14 @@ async def test_seconds_decide_where_they_are_asked_to() -> None:
     assert report.control.median_seconds is not None
     assert report.treatment.median_seconds is not None
     assert report.treatment.median_seconds < report.control.median_seconds
+
+
+async def test_an_arm_that_is_quick_because_it_fails_at_what_takes_long_is_not_praised_without_a_warning() -> None:
+    made = experiment(samples=100, metric="seconds")
+    filled(made, 2, {"control": 0.9, "treatment": 0.5}, {"treatment": 0.6})
+    report = made.report()
+    assert report.winner == "treatment"
+    assert [each[:48] for each in report.warnings] == ["the treatment is quicker and succeeds less often"]
 
 
 async def test_where_nothing_differs_a_winner_is_told_no_more_often_than_alpha_says() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -191,6 +193,35 @@ async def test_other_tools_take_no_places() -> None:
 )
 def test_equal_is_what_can_do_the_same_with_the_same_arguments(other: ToolInfo, may: bool) -> None:
     assert equals(A, other) is may
+
+
+STRING, NUMBER, INTEGER = {"type": "string"}, {"type": "number"}, {"type": "integer"}
+UNITS = {"type": "string", "enum": ["C", "F"]}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "may"),
+    [
+        (STRING, STRING, True),
+        (STRING, INTEGER, False),
+        (INTEGER, NUMBER, True),
+        (NUMBER, INTEGER, False),
+        (UNITS, UNITS, True),
+        (UNITS, STRING, True),
+        (STRING, UNITS, False),
+        (UNITS, {"type": "string", "enum": ["C"]}, False),
+        (UNITS, {"type": "string", "enum": ["K", "F", "C"]}, True),
+        ({}, INTEGER, True),
+        (INTEGER, {"type": ["integer", "null"]}, True),
+        (True, STRING, True),
+    ],
+)
+def test_equal_tools_take_arguments_of_the_same_types(one: Any, other: Any, may: bool) -> None:
+    first, second = (
+        replace(info(name, "forecast"), parameters={"properties": {"city": schema}, "required": ["city"]})
+        for name, schema in (("a", one), ("b", other))
+    )
+    assert equals(first, second) is may
 
 
 async def test_what_the_selector_raises_is_raised() -> None:

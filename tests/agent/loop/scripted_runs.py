@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 import anyio
 import pytest
 
-from callgate import Runtime, SandboxUnavailable
+from callgate import Runtime, SandboxUnavailable, tool
 from callgate.agent.events import Faulted
 from callgate.agent.loop.agent import Agent
 from callgate.agent.loop.offering import names_of
 from callgate.agent.loop.result import AgentResult
-from callgate.agent.models.model import Request, ToolReplies, User
-from callgate.agent.models.scripted import ScriptedModel
+from callgate.agent.loop.task_run import LAST_WORDS
+from callgate.agent.models.model import Request, ToolReplies, Usage, User
+from callgate.agent.models.scripted import Calls, Say, ScriptedModel
 
 Event = TypeVar("Event")
 
@@ -68,3 +69,24 @@ def of(result: AgentResult, kind: type[Event]) -> list[Event]:
 def faults(result: AgentResult) -> list[tuple[str, str]]:
     """Fault and action of all that went wrong."""
     return [(each.fault, each.action) for each in of(result, Faulted)]
+
+
+THOUSAND = Usage(input_tokens=900, output_tokens=100)
+
+
+@tool(read_only=True)
+async def look(n: int) -> int:
+    """Looks something up."""
+    return n
+
+
+def looks(n: int, usage: Usage = THOUSAND) -> Say:
+    """A turn that calls it."""
+    return Say(calls=Calls(("look", {"n": n})), usage=usage)
+
+
+def asked_for_an_answer(request: Request) -> str:
+    """The move of a model whose last turn it is."""
+    assert request.tool_choice == "none"
+    assert told(request) == [LAST_WORDS]
+    return "This is what I have."

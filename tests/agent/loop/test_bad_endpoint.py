@@ -205,5 +205,7 @@ async def test_results_that_are_too_long_are_shortened_and_it_goes_on(provider: 
 async def test_what_stays_too_long_ends_so(provider: Provider, tmp_path: Path) -> None:
     solved = await solve(provider, tmp_path, Says(calls=[("report", {"days": 3})]), TOO_LONG[provider])
     assert solved.result.outcome == "too_long"
-    assert [fault for fault, _ in solved.faults()] == ["too_long", "too_long"]
-    assert len(solved.endpoint.bodies) == 3
+    shorter = ("too_long", "shortened the oldest results")
+    assert solved.faults() == [shorter, shorter, ("too_long", "ended")]
+    assert [len(solved.endpoint.results(n)[0]) // 1_000 for n in (2, 3)] == [4, 0]
+    assert len(solved.endpoint.bodies) == 4

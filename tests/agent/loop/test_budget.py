@@ -10,31 +10,19 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.loop.scripted_runs import of, play, sandboxed, told
+from agent.loop.scripted_runs import asked_for_an_answer, look, looks, of, play, sandboxed
 from callgate import ConfigurationError, ModelUnavailable, Runtime, tool
 from callgate.agent.events import CallEnded, ModelAsked, Told
 from callgate.agent.loop.agent import Agent
 from callgate.agent.loop.budget import Budget, Spent
 from callgate.agent.loop.task_run import LAST_WORDS
 from callgate.agent.models.model import Request, Usage
-from callgate.agent.models.scripted import Calls, Say, ScriptedModel
+from callgate.agent.models.scripted import Calls, ScriptedModel
 from callgate.agent.orchestration.answering import PlannedAnswerer
 from callgate.agent.orchestration.orchestrator import ToolOrchestrator
 from callgate.agent.planning.planner import ToolPlanner
 
 pytestmark = pytest.mark.anyio
-
-THOUSAND = Usage(input_tokens=900, output_tokens=100)
-
-
-@tool(read_only=True)
-async def look(n: int) -> int:
-    """Looks something up."""
-    return n
-
-
-def looks(n: int, usage: Usage = THOUSAND) -> Say:
-    return Say(calls=Calls(("look", {"n": n})), usage=usage)
 
 
 class Hanging:
@@ -101,12 +89,6 @@ def test_what_is_last_and_what_is_over(budget: Budget, spent: Spent, is_last: bo
 
 
 # turns, tokens, cost
-
-
-def asked_for_an_answer(request: Request) -> str:
-    assert request.tool_choice == "none"
-    assert told(request) == [LAST_WORDS]
-    return "This is what I have."
 
 
 @pytest.mark.parametrize(

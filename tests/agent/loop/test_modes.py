@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -251,6 +252,26 @@ async def test_a_tool_that_has_to_be_called_may_be_named_as_the_operator_names_i
     )
     assert (shown(model)[0], model.requests[0].tool_choice) == (("metrics_list",), "metrics_list")
     assert told(model.requests[1]) == ["cpu"]
+
+
+@pytest.mark.parametrize("mode", ["direct", "plan"])
+async def test_where_no_tool_can_be_called_none_is_though_the_endpoint_ignores_it(mode: str, tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    calls = ONE_BY_ONE[0]
+    options: dict[str, Any] = {"mode": mode, "tool_choice": "none"}
+    result, model = await done(calls, ANSWER, **options, transcript=file)
+    assert (result.outcome, result.tool_calls) == ("answered", 0)
+    (text,) = told(model.requests[1])
+    assert "was not made: no tool can be called in this task. Answer in words." in text
+    assert faults(result) == [("unknown_tool", "told the model")]
+    result, _ = await done(*[calls] * 6, **options)
+    assert (result.outcome, result.tool_calls) == ("stuck", 0)
+    lines = file.read_bytes().splitlines(keepends=True)
+    replied = next(n for n, line in enumerate(lines) if b'"model_replied"' in line)
+    file.write_bytes(b"".join(lines[: replied + 1]))  # killed before the call was answered
+    async with Runtime(WORLD, sandbox=None) as runtime:
+        resumed = await Agent(ScriptedModel([ANSWER]), runtime, mode=mode).resume(file)
+    assert (resumed.outcome, resumed.tool_calls) == ("answered", 0)
 
 
 # the plan that a task is part of

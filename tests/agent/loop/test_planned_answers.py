@@ -16,6 +16,7 @@ from callgate import ConfigurationError, ModelUnavailable, Runtime, ToolError, t
 from callgate.agent.events import (
     CallTold,
     Faulted,
+    ModelAsked,
     ModelReplied,
     Planned,
     PlannedRun,
@@ -168,6 +169,52 @@ async def test_the_budget_holds_over_planning_and_the_turns_after_it() -> None:
     last, model = await planned(Say(BROKEN, usage=usage), "What I have.", budget=Budget(tokens=1_050))
     assert (last.outcome, last.answer) == ("answered", "What I have.")
     assert model.requests[1].tool_choice == "none"
+
+
+async def test_a_plan_that_spent_the_budget_is_not_run() -> None:
+    world = World()
+    spent = Say(GOOD, usage=Usage(input_tokens=1_000))
+    result, model = await planned(spent, "never asked", world=world, budget=Budget(tokens=1_000))
+    assert (result.outcome, result.turns, world.calls) == ("budget", 0, [])
+    assert "1000 of 1000 tokens" in result.reason
+    assert len(model.requests) == 1
+    (fault,) = of(result, Faulted)
+    assert (fault.fault, fault.detail) == ("plan_failed", "the budget is spent: 1000 of 1000 tokens")
+
+
+async def test_the_agent_s_temperature_and_limit_are_the_answer_s() -> None:
+    _, model = await planned(GOOD, ANSWER, temperature=0.25, max_output_tokens=77)
+    assert (model.requests[1].temperature, model.requests[1].max_output_tokens) == (0.25, 77)
+    assert model.requests[0].temperature == PlannerSettings().temperature  # choosing has its own
+
+
+async def test_the_sources_of_an_answer_are_those_that_its_numbers_name(tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    result, _ = await planned(GOOD, ANSWER, transcript=file)
+    assert result.answer == "They have toughness 4 [1]."
+    assert result.sources == ({"title": "search_units", "location": "codex"},)
+    (line,) = [each for each in map(json.loads, file.read_text().splitlines()) if each["kind"] == "planned_run"]
+    assert line["sources"] == list(result.sources)
+    failed, _ = await planned(BROKEN, "By the loop.")
+    assert (failed.answer, failed.sources) == ("By the loop.", ())
+
+
+async def test_the_request_for_the_answer_is_told_when_it_is_sent_and_timed_alone() -> None:
+    told_first: list[str] = []
+    heard: list[Any] = []
+
+    async def answers(request: Request) -> str:
+        told_first.extend(type(each).__name__ for each in heard if isinstance(each, ModelAsked | ModelReplied))
+        return ANSWER
+
+    async def chooses(request: Request) -> str:
+        await anyio.sleep(0.3)
+        return GOOD
+
+    result, _ = await planned(chooses, answers, on_event=heard.append)
+    assert told_first == ["ModelAsked"]
+    (replied,) = of(result, ModelReplied)
+    assert replied.seconds < result.seconds - 0.25
 
 
 async def test_seconds_of_the_planning_count() -> None:

@@ -28,14 +28,14 @@ class Turns:
         self.guard = Repetition()
         self.made = 0
 
-    def call(self, name: str, arguments: Any, ok: bool, text: str) -> str:
+    def call(self, name: str, arguments: Any, ok: bool, text: str, seconds: float = 0.0) -> str:
         before = self.guard.before(name, arguments)
         if before.action != "go on":
             return before.action
         self.made += 1
-        return self.guard.note(name, arguments, ok, text).action
+        return self.guard.note(name, arguments, ok, text, seconds).action
 
-    def turn(self, *calls: tuple[str, Any, bool, str]) -> list[str]:
+    def turn(self, *calls: tuple[Any, ...]) -> list[str]:
         told = [self.call(*each) for each in calls]
         return [*told, self.guard.end_turn().action]
 
@@ -93,6 +93,41 @@ def test_a_poll_whose_results_change_is_progress() -> None:
     turns = Turns()
     for percent in range(100):
         assert turns.turn(("status", {}, True, f"{percent} %")) == ["go on", "go on"]
+
+
+WAIT: tuple[Any, ...] = ("wait", {"seconds": 30}, True, "waited", 30.0)
+PENDING: tuple[Any, ...] = ("status", {}, True, "pending", 0.1)
+NOT_YET: tuple[Any, ...] = ("result", {}, False, "Error: not there yet", 0.1)
+POLLS: dict[str, tuple[list[list[tuple[Any, ...]]], int]] = {
+    "in one turn": ([[WAIT, PENDING]], 30),
+    "in turns of their own": ([[WAIT], [PENDING]], 20),
+    "one call that waits itself": ([[("status", {}, True, "pending", 30.0)]], 30),
+    "one that fails until it is there": ([[WAIT], [NOT_YET]], 8),
+}
+
+
+@pytest.mark.parametrize(("rounds", "patience"), POLLS.values(), ids=list(POLLS))
+def test_who_waits_between_polls_may_wait_longer_and_not_for_ever(
+    rounds: list[list[tuple[Any, ...]]], patience: int
+) -> None:
+    assert patience <= rounds_made(rounds) < 50
+    assert rounds_made([[call[:4] for call in calls] for calls in rounds]) < 11
+
+
+def rounds_made(rounds: list[list[tuple[Any, ...]]]) -> int:
+    """Until a call is refused, or it ends."""
+    turns = Turns()
+    for made in range(100):
+        told = {each for calls in rounds for each in turns.turn(*calls)}
+        if told & {"refuse", "stop"}:
+            return made
+    return 100
+
+
+def test_a_call_that_is_slow_to_fail_is_no_pause() -> None:
+    turns = Turns()
+    slow = ("get", {"key": "a"}, False, "Error: timed out", 30.0)
+    assert [turns.turn(slow)[0] for _ in range(5)] == ["go on", "go on", "warn", "refuse", "refuse"]
 
 
 def test_a_result_that_comes_back_among_others_is_no_progress() -> None:

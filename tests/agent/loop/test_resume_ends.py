@@ -26,7 +26,7 @@ from callgate.agent.loop.repetition import BARREN_STOPPED
 from callgate.agent.loop.resume import rebuilt
 from callgate.agent.loop.task_run import LAST_WORDS
 from callgate.agent.loop.transcript import read_transcript
-from callgate.agent.models.model import Assistant, Request, ToolCall, ToolReplies, Usage, User
+from callgate.agent.models.model import Assistant, Request, ToolCall, ToolReplies, ToolReply, Usage, User
 from callgate.agent.models.scripted import Calls, Say, ScriptedModel
 from callgate.errors import ConfigurationError, ContextExceeded, ModelRejected, ModelUnavailable
 
@@ -63,6 +63,18 @@ async def test_a_state_read_back_is_the_state_that_was(tmp_path: Path) -> None:
     assert guard._calls == again._calls
     assert (guard._progress, guard._idle, guard._barren) == (again._progress, again._idle, again._barren)
     assert one.failures == other.failures
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(0.1, "warn"), (30.0, "go on")])
+async def test_the_guard_hears_how_long_calls_took(seconds: float, verdict: str) -> None:
+    events: list[AgentEvent] = [BEGAN]
+    for turn in range(1, 7):
+        ended = CallEnded(turn=turn, id="a", name="look", ok=True, text="pending", seconds=seconds)
+        reply = ToolReplies(replies=(ToolReply(id="a", name="look", text="pending"),))
+        began = CallBegan(turn=turn, id="a", name="look", arguments={})
+        events += [replied(turn, CALL), began, ended, Told(turn=turn, replies=reply)]
+    last = folded(events).verdict
+    assert last.action == verdict
 
 
 async def test_failures_of_a_form_count_on_and_a_form_given_up_stays_given_up(tmp_path: Path) -> None:
@@ -227,6 +239,7 @@ ORDERS: dict[str, tuple[list[AgentEvent], str]] = {
     "a turn back": ([BEGAN, replied(1), replied(1)], "line 3: the reply of turn 1|line 3: .* turn 1 comes after"),
     "a great turn": ([BEGAN, replied(10**9)], "line 2: .* comes after that of turn 0"),
     "tokens below nothing": ([BEGAN, replied(tokens=-5)], "line 2: .* less than nothing"),
+    "tokens beyond any number": ([BEGAN, replied(tokens=10**400)], "line 2: .* without end"),
     "a cost below nothing": ([BEGAN, replied(cost=-5.0)], "line 2: .* less than nothing"),
     "after the end": (
         [

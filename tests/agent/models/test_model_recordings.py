@@ -81,7 +81,7 @@ async def test_the_same_request_is_answered_in_the_order_of_the_recording(tmp_pa
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"system": "Be verbose."}, "its system text differs"),
+        ({"system": "Be verbose."}, "its system text differs from the recorded one's; system prompt, mode and"),
         ({"tools": TOOLS[:1]}, "the tool height of the recorded request is not among its tools"),
         (
             {"tools": tools("openai", "weather", "height", "depth")},
@@ -105,7 +105,7 @@ async def test_what_differs_from_the_nearest_request_is_named(
     await _recorded(tmp_path / "r")
     with pytest.raises(ModelRejected, match=f"no reply to this request: {words}") as raised:
         await ReplayModel(tmp_path / "r").ask(replace(ASKED, **change))
-    assert "record it again" in str(raised.value)
+    assert "record it again (callgate agent --record FILE, or RecordingModel" in str(raised.value)
 
 
 async def test_a_recording_may_be_replayed_by_order_alone(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,6 +71,35 @@ async def test_a_server_of_ones_own_needs_no_key_and_ollama_gets_none_of_others(
     assert model._client.api_key == "ollama"
     assert str(model._client.base_url) == f"{OLLAMA_URL}/"
     await model.aclose()
+
+
+@pytest.mark.parametrize(("spec", "api"), [("openai:m", OpenAIChat), ("anthropic:m", AnthropicMessages)])
+async def test_a_key_may_have_the_end_of_its_line(monkeypatch: pytest.MonkeyPatch, spec: str, api: Any) -> None:
+    variable = f"{spec.partition(':')[0].upper()}_API_KEY"
+    monkeypatch.setenv(variable, f" {KEY}\r\n")
+    with serving(api(Script(says("here")))) as address:
+        model = model_named(spec, base_url=f"{address}/v1" if "openai" in spec else address)
+        assert (await model.ask(request())).turn.text == "here"
+        await model.aclose()
+    for wrong in ("sk-\u2026", "sk-one\nsk-two"):
+        monkeypatch.setenv(variable, wrong)
+        with pytest.raises(ConfigurationError, match=f"the key in {variable} has characters that no header can hold"):
+            model_named(spec)
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_an_address_of_the_environment_may_be_empty_and_has_to_be_one(
+    monkeypatch: pytest.MonkeyPatch, provider: str
+) -> None:
+    variable = f"{provider.upper()}_BASE_URL"
+    monkeypatch.setenv(variable, " ")
+    model = model_named(f"{provider}:m", api_key="a key")
+    assert isinstance(model, SdkModel)
+    assert model._client.base_url.host == f"api.{provider}.com"
+    await model.aclose()
+    monkeypatch.setenv(variable, "localhost:8000/v1")
+    with pytest.raises(ConfigurationError, match=f"{variable} has to begin with http"):
+        model_named(f"{provider}:m", api_key="a key")
 
 
 @pytest.mark.parametrize(("spec", "variable"), [("openai:m", "OPENAI_API_KEY"), ("claude-4", "ANTHROPIC_API_KEY")])

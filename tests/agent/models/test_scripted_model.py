@@ -92,3 +92,8 @@ async def test_requests_are_kept_as_they_were() -> None:
     messages.append(User(text="c"))
     assert model.requests[0].messages == (User(text="a"),)
     await model.aclose()
+
+
+async def test_a_text_is_no_script() -> None:
+    with pytest.raises(TypeError, match=r"a script is a list of turns, and this is a text: \['hello'\]"):
+        ScriptedModel("hello")

@@ -104,6 +104,31 @@ async def test_instructions_are_the_answerers_and_the_answers() -> None:
     assert model.requests[0].system.endswith("Be brief.\n\nAnswer in German.")
 
 
+async def test_an_answer_has_the_answerers_temperature_and_limit_or_its_own() -> None:
+    model = ScriptedModel(["One [1].", "Two [1]."])
+    async with orchestrator([lookup]) as made:
+        answerer = PlannedAnswerer(
+            ByHand(step("a", "lookup", unit="x")), made, model, temperature=0.7, max_output_tokens=500
+        )
+        assert (await answerer.answer("?")).ok
+        assert (await answerer.answer("?", temperature=0.0, max_output_tokens=50)).ok
+    assert [(each.temperature, each.max_output_tokens) for each in model.requests] == [(0.7, 500), (0.0, 50)]
+
+
+async def test_nothing_is_run_and_nothing_is_asked_after_it_was_stopped() -> None:
+    planner = ByHand(step("a", "lookup", unit="x"))
+    model = ScriptedModel(["never asked"])
+    async with orchestrator([lookup]) as made:
+        answerer = PlannedAnswerer(planner, made, model)
+        before = await answerer.answer("?", stop=lambda: "no money")
+        after = await answerer.answer("?", stop=lambda: "no money" if planner.learnt else "")
+    assert (before.ok, before.reason, before.answer, before.execution) == (False, "no money", "", None)
+    assert (after.ok, after.reason, after.synthesis) == (False, "no money", None)
+    assert after.execution is not None
+    assert "codex/x" in after.answer
+    assert model.requests == []
+
+
 async def test_a_partial_failure_is_answered_from_what_there_is() -> None:
     planner = ByHand(step("a", "lookup", unit="terminator"), step("b", "lookup", unit="unknown"))
     model = ScriptedModel([lambda request: "Only one: " + str("there is no such unit" in str(request.messages))])

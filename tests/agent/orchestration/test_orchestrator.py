@@ -155,6 +155,7 @@ async def test_a_partial_failure_leaves_the_other_results_and_names_the_failed_s
     assert not execution.cancelled
     assert list(data(execution)) == ["good"]
     assert execution.failed_steps == ("bad", "needs")
+    assert (execution.plan_id, execution.total_seconds > 0) == ("p1", True)
     assert errors(execution)["bad"] == "no luck"
     assert "dependency 'bad' failed" in errors(execution)["needs"]
     assert [each.confidence for each in execution.results] == [0.9, 0, 0]
@@ -282,6 +283,12 @@ async def test_events_come_in_order_and_what_a_listener_raises_harms_nothing(cap
     assert execution.success
     assert [type(event) for event in events] == [StepStarted, CallStarted, CallEnded, StepEnded]
     assert "the on_event callback failed" in caplog.text
+
+
+async def test_a_plan_in_the_plan_language_is_refused_and_said_where_it_runs() -> None:
+    async with orchestrator([lookup]) as made:
+        with pytest.raises(ConfigurationError, match=r"plan is a ToolPlan.*not dict; Runtime.execute_tool_plan runs"):
+            await made.execute({"steps": []})  # type: ignore[arg-type]
 
 
 async def test_an_async_listener_is_refused() -> None:

@@ -159,6 +159,41 @@ async def test_a_tool_may_cancel_the_plan_that_it_is_part_of() -> None:
     assert work.running == 0
 
 
+@pytest.mark.parametrize("inside", [False, True])
+async def test_a_tool_that_cannot_be_interrupted_does_not_wait_for_itself(inside: bool) -> None:
+    ended: list[bool] = []
+
+    @tool
+    async def stop() -> str:
+        """End the plan, whatever happens to the caller."""
+        with anyio.CancelScope(shield=True):
+            ended.append(await made.cancel("p1"))
+        return "done"
+
+    @tool
+    async def within() -> str:
+        """Run a plan of its own."""
+        await made.execute(plan(step("a", "stop"), id="p2"))
+        return "done"
+
+    async with orchestrator([stop, within]) as made:
+        execution = await made.execute(plan(step("a", "within" if inside else "stop")))
+    assert ended == [True]
+    assert execution.cancelled
+
+
+async def test_a_sync_tool_may_cancel_the_plan_that_it_is_part_of() -> None:
+    @tool
+    def stop() -> None:
+        """End the plan."""
+        anyio.from_thread.run(made.cancel, "p1")
+
+    async with orchestrator([stop]) as made:
+        execution = await made.execute(plan(step("a", "stop")))
+    assert execution.cancelled
+    assert made.running == ()
+
+
 async def test_a_sync_tool_is_left_behind_in_its_thread_and_its_result_thrown_away() -> None:
     begun, go_on, ended = anyio.Event(), threading.Event(), threading.Event()
     executions: list[ToolExecution] = []

@@ -134,6 +134,26 @@ async def test_a_call_that_takes_too_long_is_cancelled_and_marked_failed(where: 
     assert "did not answer within 0.02 s" in errors(execution)["a"]
 
 
+async def test_attempts_that_took_too_long_count_though_a_later_one_succeeded() -> None:
+    begun: list[str] = []
+
+    @tool(read_only=True)
+    async def slow_at_first(q: str) -> str:
+        """Answers the third time."""
+        begun.append(q)
+        if len(begun) < 3:
+            await anyio.sleep_forever()
+        return q
+
+    settings = PlannerSettings(default_timeout_seconds=0.2, retry_backoff="none")
+    async with orchestrator([slow_at_first], settings) as made:
+        execution = await made.execute(plan(step("a", "slow_at_first", q="x")))
+        stats = made._runtime.registry.statistics.of("slow_at_first")
+    assert execution.success
+    assert stats is not None
+    assert (stats.calls, stats.timeouts) == (3, 2)
+
+
 async def test_without_a_word_of_anybody_a_call_has_thirty_seconds_that_adapt() -> None:
     flaky = Flaky(0)
     async with orchestrator([tool(read_only=True)(flaky.flaky)]) as made:
@@ -152,6 +172,19 @@ async def test_the_default_of_the_settings_adapts_to_the_tool_s_history() -> Non
     assert execution.plan_result is not None
     assert execution.plan_result.plan is not None
     assert execution.plan_result.plan["steps"][0]["timeout_seconds"] == 200  # four times the 95th percentile
+
+
+async def test_a_category_is_the_same_in_any_case_and_no_step_asks_for_more_than_the_plan_language_takes() -> None:
+    flaky = Flaky(0)
+    settings = PlannerSettings(timeout_seconds_by_category={"Search": 3600})
+    async with orchestrator([tool(read_only=True, category="search")(flaky.flaky)], settings) as made:
+        for _ in range(20):
+            made._runtime.registry.statistics.note("flaky", 1000.0, "succeeded")
+        execution = await made.execute(plan(step("a", "flaky", q="x")))
+    assert errors(execution) == {}
+    assert execution.plan_result is not None
+    assert execution.plan_result.plan is not None
+    assert execution.plan_result.plan["steps"][0]["timeout_seconds"] == 3600
 
 
 @pytest.mark.parametrize(

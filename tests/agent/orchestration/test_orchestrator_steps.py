@@ -37,6 +37,7 @@ async def test_a_step_alone_takes_its_references_from_the_context() -> None:
     assert text.data["toughness"] == 5
     assert not bad.success
     assert "nobody" in (bad.error or "")
+    assert "'y'" in (bad.error or "")
     assert not skipped.success
     assert "dependency 'nobody'" in (skipped.error or "")
 

@@ -24,7 +24,13 @@ __all__ = [
     category="search",
     capabilities=["semantic search", "rules"],
     limitations=["poor at exact names"],
-    examples=[{"query": "how far do jump packs move", "parameters": {"query": "jump pack movement"}}],
+    examples=[
+        {
+            "query": "how far do jump packs move",
+            "parameters": {"query": "jump pack movement"},
+            "expected_result": "the rule of movement",
+        }
+    ],
     cost=0.2,
 )
 async def vector_search(query: str, limit: int = 5) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
+from agent.planning.rulebook import answer, chosen, planner
 from callgate import Runtime, tool
+from callgate.agent.models.model import Request
 from callgate.agent.models.scripted import Calls, Say, ScriptedModel
 from callgate.agent.orchestration.answering import PlannedAnswerer
 from callgate.agent.orchestration.orchestrator import ToolOrchestrator
@@ -170,3 +172,30 @@ async def test_a_synthesis_without_words_is_made_of_the_results_and_a_refusal_is
     if ended == "refused":
         assert "I will not." in answer.reason
         assert "Shelves" not in answer.answer
+
+
+async def test_what_was_right_is_not_lost_where_the_correction_does_not_come_in_time() -> None:
+    async def never(request: Request) -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    half_right = answer(chosen("vector-search", query="x"), chosen("keyword-serch", query="y"))
+    planning, model = planner(half_right, never, settings=PlannerSettings(planning_seconds=0.5))
+    with anyio.fail_after(30):
+        plan = await planning.plan("about x and y")
+    assert [(step.tool, step.parameters) for step in plan.steps] == [("vector-search", {"query": "x"})]
+    assert (plan.source, plan.timed_out) == ("model", False)
+    assert "asked again, the model did not answer in time" in plan.notes
+    assert len(model.requests) == 2
+    assert [each.kind for each in plan.bad_words] == ["no_schema"]
+
+
+async def test_where_nothing_was_right_a_correction_that_does_not_come_in_time_leaves_it_to_the_rules() -> None:
+    async def never(request: Request) -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    planning, _ = planner("prose", never, settings=PlannerSettings(planning_seconds=0.05))
+    with anyio.fail_after(30):
+        plan = await planning.plan("about x and y")
+    assert (plan.source, plan.timed_out) == ("fallback", True)

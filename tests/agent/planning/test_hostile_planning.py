@@ -166,6 +166,55 @@ async def test_words_that_look_like_a_reference_are_searched_for_as_words(query:
     assert data(execution) == {"c0": query}
 
 
+async def test_half_a_character_in_a_query_costs_no_plan() -> None:
+    @tool(read_only=True, category="search")
+    async def search(query: str) -> str:
+        """Search the web."""
+        return query
+
+    made, _ = planner(*["prose"] * 4, runtime=rulebook(search))
+    parts = DecomposedQuery(query="", sub_queries=(SubQuery(text="the \udc80 rule"),))
+    async with orchestrator([search]) as runner:
+        for plan_of in (await made.plan("the \udc80 rule"), await made.plan("a \udc80", parts)):
+            assert data(await runner.execute(plan_of)) == {"c0": "the ? rule"}
+
+
+async def test_why_nothing_of_a_chain_can_be_run_is_told() -> None:
+    class Circle:
+        name = "circle"
+
+        async def select(self, query: object, tools: object) -> Selection:
+            one, other = ({"query": "$ref:c1"}, {"query": "$ref:c0"})
+            return Selection(
+                chain=(
+                    ToolChoice(sub_query=0, tool="vector-search", parameters=one),
+                    ToolChoice(sub_query=0, tool="keyword-search", parameters=other),
+                ),
+                strategy="circle",
+            )
+
+    made, _ = planner(selector=Circle())
+    plan_of = await made.plan("how far do jump packs move")
+    assert plan_of.source == "fallback"
+    assert "nothing of the selection can be run; rules chose" in plan_of.notes
+    assert any("c0 (vector-search) is left out: it refers to" in note for note in plan_of.notes)
+
+
+@pytest.mark.parametrize("confidence", [float("nan"), -1, 7.0])
+async def test_a_selector_without_bounds_makes_no_plan_without_bounds(confidence: float) -> None:
+    class Sure:
+        name = "sure"
+
+        async def select(self, query: object, tools: object) -> Selection:
+            choice = ToolChoice(sub_query=0, tool="vector-search", parameters={"query": "x"}, confidence=confidence)
+            return Selection(chain=(choice,), strategy="sure")
+
+    made, _ = planner(selector=Sure())
+    plan_of = await made.plan("about x")
+    assert (plan_of.confidence, plan_of.steps[0].confidence) == (0.5, 0.5)
+    assert any("was taken for 0.5" in note for note in plan_of.notes)
+
+
 # prompts
 
 

@@ -15,6 +15,7 @@ from callgate.agent.planning.prompts import MAX_CHOICES, MAX_PROMPT_CHARACTERS
 from callgate.agent.planning.selector import MAX_SHOWN_TOOLS, ModelSelector
 from callgate.agent.planning.tool_plan import DecomposedQuery, Selection
 from callgate.runtime import Runtime
+from callgate.tools import tool
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +64,8 @@ async def test_the_prompt_tells_what_the_template_tells() -> None:
         "parameter query (required)",
         "capabilities: semantic search; rules",
         "limitations: poor at exact names",
-        "example: {",
+        'example: {"query":"how far do jump packs move","parameters":{"query":"jump pack movement"},'
+        '"expected_result":"the rule of movement"}',
         "takes 0.25 s on average, fails 50 % of the time, costs 0.2",
         "For each sub-query, select the best tool(s) to use.",
         "Use hyde-search or vector-search for semantic lookups",
@@ -113,6 +115,37 @@ async def test_a_confidence_that_is_none_is_taken_for_a_half() -> None:
     assert "toolChain[0].confidence is 90 (a number), and was taken for 0.5" in selection.faults
 
 
+@pytest.mark.parametrize("written", ["NaN", "Infinity", "-Infinity", "1e999", "null", '"high"', "{}", "true"])
+async def test_a_confidence_that_is_no_number_costs_neither_its_entry_nor_the_others(written: str) -> None:
+    two = answer(chosen("vector-search", query="x"), chosen("keyword-search", query="y", confidence=0.8))
+    selection, model = await select(two.replace("0.9", written))
+    assert calls(selection) == [("vector-search", {"query": "x"}), ("keyword-search", {"query": "y"})]
+    assert [choice.confidence for choice in selection.chain] == [0.5, 0.8]
+    assert len(model.requests) == 1
+
+
+async def test_a_tools_name_in_other_case_is_its_name_where_it_can_be_no_others() -> None:
+    selection, model = await select(answer(chosen("Vector-Search", query="x")))
+    assert calls(selection) == [("vector-search", {"query": "x"})]
+    assert "toolChain[0].tool 'Vector-Search' was taken for 'vector-search'" in selection.faults
+    assert len(model.requests) == 1
+
+    @tool(read_only=True)
+    async def find(query: str) -> str:
+        """Find it."""
+        return query
+
+    @tool(name="FIND", read_only=True)
+    async def shout(query: str) -> str:
+        """Find it, loudly."""
+        return query
+
+    words = [answer(chosen(name, query="x")) for name in ("Find", "FIND")]
+    selection, model = await select(*words, runtime=rulebook(find, shout))
+    assert calls(selection) == [("FIND", {"query": "x"})]
+    assert "there is no tool 'Find'" in str(model.requests[1].messages[-1])
+
+
 @pytest.mark.parametrize(
     "sub_query", ["toughness of Dreadnoughts", "Toughness of  dreadnoughts", "the Dreadnoughts?", 1, "1"]
 )
@@ -145,6 +178,17 @@ BAD = [
     ),
     pytest.param(answer(chosen("vector-search", query="x" * 70_000)), "longer than", id="long parameters"),
     pytest.param("{" * 100_000, "breaks off", id="endless braces"),
+    pytest.param(
+        answer(chosen("vector-search", query="$ref:c1.hits.0"), chosen("keyword-search", query="$ref:c0.hits.0")),
+        "toolChain[1] refers to c0, which cannot be had before it: a circle",
+        id="a circle",
+    ),
+    pytest.param(
+        answer(chosen("hybrid-search", query="x")).replace('"x"', '"x", "alpha": 1e999'),
+        "toolChain[0].parameters: value.alpha is inf",
+        id="a number beyond all bounds",
+    ),
+    pytest.param(answer(chosen("vector-search", query="\ud800")), "half of a surrogate pair", id="half a character"),
     pytest.param("y" * 300_000, "at most 200000", id="endless"),
 ]
 
@@ -210,6 +254,17 @@ async def test_a_worse_second_answer_does_not_take_the_first_ones_place() -> Non
     first = answer(chosen("keyword-search", query="terminator"), chosen("nothing"))
     selection, _ = await select(first, "I am sorry.")
     assert calls(selection) == [("keyword-search", {"query": "terminator"})]
+
+
+async def test_what_was_right_in_the_first_answer_is_kept_where_there_is_no_second() -> None:
+    half_right = answer(chosen("vector-search", query="x"), chosen("keyword-serch", query="y"))
+    selection, model = await select(half_right, ModelUnavailable("the connection broke", status=503))
+    assert calls(selection) == [("vector-search", {"query": "x"})]
+    assert len(model.requests) == 2
+    assert "asked again, the model gave no answer: the connection broke" in selection.faults
+    assert any("there is no tool 'keyword-serch'" in fault for fault in selection.faults)
+    assert selection.usage.output_tokens > 0
+    assert [each.kind for each in selection.bad_words] == ["no_schema"]
 
 
 async def test_a_refusal_is_not_asked_again() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -17,7 +18,7 @@ from callgate.agent.models.scripted import ScriptedModel
 from callgate.agent.planning.outcome import Advice, Combination, SelectionOutcome, ToolAdvice
 from callgate.agent.planning.planner import ToolPlanner
 from callgate.agent.planning.settings import PlannerSettings
-from callgate.agent.planning.tool_plan import Selection, SubQuery, ToolChoice, ToolExecution
+from callgate.agent.planning.tool_plan import Selection, StepFallback, SubQuery, ToolChoice, ToolExecution, ToolStep
 from callgate.tools import tool
 
 pytestmark = pytest.mark.anyio
@@ -100,6 +101,30 @@ async def test_a_plan_runs_in_the_plan_engine_as_it_is() -> None:
         result = await runtime.execute_tool_plan(plan.to_plan())
         assert result.ok
         assert result.outputs["c1"]["hits"] == ["about terminator"]
+
+
+async def test_a_step_says_all_that_its_call_goes_by_and_the_plan_language_takes_it() -> None:
+    runtime = rulebook()
+    turn = answer(
+        chosen("roster", faction="Orks", points=500),
+        chosen("keyword-search", query="${c0.points} points", confidence=0.3),
+    )
+    planning, _ = planner(turn, runtime=runtime, settings=PlannerSettings(low_result_confidence=0.4))
+    plan = await planning.plan("What may Orks buy?")
+    fallback = StepFallback(tool="vector-search", condition="on_low_confidence", threshold=0.4)
+    assert plan.steps[1] == ToolStep(
+        id="c1", tool="keyword-search", parameters={"query": "${c0.points} points"}, dependencies=("c0",),
+        execution_mode="sequential", timeout_seconds=15.0, fallback=fallback, sub_query="What may Orks buy?",
+        confidence=0.3,
+    )  # fmt: skip
+    written = plan.to_plan()
+    assert not [fault for fault in runtime.check_plan(written) if fault.severity == "error"]
+    assert written["steps"][1] == {
+        "id": "c1", "tool": "keyword-search", "arguments": {"query": "${c0.points} points"},
+        "description": "What may Orks buy?", "depends_on": ["c0"], "execution_mode": "sequential",
+        "timeout_seconds": 15.0,
+        "fallback": {"tool": "vector-search", "condition": "on_low_confidence", "threshold": 0.4},
+    }  # fmt: skip
 
 
 async def test_a_query_is_taken_apart_where_somebody_can() -> None:
@@ -224,8 +249,8 @@ async def test_tools_may_be_given_with_what_is_known_of_them() -> None:
     assert "vector-search" not in model.requests[0].system
 
 
-@pytest.mark.parametrize("query", ["", "   ", "x" * 100_001])
-async def test_what_is_no_query_is_refused(query: str) -> None:
+@pytest.mark.parametrize("query", ["", "   ", "x" * 100_001, None, 5])
+async def test_what_is_no_query_is_refused(query: Any) -> None:
     planning, _ = planner()
     with pytest.raises(ConfigurationError, match="a query is text of 1 to 100000 characters"):
         await planning.plan(query)
@@ -242,6 +267,16 @@ async def test_the_plan_says_what_it_will_take() -> None:
     assert plan.estimated_seconds == pytest.approx(0.5)
     assert plan.estimated_cost == pytest.approx(0.4)
     assert plan.planning_seconds > 0
+    assert plan.reasoning == "as the question asks"
+
+
+@pytest.mark.parametrize(("limit", "seconds"), [(5, 1.5), (12, 0.5), (1, 6.0)])
+async def test_the_estimate_knows_how_many_calls_run_at_the_same_time(limit: int, seconds: float) -> None:
+    runtime = rulebook()
+    runtime.registry.statistics.note("vector-search", 0.5, "succeeded")
+    chain = answer(*[chosen("vector-search", query=f"unit {n}") for n in range(12)])
+    planning, _ = planner(chain, runtime=runtime, settings=PlannerSettings(parallel_limit=limit))
+    assert (await planning.plan("all units")).estimated_seconds == pytest.approx(seconds)
 
 
 async def test_every_selection_is_logged_with_its_reasoning(caplog: pytest.LogCaptureFixture) -> None:
@@ -324,6 +359,16 @@ async def test_the_model_is_told_what_worked_and_what_to_avoid() -> None:
     assert "hybrid-search: avoid it: it fails often; 20 % of 9 tries succeeded" in told
     assert "worked together for queries like this one, 3 of 4 times: keyword-search then vector-search" in told
     planning.learned(plan, ToolExecution(plan_id=plan.id, results=(), total_seconds=0, success=False))
+
+
+async def test_a_memory_that_fails_costs_no_plan(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(_Advising):
+        def advice(self, query: str, tools: object) -> Advice:
+            raise OSError("the disk is gone")
+
+    planning, _ = planner(answer(chosen("vector-search", query="x")), memory=Broken())
+    assert [step.tool for step in (await planning.plan("what about x")).steps] == ["vector-search"]
+    assert "the memory failed to advise on 'what about x'" in caplog.text
 
 
 async def test_several_queries_are_planned_at_the_same_time() -> None:

@@ -101,6 +101,7 @@ def test_what_is_not_said_has_a_default() -> None:
 def test_kind_and_metadata_may_stand_there_and_change_nothing() -> None:
     words = "apiVersion: v1\nkind: Agent\nmetadata: {name: analyst, labels: {team: data}}\n"
     assert read_config(words + SMALL, {}) == read_config(SMALL, {})
+    assert read_config("apiVersion: 1\nkind:\nmetadata:\n" + SMALL, {}) == read_config(SMALL, {})
 
 
 @pytest.mark.parametrize(
@@ -144,6 +145,18 @@ def test_the_environment_chooses_where_the_gateway_does_not() -> None:
     assert read_config(said, {"OPENAI_TOOL_CHOICE": "required"}).tool_choice("openai") == "auto"
 
 
+@pytest.mark.parametrize(("kind", "more"), [("OpenAIGateway", ", tool_choice: auto"), ("AnthropicGateway", "")])
+def test_a_variable_that_says_nothing_here_may_name_another_agent_s_tool(kind: str, more: str) -> None:
+    text = gateways(f"{{name: a, type: {kind}, config: {{model: m{more}}}}}")
+    assert read_config(text, {"OPENAI_TOOL_CHOICE": "get_weather"}).tool_choice(kind[:-7].lower()) == "auto"  # type: ignore[arg-type]
+
+
+def test_a_temperature_is_one_that_the_provider_takes() -> None:
+    text = gateways("{name: a, type: AnthropicGateway, config: {model: m, temperature: 1.5}}")
+    assert "(resources.inference_gateways[0].config.temperature): Anthropic takes 0 to 1" in refused(text)
+    assert read_config(text.replace("Anthropic", "OpenAI"), {}).gateway is not None
+
+
 def test_the_process_s_own_environment_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_TOOL_CHOICE", "required")
     assert read_config(SMALL).tool_choice("openai") == "required"
@@ -179,7 +192,19 @@ FAULTS = [
     ("OpenAIGateway", "OpenAiGatway", "there is no type 'OpenAiGatway'; did you mean OpenAIGateway?"),
     ("system_prompt", "systemprompt", "there is no such field; did you mean system_prompt?"),
     ("max_parallel_tool_calls: 3", "max_parallel_tool_calls: 0", "it has to be greater than or equal to 1, not 0"),
-    ("max_parallel_tool_calls: 3", "max_parallel_tool_calls: '3'", "it has to be a valid integer, not '3'"),
+    ("max_parallel_tool_calls: 3", "max_parallel_tool_calls: '3'", "a whole number, without quotes, not '3'"),
+    ("use_function_calling: true", 'use_function_calling: "yes"', "true or false, without quotes, not 'yes'"),
+    ("model: gpt-4o-mini", "temperature: '1'", "it has to be a number, without quotes, not '1'"),
+    ("max_parallel_tool_calls: 3", "max_parallel_tool_call: 3", "did you mean max_parallel_tool_calls?"),
+    ('args: ["record_id"]', "args:", "nothing is written there: write a value, or leave the field out"),
+    ("type: ReActPlanner", "type:", "nothing is written there"),
+    (
+        "max_parallel_tool_calls: 3",
+        "tool_choice: auto",
+        "there is no such field; it belongs into resources.inference_gateways[].config",
+    ),
+    ("model: gpt-4o-mini", "system_prompt: x", "there is no such field; it belongs into spec.planner.config"),
+    ('tool_choice: "auto"', "tool_choice: any", "there are auto, required, none, and the names of tools"),
     ("use_function_calling: true", "use_function_calling: 1", "it has to be a valid boolean, not 1"),
     ("name: search_database", "name: search database", "a tool's name has letters, digits, _ and -"),
     ("name: search_database", "title: search_database", "this field is missing"),
@@ -224,7 +249,9 @@ HOSTILE = [
     ("a: !!python/object/apply:os.system ['true']\n", "the tag '!!python/object/apply:os.system' is not read"),
     ("a: !!binary aGk=\n", "the tag '!!binary' is not read"),
     ("a: !mine 1\n", "the tag '!mine' is not read"),
-    ("a: 1\n---\nb: 2\n", "it is no YAML: expected a single document"),
+    ("a: 1\n---\nb: 2\n", "line 2, column 1: a second document (---) begins: a configuration is one"),
+    ('a: "\\ud800"\n', "it holds half of a character"),
+    ('"\\udfff": 1\n', "it holds half of a character"),
     ("a: 'x\n", "it is no YAML: while scanning a quoted scalar"),
     ("a: *nowhere\n", "it is no YAML: found undefined alias"),
     ("a: 1\na: 2\n", "the key 'a' occurs twice in one object"),
@@ -272,6 +299,11 @@ def test_a_damaged_file_is_read_or_refused_and_nothing_else(damage: list[tuple[i
         assert read_config(text, {}).planner.tool_descriptions
 
 
+def test_two_halves_of_a_character_are_one_as_in_json() -> None:
+    text = SMALL.replace("{name: search}", '{name: search, description: "\\ud83d\\ude00"}')
+    assert read_config(text, {}).planner.tool_descriptions[0].description == "\U0001f600"
+
+
 def test_a_value_that_looks_like_a_date_is_the_text_that_was_written() -> None:
     text = SMALL.replace("{name: search}", "{name: search, description: 2024-13-99}")
     assert read_config(text, {}).planner.tool_descriptions[0].description == "2024-13-99"
@@ -282,6 +314,8 @@ def test_what_is_no_readable_file_is_said(tmp_path: Path) -> None:
         read_config(tmp_path / "nowhere.yaml")
     with pytest.raises(ConfigurationError, match="is no file"):
         read_config(tmp_path)
+    with pytest.raises(ConfigurationError, match="is no path of a file; YAML itself is known by its line breaks"):
+        read_config(SMALL.rstrip())
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(ConfigurationError, match="is no file"):

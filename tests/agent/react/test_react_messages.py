@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from callgate import ConfigurationError
-from callgate.agent.models.model import Assistant, Message, ToolCall, ToolReplies, ToolReply, User
-from callgate.agent.react.actions import Action, Observation
+from callgate.agent.models.model import Assistant, Message, Reply, ToolCall, ToolReplies, ToolReply, User
+from callgate.agent.react.actions import Action, Observation, actions_of
 from callgate.agent.react.messages import (
     MAX_ENTRIES,
     MAX_ENTRY_CHARACTERS,
@@ -105,6 +105,18 @@ def test_arguments_with_a_fault_are_told_as_they_were_written() -> None:
 def test_halves_of_characters_do_not_break_a_wire() -> None:
     (_, call, _) = history_messages("Do it.", [Action(tool_name="a", tool_args={"x": "\ud800é"})])
     assert call == Assistant(text='Calling tool: a with args: {"x": "?é"}')
+
+
+def test_a_plan_with_half_a_character_does_not_break_a_wire() -> None:
+    assert plan_block({"goal": "\ud800é"}) == '\nSTRATEGIC PLAN:\n{\n  "goal": "?é"\n}\n'
+
+
+def test_actions_of_a_reply_have_the_ids_of_its_calls() -> None:
+    calls = (ToolCall(id="call_123", name="a"), ToolCall(id="call_124", name="b"))
+    assert [each.id for each in actions_of(Reply(turn=Assistant(calls=calls), ended="calls"))] == [
+        "call_123",
+        "call_124",
+    ]
 
 
 def test_a_long_history_is_told_from_its_newest_end() -> None:

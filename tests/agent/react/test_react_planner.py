@@ -11,7 +11,7 @@ import pytest
 from callgate import ConfigurationError, Registry, tool
 from callgate.agent.models.model import Assistant, Message, Reply, Request, ToolCall, ToolReplies, ToolReply, User
 from callgate.agent.models.scripted import Calls, Say, ScriptedModel
-from callgate.agent.react.actions import MAX_CALLS, Action, Observation, actions_of
+from callgate.agent.react.actions import MAX_CALLS, Action, Observation
 from callgate.agent.react.config import AgentConfig, read_config
 from callgate.agent.react.planner import ReActPlanner
 from callgate.agent.react.text_calls import NO_ACTION
@@ -142,7 +142,7 @@ async def test_factor_a_tool_that_is_not_described_is_not_there() -> None:
     made = planner(says=says, registry=Registry([search_database, create_record]))
     action = await one_action(made)
     assert "create_record" not in named(await asked(planner(registry=Registry([create_record]))))
-    assert (action.tool_name, action.tool_args) == ("create_record", {})
+    assert (action.tool_name, action.tool_args, action.written) == ("create_record", {}, '{"name": "x"}')
     assert action.fault == (
         "you have no tool 'create_record'; you have: search_database, get_record_details, list_tables, get_schema"
     )
@@ -302,6 +302,16 @@ def test_a_loop_keeps_calls_and_results_as_the_provider_has_them() -> None:
     assert made.max_parallel_tool_calls == 3
 
 
+async def test_an_observation_of_a_call_that_was_not_made_does_not_end_a_forced_choice() -> None:
+    bad = [
+        Action(tool_name="list_tables", fault="they are no JSON"),
+        Observation(tool_name="list_tables", content="no"),
+    ]
+    assert (await asked(planner(chosen("required")), TASK, bad)).tool_choice == "required"
+    assert (await asked(planner(chosen("required")), TASK, [*bad, *SEARCHED])).tool_choice == "auto"
+    assert (await asked(planner(chosen("required")), TASK, bad[1:])).tool_choice == "auto"
+
+
 def test_a_call_that_could_not_be_read_does_not_end_a_forced_choice() -> None:
     bad = Assistant(calls=(ToolCall(id="1", name="list_tables", fault="they are no JSON"),))
     assert planner(chosen("required")).request([User(text=TASK), bad], {}).tool_choice == "required"
@@ -383,10 +393,3 @@ def test_in_text_mode_a_loop_s_conversation_has_no_calls() -> None:
     answer = read(made, Assistant(text="Final Answer: users"), "answered")
     assert (answer.turn, answer.ended) == (Assistant(text="users"), "answered")
     assert read(made, Assistant(text="Final Answer:"), "answered").ended == "empty"
-
-
-def test_actions_of_a_reply_have_the_ids_of_its_calls() -> None:
-    reply = Reply(
-        turn=Assistant(calls=(ToolCall(id="call_123", name="a"), ToolCall(id="call_124", name="b"))), ended="calls"
-    )
-    assert [each.id for each in actions_of(reply)] == ["call_123", "call_124"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from enum import StrEnum
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
@@ -137,6 +138,60 @@ def test_a_pydantic_schema_gives_the_types(tools: Any) -> None:
     assert schema["$defs"]["Place"]["properties"] == {"city": {"type": "string"}, "radius": {"type": "number"}}
 
 
+class Node(BaseModel):
+    name: str
+    children: list[Node] = []
+
+
+class Colour(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Line(BaseModel):
+    sku: str
+    count: int = 1
+
+
+class Order(BaseModel):
+    user_id: int = Field(alias="userId")
+    at_most: Annotated[int | None, Field(ge=1, description="So many.")] = None
+    colour: Colour | None = None
+    lines: list[Line]
+    must: Literal["a"] | None
+    title: str
+    properties: dict[str, int] = {}
+
+
+def test_a_class_that_contains_itself_has_its_arguments() -> None:
+    schema = parameters(ToolDescription(name="t"), {"t": Node})
+    children = {"type": "array", "items": {"$ref": "#/$defs/Node"}, "default": []}
+    assert schema["properties"] == {"name": {"type": "string"}, "children": children}
+    assert schema["required"] == ["name"]
+    assert schema["$defs"]["Node"]["properties"] == schema["properties"]
+
+
+@pytest.mark.parametrize("odd", ["#/$defs/Nowhere", "#", "elsewhere.json", 7])
+def test_a_reference_that_leads_nowhere_is_no_trouble(odd: Any) -> None:
+    assert parameters(ToolDescription(name="t"), {"t": {"$ref": odd}})["properties"] == {}
+
+
+def test_enums_lists_of_models_aliases_and_constraints_stay_what_they_are() -> None:
+    schema = parameters(ToolDescription(name="t"), {"t": Order})
+    assert schema["properties"] == {
+        "userId": {"type": "integer"},
+        "at_most": {"type": "integer", "minimum": 1, "description": "So many."},
+        "colour": {"$ref": "#/$defs/Colour"},
+        "lines": {"type": "array", "items": {"$ref": "#/$defs/Line"}},
+        "must": {"anyOf": [{"const": "a", "type": "string"}, {"type": "null"}]},
+        "title": {"type": "string"},
+        "properties": {"type": "object", "additionalProperties": {"type": "integer"}, "default": {}},
+    }
+    assert schema["required"] == ["userId", "lines", "must", "title"]
+    assert schema["$defs"]["Colour"] == {"enum": ["red", "blue"], "type": "string"}
+    assert schema["$defs"]["Line"]["properties"]["count"] == {"type": "integer", "default": 1}
+
+
 def test_an_object_whose_args_schema_says_nothing_counts_as_not_there() -> None:
     class Odd(Search):
         args_schema = None
@@ -202,8 +257,8 @@ def test_what_does_not_fit_the_registry_is_noted_beforehand() -> None:
     ]
     assert notes_on(described, registry) == (
         "search_database: the tool has no argument 'limits'; did you mean limit?",
-        "serch_database: there is no such tool; did you mean search_database?; its arguments are taken for text, "
-        "calls will fail",
+        "serch_database: there is no such tool, calls will fail; its arguments are taken for text; did you mean "
+        "search_database?",
         "of_programs: the tool's allowed_callers has no 'direct', so calls of the model will be refused",
     )
     assert notes_on([SEARCH], registry) == ()

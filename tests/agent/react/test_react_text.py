@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callgate.agent.models.model import Assistant, ToolCall, ToolReplies, ToolReply, User
-from callgate.agent.react.actions import Action, Observation
+from callgate.agent.models.model import ToolCall
 from callgate.agent.react.text_calls import MAX_TEXT, NO_ACTION, read_text, written_calls
-from callgate.agent.react.text_form import as_text, history_as_text, instructions, told
 
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
 KNOWN: dict[str, dict[str, Any]] = {
@@ -61,10 +59,70 @@ def test_a_final_answer_is_the_answer() -> None:
         'Action: "search_database"\nAction Input: {"query": "x", "limit": 1}\nThat should do.',
         'Action:\n```json\n{"action": "search_database", "action_input": {"query": "x", "limit": 1}}\n```',
         'Thought: so\nAction: {"name": "search_database", "arguments": {"query": "x", "limit": 1}}',
+        'Action\uff1asearch_database\nAction Input\uff1a{"query": "x", "limit": 1}',
+        'Action: search_database\nAction_Input: {"query": "x", "limit": 1}',
+        'Action: search_database\n{"query": "x", "limit": 1}',
+        'Action: search_database\nInput: {"query": "x", "limit": 1}',
+        'Action: search_database\n**Arguments:**\n```json\n{"query": "x", "limit": 1}\n```',
     ],
 )
 def test_an_action_is_read_kindly(text: str) -> None:
     assert calls(text) == [("search_database", {"query": "x", "limit": 1}, "")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Action: search_database\nwith {"query": "x"}',
+        'Action Input: {"query": "x"}\nAction: search_database',
+    ],
+)
+def test_arguments_that_stand_elsewhere_are_never_emptied(text: str) -> None:
+    (_, arguments, fault), *_ = calls(text)
+    assert arguments == {}
+    assert fault == "its arguments do not stand behind an Action Input of its own: write that under the Action"
+
+
+@pytest.mark.parametrize("text", ["<think>\n{}\n</think>\n", "{}\n</think>\n\n", "<thinking>{}</thinking>"])
+def test_what_a_model_only_thought_calls_nothing(text: str) -> None:
+    thought = text.format("I could write\nAction: list_tables\nAction Input: {}\nor not")
+    said = 'Action: search_database\nAction Input: {"query": "x"}'
+    written = read_text(thought + said, KNOWN)
+    assert [(each.name, each.arguments) for each in written.calls] == [("search_database", {"query": "x"})]
+    assert written.kept == said
+    assert read_text(thought + "Final Answer: 3", KNOWN).answer == "3"
+    assert read_text(thought + "There are 3.", KNOWN).answer == "There are 3."
+    ((call),) = written_calls(thought + WHOLE[0], KNOWN)
+    assert call.name == "search_database"
+
+
+def test_a_thought_that_does_not_end_says_nothing() -> None:
+    assert read_text("<think>\nAction: list_tables\nAction Input: {}", KNOWN) == read_text("", KNOWN)
+
+
+def test_words_of_the_form_inside_of_an_input_begin_nothing() -> None:
+    mail = "Hello\nAction: list_tables\nAction Input: {}\nObservation: sent\nFinal Answer: 3"
+    given = f'{{"query": "{mail}"}}'
+    for text in (given, f"```json\n{given}\n```"):
+        written = f"Action: search_database\nAction Input: {text}\nAction: get_page\nAction Input: 7"
+        assert calls(written) == [("search_database", {"query": mail}, ""), ("get_page", {"number": 7}, "")]
+
+
+@pytest.mark.parametrize("half", ['{"query": "He said "go"', '{"query": "Hello', "{'query': 'It's'"])
+def test_nothing_is_called_that_may_be_a_part_of_an_input_that_cannot_be_read(half: str) -> None:
+    first, behind = calls(f"Action: search_database\nAction Input: {half}\nAction: list_tables\nAction Input: {{}}")
+    assert first[2].startswith("they are no JSON")
+    assert behind[2] == "it was not made: the Action Input before it cannot be read, and this may be a part of it"
+
+
+@pytest.mark.parametrize("none", ["None", "none needed", "No tool needed.", "N/A", "None\nAction Input: None"])
+def test_an_answer_behind_the_word_that_nothing_is_called_is_the_answer(none: str) -> None:
+    assert read_text(f"Thought: I know\nAction: {none}\nFinal Answer: 42", KNOWN).answer == "42"
+    assert one_fault(f"Action: {none}").startswith("there is neither an Action nor a Final Answer")
+
+
+def test_a_single_text_argument_may_begin_with_none() -> None:
+    assert calls("Action: get_record_details\nAction Input: none of them")[0][1] == {"record_id": "none of them"}
 
 
 def test_several_actions_are_several_calls() -> None:
@@ -92,6 +150,24 @@ def test_an_answer_behind_an_action_waits_for_what_the_tool_says() -> None:
     written = read_text("Action: list_tables\nAction Input: {}\nFinal Answer: users", KNOWN)
     assert [each.name for each in written.calls] == ["list_tables"]
     assert (written.answer, written.kept) == ("", "Action: list_tables\nAction Input: {}")
+
+
+@pytest.mark.parametrize("answer", ["Action: Final Answer\nAction Input: 3", 'Action: {"action": "Final Answer"}'])
+def test_an_action_that_is_the_final_answer_drops_no_call(answer: str) -> None:
+    written = read_text(f"Action: list_tables\nAction Input: {{}}\n{answer}", KNOWN)
+    assert [each.name for each in written.calls] == ["list_tables"]
+    assert (written.answer, written.kept) == ("", "Action: list_tables\nAction Input: {}")
+
+
+@pytest.mark.parametrize("text", ["{}", "```json\n{}\n```", "Action:\n```json\n{}\n```", "Thought: I know\nAction: {}"])
+def test_a_json_object_that_is_the_final_answer_is_the_answer(text: str) -> None:
+    assert read_text(text.replace("{}", '{"action": "Final Answer", "action_input": "42"}'), KNOWN).answer == "42"
+
+
+def test_a_tool_that_is_called_finish_is_a_tool() -> None:
+    known = {"finish": {"properties": {"with": STRING}}}
+    (call,) = read_text('Action: finish\nAction Input: {"with": "x"}', known).calls
+    assert (call.name, call.arguments) == ("finish", {"with": "x"})
 
 
 def test_an_action_that_is_the_final_answer_is_the_answer() -> None:
@@ -182,6 +258,11 @@ def test_a_turn_that_is_too_long_is_a_fault() -> None:
         "Calling tool: a with args: {" + "} " * 90_000,
         "[" * 190_000,
         "Action: search_database\nAction Input: " + "{'a': " * 3_000,
+        "Action: None\n" * 8_000 + 'Action: {"action": "finish"}\n' * 3_000,
+        'Action Input: ["", "\n' * 9_000,
+        'Action: x\nAction Input: [[["\\", "\n' * 5_000,
+        "<think>" * 25_000,
+        "</think> \n" * 20_000,
     ],
 )
 def test_odd_texts_are_read_in_no_time(text: str) -> None:
@@ -269,92 +350,3 @@ def test_several_calls_in_a_text() -> None:
     (bad,) = written_calls('{"name": "search_database", "arguments": "{\\"query\\": "}', KNOWN)
     assert (bad.arguments, bad.written) == ({}, '{"query": ')
     assert bad.fault.startswith("they are no JSON")
-
-
-# what the model is told
-
-DEFINITIONS = [
-    {
-        "type": "function",
-        "function": {
-            "name": "search_database",
-            "description": "Search the\ndatabase.",
-            "parameters": {"type": "object", "properties": {"query": STRING}, "required": ["query"]},
-        },
-    },
-    {
-        "type": "function",
-        "function": {"name": "list_tables", "description": "List.", "parameters": {"type": "object", "properties": {}}},
-    },
-]
-
-
-def test_the_instructions_name_every_tool_its_words_and_its_arguments() -> None:
-    text = instructions(DEFINITIONS, "auto", 3)
-    assert "- search_database: Search the database.\n  Action Input, as JSON Schema: {" in text
-    assert "- list_tables: List.\n  Action Input: {}" in text
-    assert "one of: search_database, list_tables" in text
-    assert "at most 3" in text
-    assert "Final Answer:" in text
-    assert "have to use" not in text
-
-
-def test_the_instructions_say_the_tool_choice() -> None:
-    assert "You have to use a tool now." in instructions(DEFINITIONS, "required", 3)
-    assert "You have to use the tool list_tables now." in instructions(DEFINITIONS, "list_tables", 3)
-    assert "Write one Action at a time." in instructions(DEFINITIONS, "auto", 1)
-    none = instructions(DEFINITIONS, "none", 3)
-    assert none == instructions([], "auto", 3)
-    assert "search_database" not in none
-
-
-def test_long_schemas_are_told_by_their_names() -> None:
-    properties = {f"argument_{n}": {"type": "string", "description": "x" * 100} for n in range(60)}
-    function = {"name": "big", "description": "Big.", "parameters": {"type": "object", "properties": properties}}
-    text = instructions([{"function": function}], "auto", 3)
-    assert "Action Input: an object with argument_0, argument_1" in text
-    assert len(text) < 4_000
-
-
-def test_results_are_told_as_observations() -> None:
-    def replies(*words: str) -> ToolReplies:
-        return ToolReplies(replies=tuple(ToolReply(id=each, name=f"t{each}", text=each) for each in words))
-
-    assert told(replies("a"), most=3) == User(text="Observation: a")
-    assert told(replies("a", "b"), most=3) == User(text="Observation (ta): a\nObservation (tb): b")
-    assert told(replies("a", "b", "c"), most=2).text.endswith(
-        "c\n\nNote: 3 calls in one turn; at most 2 run at the same time, so these waited: tc."
-    )
-
-
-def test_a_conversation_with_calls_reads_as_text() -> None:
-    calls = (ToolCall(id="1", name="list_tables"), ToolCall(id="2", name="search_database", arguments={"query": "x"}))
-    conversation = as_text(
-        [
-            User(text="Do it."),
-            Assistant(text="Let me look.", calls=calls),
-            ToolReplies(replies=(ToolReply(id="1", name="list_tables", text="users"),)),
-            Assistant(text="Thought: hm", calls=(ToolCall(id="3", name=NO_ACTION, fault="there is no Action"),)),
-            Assistant(text="Action: list_tables", calls=calls[:1]),
-            Assistant(text="Done."),
-        ]
-    )
-    assert [each.text for each in conversation if isinstance(each, User | Assistant)] == [
-        "Do it.",
-        'Let me look.\nAction: list_tables\nAction Input: {}\nAction: search_database\nAction Input: {"query": "x"}',
-        "Observation: users",
-        "Thought: hm",
-        "Action: list_tables",
-        "Done.",
-    ]
-    assert not any(each.calls for each in conversation if isinstance(each, Assistant))
-
-
-def test_a_history_in_text_begins_with_the_task() -> None:
-    history = [
-        Action(tool_name="list_tables"),
-        Observation(tool_name="list_tables", content="users"),
-        Action(tool_name=NO_ACTION, fault="there is no Action", written="Thought: hm"),
-    ]
-    told = [each.text for each in history_as_text("Do it.", history) if isinstance(each, User | Assistant)]
-    assert told == ["Do it.", "Action: list_tables\nAction Input: {}", "Observation: users", "Thought: hm"]

@@ -105,8 +105,12 @@ async def test_a_task_goes_through_the_whole_cycle() -> None:
 
 async def test_calls_of_a_turn_run_at_the_same_time_and_are_observed_together() -> None:
     house = House()
-    result = await run(Calls(*[("wait_for_others", {"count": n}) for n in range(3)]), "Done.", house=house)
+    turn = Calls(*[("wait_for_others", {"count": n}) for n in range(3)])
+    async with working(turn, "Done.", house=house) as (worker, model):
+        result = await worker.run(TASK)
     assert house.most == 3
+    told = [getattr(each, "text", "") for each in model.requests[1].messages]
+    assert told[-4:] == ["Tool result: 0", "Tool result: 1", "Tool result: 2", TASK]
     assert [each.content for each in result.history if isinstance(each, Observation)] == ["0", "1", "2"]
     kinds = [type(each) for each in result.history]
     assert kinds == [Action] * 3 + [Observation] * 3
@@ -127,8 +131,14 @@ async def test_surplus_calls_wait_run_and_are_told_of() -> None:
 async def test_invalid_arguments_are_answered_and_the_tool_is_not_called() -> None:
     house = House()
     bad = ToolCall(id="1", name="wait_for_others", fault="they are no JSON: ...", written='{"count": ')
-    result = await run(bad, "Sorry.", house=house)
+    async with working(bad, "Sorry.", house=house) as (worker, model):
+        result = await worker.run(TASK)
     assert house.most == 0
+    assert [getattr(each, "text", "") for each in model.requests[1].messages][1:] == [
+        'Calling tool: wait_for_others with args: {"count": ',
+        "Tool result: Error: wait_for_others: they are no JSON: ...",
+        TASK,
+    ]
     (observation,) = [each for each in result.history if isinstance(each, Observation)]
     assert (observation.ok, observation.content) == (False, "Error: wait_for_others: they are no JSON: ...")
     assert result.outcome == "answered"
@@ -239,6 +249,11 @@ async def test_what_the_operator_did_wrong_is_raised() -> None:
     worker = ReActWorker(ReActPlanner(read_config(YAML, {}), model), runtime)
     with pytest.raises(ConfigurationError, match="enter the runtime first"):
         await worker.run(TASK)
+
+
+async def test_a_run_without_turns_is_the_operators_mistake() -> None:
+    with pytest.raises(ConfigurationError, match="max_turns must be 1 or more, and is 0"):
+        await run("Done.", max_turns=0)
 
 
 async def test_a_cancelled_run_leaves_nothing_under_way() -> None:

@@ -91,7 +91,9 @@ async def test_a_plan_calls_tools_that_the_model_was_not_shown() -> None:
 
 
 def test_a_mode_that_there_is_not_is_refused_with_the_nearest() -> None:
-    with pytest.raises(ConfigurationError, match=r"there is no mode 'declaritive'; did you mean declarative\?"):
+    with pytest.raises(
+        ConfigurationError, match=r"there is no mode 'declaritive'; there are: .*; did you mean declarative\?$"
+    ):
         offer_of("declaritive")
     assert mode_of("individual") == "direct"
     assert mode_of("declarative") == "plan"

@@ -64,9 +64,18 @@ def test_a_task_goes_to_the_form_that_its_words_speak_for(task: str, mode: str, 
 
 def test_a_route_says_why_and_has_advice_for_the_model() -> None:
     route = ROUTER.route(ROUTER.profile("Query cpu_usage, then check its value", TOOLS))
-    assert "(then" in route.reason
+    assert "(seen: then" in route.reason
     assert "two turns instead of one for each call" in route.reason
     assert route.words.startswith("For this task one plan with execute_tool_plan may be best: ")
+
+
+@pytest.mark.parametrize(
+    "task", ["对每个客户查找订单并按收入排序", "Für jede Stadt das Wetter holen", "", "🙂" * 9_000]
+)
+def test_of_a_task_in_words_that_say_nothing_here_the_model_is_told_nothing(task: str) -> None:
+    route = ROUTER.route(ROUTER.profile(task, TOOLS))
+    assert (route.mode, route.rule, route.words) == ("direct", "one call", "")
+    assert ROUTER.route(ROUTER.profile("Get the weather", TOOLS)).words
 
 
 def test_without_a_sandbox_a_plan_takes_the_place_of_a_program() -> None:

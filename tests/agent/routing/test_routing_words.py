@@ -86,3 +86,18 @@ def test_hostile_words_are_read_in_linear_time(text: str) -> None:
 
 def test_only_so_much_of_a_task_is_read() -> None:
     assert len(plain("word " * 1_000_000)) <= 8_000
+    assert len(plain("w" * 1_000_000)) <= 8_000
+
+
+@pytest.mark.parametrize("material", ["lorem ipsum " * 700, "lorem ipsum " * 100_000, "lorem\n\n\n\n" * 2_000])
+def test_what_is_to_be_done_is_read_before_and_behind_long_material(material: str) -> None:
+    asked = "For each of the customers get the orders, and add up Paris, Rome and Oslo."
+    for task in (f"{asked}\n{material}", f"{material}\n{asked}"):
+        assert {rule.sign for rule in signs_in(task)} >= {"repetition", "arithmetic"}
+        assert (acts_in(task) > 0, items_in(task)) == (True, 3)
+
+
+def test_a_program_that_must_not_be_written_is_no_sign() -> None:
+    for words in ("Do not write a program.", "Don't run some code.", "Never write a script."):
+        assert "program" not in {rule.name for rule in signs_in(words)}
+    assert "program" in {rule.name for rule in signs_in("Please write a script.")}

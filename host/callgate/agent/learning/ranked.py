@@ -1,7 +1,8 @@
 """A selector around another that knows what came of earlier selections.
 
 1. **Left out**: a tool that is to be avoided (see `memory`) is not offered to the selector, where an equal one is: a
-   tool that shares a capability with it, that takes the same arguments, and that is not to be avoided itself. Both
+   tool that shares a capability with it, that takes the same arguments (names, types and choices), and that is not to
+   be avoided itself. Both
    change nothing: which tool changes something, statistics do not decide. Without an equal one it stays, and the
    reasoning says what speaks against it.
 2. **Combinations**: where the tools that were chosen have done worse together, for queries like this one, than equal
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from callgate.agent.planning.outcome import Advice, Memory
 from callgate.agent.planning.tool_plan import DecomposedQuery, Selection, Selector, ToolChoice
@@ -116,7 +118,25 @@ def equals(one: ToolInfo, other: ToolInfo) -> bool:
     theirs = {each.casefold() for each in other.capabilities}
     if not any(each.casefold() in theirs for each in one.capabilities):
         return False
-    return _required(other) <= _named(one) and (_named(one) <= _named(other) or not _closed(other))
+    if not (_required(other) <= _named(one) and (_named(one) <= _named(other) or not _closed(other))):
+        return False
+    return all(_fits(_property(one, name), _property(other, name)) for name in _named(one) & _named(other))
+
+
+def _property(info: ToolInfo, name: str) -> Mapping[str, Any]:
+    found = info.parameters["properties"][name]
+    return found if isinstance(found, Mapping) else {}
+
+
+def _fits(given: Mapping[str, Any], taken: Mapping[str, Any]) -> bool:
+    """Whether what fits the one schema fits the other; yes where they do not say."""
+    kind, other = given.get("type"), taken.get("type")
+    if isinstance(kind, str) and isinstance(other, str) and kind != other and (kind, other) != ("integer", "number"):
+        return False
+    values, others = given.get("enum"), taken.get("enum")
+    if not isinstance(others, list):
+        return True
+    return isinstance(values, list) and all(each in others for each in values)
 
 
 def _named(info: ToolInfo) -> set[str]:

@@ -104,7 +104,8 @@ class Report:
         control: the one arm.
         treatment: the other.
         difference: of the success rates, the treatment's less the control's; None while an arm is empty.
-        difference_interval: that fits what was seen, at 1 - alpha.
+        difference_interval: that fits what was seen, at 1 - alpha. It is for the end: whoever stops at the first one
+            that leaves 0 out has looked too early.
         finished: whether both arms have their samples.
         test: of the measure that decides; None until it is finished.
         other_test: of the other measure, for information; None until it is finished.
@@ -174,12 +175,15 @@ def report_of(
     winner: Arm | None = None
     if test is not None and test.p_value < design.alpha:
         winner = "treatment" if test.gain > 0 else "control"
+    other_test = tests.get("seconds" if design.metric == "success" else "success")
+    if winner is not None and design.metric == "seconds" and other_test is not None and not design.paired:
+        told += _quicker_but_worse(winner, other_test, design.alpha)
     power = None if design.paired else power_of(
         design.expected_rate, design.least_difference, design.samples, alpha=design.alpha
     )  # fmt: skip
     return Report(
         design=design, control=first, treatment=second, difference=difference, difference_interval=interval,
-        finished=finished, test=test, other_test=tests.get("seconds" if design.metric == "success" else "success"),
+        finished=finished, test=test, other_test=other_test,
         power=power, winner=winner, warnings=tuple(told), agreement=agreement,
         words=_words(design, first, second, interval, difference, test, winner),
     )  # fmt: skip
@@ -241,6 +245,16 @@ def _lost(design: Design, control: int, treatment: int) -> list[str]:
     return [
         f"{treatment} of {noted} outcomes are the treatment's, where {design.split:.0%} of the traffic is: outcomes of "
         "one arm get lost, and the arms cannot be compared"
+    ]
+
+
+def _quicker_but_worse(winner: Arm, success: Test, alpha: float) -> list[str]:
+    """Of an arm that fails at what takes long, quick successes are left."""
+    if success.p_value >= alpha or (success.gain > 0) == (winner == "treatment"):
+        return []
+    return [
+        f"the {winner} is quicker and succeeds less often: its seconds are those of the queries that it could do, "
+        "which may be the easy ones; replay both on the same queries (paired)"
     ]
 
 

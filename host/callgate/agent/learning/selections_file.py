@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from callgate.agent.planning.outcome import SelectionOutcome
-from callgate.runtime.kept_file import KeptFile
+from callgate.runtime.kept_file import KeptFile, are_numbers, at_most
 from callgate.tools.names import MAX_NAME_CHARACTERS
 
 from .memory import MAX_OUTCOMES, MAX_TEXT_CHARACTERS, MAX_TOOLS, SelectionMemory
@@ -43,9 +43,10 @@ class SelectionsFile(KeptFile[SelectionOutcome]):
     batch = BATCH
     select = (
         "SELECT query, tools, strategy, success, seconds, cost, confidence, failed, reasoning, error FROM selections "
-        f"WHERE length(query) <= {MAX_TEXT_CHARACTERS} AND length(tools) <= {_MAX_LIST_CHARACTERS} "
-        f"AND length(failed) <= {_MAX_LIST_CHARACTERS} AND length(strategy) <= {MAX_NAME_CHARACTERS} "
-        f"AND length(reasoning) <= {MAX_TEXT_CHARACTERS} AND length(error) <= {MAX_TEXT_CHARACTERS} "
+        f"WHERE {at_most('query', MAX_TEXT_CHARACTERS)} AND {at_most('tools', _MAX_LIST_CHARACTERS)} "
+        f"AND {at_most('failed', _MAX_LIST_CHARACTERS)} AND {at_most('strategy', MAX_NAME_CHARACTERS)} "
+        f"AND {at_most('reasoning', MAX_TEXT_CHARACTERS)} AND {at_most('error', MAX_TEXT_CHARACTERS)} "
+        f"AND {are_numbers('success', 'seconds', 'cost', 'confidence')} "
         f"ORDER BY id DESC LIMIT {MAX_OUTCOMES}"
     )
     insert = (

@@ -1,8 +1,11 @@
 """What a task may spend, and whether it is spent. Values only: it measures nothing and knows no prices.
 
 1. A budget is looked at before each request and before each call; its seconds bound what is under way, too.
-2. The last request that a budget allows is made without tools, so that there is an answer: the last of `turns`, and the
-   first after nine tenths of another field are spent.
+2. The last request that a budget allows is made without tools, so that there is an answer: the last of `turns`, the
+   first after nine tenths of another field are spent, and one that will go beyond `tokens` or `cost` by its
+   conversation alone.
+3. A request that goes beyond `tokens` or `cost` is not broken off. They are exceeded by that request and its reply, and
+   by no other.
 """
 
 from __future__ import annotations
@@ -48,9 +51,10 @@ class Budget:
     turns: int | None = 40
     """Replies of the model. In the last of them it has no tools; with 1, it answers without any."""
     tokens: int | None = None
-    """Of all requests and replies together, by the endpoint's count. The request that goes beyond is the last."""
+    """Of all requests and replies together, by the endpoint's count. The request that goes beyond is the last. What
+    nobody counts is not among them: requests that were given up or failed, and those that an SDK made again."""
     cost: float | None = None
-    """US dollars. Needs a known price: see `Agent`."""
+    """US dollars, for these tokens. Needs a known price: see `Agent`."""
     seconds: float | None = 600.0
     """From the beginning. A request or a call under way then is given up."""
 
@@ -76,11 +80,21 @@ class Budget:
                 return f"the budget is spent: {used:.6g} of {allowed:g} {_UNITS[name]}"
         return ""
 
-    def is_last(self, spent: Spent) -> bool:
-        """Whether the next request is the last."""
+    def is_last(self, spent: Spent, ahead: Spent | None = None) -> bool:
+        """Whether the next request is the last.
+
+        Args:
+            spent: so far.
+            ahead: tokens and cost that the next request has at least, as far as is known.
+        """
         if self.turns is not None and spent.turns >= self.turns - 1:
             return True
-        return any(used >= NEARLY * allowed for name, allowed, used in self._shares(spent) if name != "turns")
+        if any(used >= NEARLY * allowed for name, allowed, used in self._shares(spent) if name != "turns"):
+            return True
+        if ahead is None:
+            return False
+        then = Spent(tokens=spent.tokens + ahead.tokens, cost=(spent.cost or 0.0) + (ahead.cost or 0.0))
+        return any(used >= allowed for name, allowed, used in self._shares(then) if name in ("tokens", "cost"))
 
     def seconds_left(self, spent: Spent) -> float:
         """Seconds that are left; infinite without a limit, never below 0."""

@@ -3,13 +3,15 @@ what it found. Plans nothing itself."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
 import anyio
 
 from callgate.agent.events import CallTold, Faulted, ModelAsked, ModelReplied, Planned, PlannedRun, TextArrived, Told
-from callgate.agent.models.model import NO_USAGE, Assistant, Delta, User
+from callgate.agent.models.model import Assistant, Delta, Request, User
+from callgate.agent.orchestration.synthesis import numbered_sources
 from callgate.agent.planning.planner import MAX_QUERY_CHARACTERS
 from callgate.agent.planning.tool_plan import ToolExecution, ToolPlan
 from callgate.errors import ConfigurationError
@@ -31,13 +33,14 @@ _BAD_WORDS = {
 }
 
 
-async def answer_by_plan(setup: Setup, teller: Teller) -> str | None:
+async def answer_by_plan(setup: Setup, teller: Teller, over: Callable[[], str]) -> str | None:
     """Have the task answered by a plan.
 
     Args:
         setup: of the agent, with an `answerer`.
         teller: with the state of the task. A plan that was begun before, and did not come to an end, is not made again:
             nobody knows what it has done.
+        over: why the task may spend no more; empty where it may. Nothing is run, and nothing is asked, after that.
 
     Returns:
         The answer; None where there is none, and the model was told why.
@@ -98,30 +101,43 @@ async def answer_by_plan(setup: Setup, teller: Teller) -> str | None:
                 results=tuple(
                     {**asdict(replace(result, data=None)), "data": result.data} for result in execution.results
                 ),
+                sources=tuple(
+                    {"title": source.title, "location": source.location}
+                    for source in numbered_sources(execution.results)
+                ),
             )
         )
+
+    asked = anyio.current_time()
+
+    def on_request(request: Request) -> None:
+        nonlocal asked
+        asked = anyio.current_time()
+        teller.tell(ModelAsked(turn=1, messages=len(request.messages), tools=(), tool_choice=request.tool_choice))
 
     def on_delta(delta: Delta) -> None:
         if delta.restarted or delta.text:
             teller.tell(TextArrived(turn=1, text=delta.text, restarted=delta.restarted))
 
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {
+        name: value for name in ("temperature", "max_output_tokens") if (value := getattr(setup, name)) is not None
+    }
     if instructions := system_text(own=began.system, strategic_plan=began.strategic_plan):
         options["instructions"] = instructions
     if setup.stream and teller.is_heard:
         options["on_delta"] = on_delta
-    started = anyio.current_time()
     answered = await setup.answerer.answer(
         began.task,
         tools=tools,
+        stop=over,
         on_plan=on_plan,
         on_execution=on_execution,
         on_event=lambda event: teller.tell(CallTold(turn=0, id="", event=event)),
+        on_request=on_request,
         **options,
     )
     synthesis = answered.synthesis
-    if synthesis is not None and synthesis.usage != NO_USAGE:
-        teller.tell(ModelAsked(turn=1, messages=1, tools=(), tool_choice="none"))
+    if synthesis is not None and synthesis.ended not in ("failed", "nothing"):
         said = answered.answer if answered.ok else ""
         teller.tell(
             ModelReplied(
@@ -129,7 +145,7 @@ async def answer_by_plan(setup: Setup, teller: Teller) -> str | None:
                 message=Assistant(text=said),
                 ended="answered" if said else "empty",
                 usage=synthesis.usage,
-                seconds=anyio.current_time() - started,
+                seconds=anyio.current_time() - asked,
                 cost=setup.prices.cost(setup.model.provider, setup.model.name, synthesis.usage),
             )
         )

@@ -5,8 +5,10 @@ nothing. Pure: it is told what happens, and says what to do; no clock, no I/O. T
    and again may be a poll: as long as its results change, it is progress.
 2. What has been tried in vain may be tried again after progress: something else may have made it possible. So only
    repetitions without progress in between are counted towards a refusal.
-3. A verdict is worded for the model. First a warning goes with the answer, then the call is not made, then it ends.
-4. Of calls and results it keeps digests, of so many calls: it cannot grow.
+3. Waiting is no circle, as long as it is patient: where a call that succeeded took 5 seconds or more since the same
+   call ended the last time (itself, or another one that waits), a repetition counts a quarter.
+4. A verdict is worded for the model. First a warning goes with the answer, then the call is not made, then it ends.
+5. Of calls and results it keeps digests, of so many calls: it cannot grow.
 """
 
 from __future__ import annotations
@@ -41,6 +43,11 @@ IDLE_WARNED, IDLE_STOPPED = 6, 12
 twelve turns are two rounds of six calls, or one of twelve."""
 BARREN_WARNED, BARREN_STOPPED = 5, 10
 """Turns in which calls were made and none succeeded, however different they were."""
+PAUSE_SECONDS = 5.0
+"""A call that takes so long may have been a pause. Few tools are as slow, and who waits for something waits longer."""
+PAUSES = 4
+"""Repetitions after a pause that count as one: at 30 seconds each, a call may give the same result for a quarter of an
+hour."""
 MOST_CALLS = 1000
 """Different calls that are remembered; the one made longest ago is forgotten first. A budget of 40 turns with 25 calls
 each."""
@@ -72,9 +79,14 @@ class _Call:
 
     failures: int = 0
     """In a row, without progress in between."""
+    failures_weight: float = 0.0
+    """Of these, those after a pause a part each."""
     failures_ever: int = 0
     repeats: int = 0
     """Of results that were there before, without progress in between."""
+    repeats_weight: float = 0.0
+    pauses: int = 0
+    """There had been when it last ended."""
     at: int = -1
     """How much progress there was when it last ended."""
     in_turn: int = 0
@@ -88,8 +100,11 @@ class Repetition:
         self._calls: OrderedDict[bytes, _Call] = OrderedDict()
         self._progress = 0
         self._refusals = 0
-        self._idle = 0
+        self._idle = 0.0
+        self._idle_turns = 0
         self._barren = 0
+        self._pauses = 0
+        self._paused = 0
         self._turn: list[_Call] = []
         self._new = False
         self._succeeded = False
@@ -106,13 +121,13 @@ class Repetition:
         call.in_turn += 1
         self._turn.append(call)
         shown = _shown(name)
-        if call.at == self._progress and call.failures >= FAILURES_WARNED:
+        if call.at == self._progress and call.failures_weight >= FAILURES_WARNED:
             return self._refused(
                 "same_call",
                 f"this call of {shown} was not made: with the same arguments it has failed {call.failures} times, and "
                 "nothing has changed since. Change the arguments, use another tool, or answer with what you have.",
             )
-        if call.at == self._progress and call.repeats >= REPEATS_REFUSED:
+        if call.at == self._progress and call.repeats_weight >= REPEATS_REFUSED:
             return self._refused(
                 "loop",
                 f"this call of {shown} was not made: it gave you the same result {call.repeats + 1} times. That result "
@@ -126,7 +141,7 @@ class Repetition:
             )
         return GO_ON
 
-    def note(self, name: str, arguments: Mapping[str, Any] | str, ok: bool, text: str) -> Verdict:
+    def note(self, name: str, arguments: Mapping[str, Any] | str, ok: bool, text: str, seconds: float = 0.0) -> Verdict:
         """Take note of how a call that was made has ended: ``go on`` or ``warn``.
 
         Args:
@@ -134,31 +149,41 @@ class Repetition:
             arguments: these.
             ok: whether it succeeded.
             text: what the model is told of it.
+            seconds: that it took.
         """
         call = self._call(name, arguments)
         since = call.at != self._progress
+        if ok and seconds >= PAUSE_SECONDS:
+            self._pauses += 1
+            self._paused = 2  # this turn and the next, which looks at what it waited for
+        weight = 1.0 if call.pauses == self._pauses else 1 / PAUSES
+        call.pauses = self._pauses
         if not ok:
             call.failures = 1 if since else call.failures + 1
+            call.failures_weight = 1.0 if since else call.failures_weight + weight
             call.failures_ever += 1
             call.at = self._progress
-            if call.failures >= FAILURES_WARNED or call.failures_ever >= FAILURES_WARNED_EVER:
+            if call.failures_weight >= FAILURES_WARNED or call.failures_ever >= FAILURES_WARNED_EVER:
                 self._told = True
                 return Verdict("warn", _failing(name, max(call.failures, call.failures_ever)), "same_call")
             return GO_ON
         self._succeeded = True
         call.failures = call.failures_ever = 0
+        call.failures_weight = 0.0
         result = _digest(text)
         if result not in call.results:
             call.results.append(result)
             call.repeats = 0
+            call.repeats_weight = 0.0
             self._progress += 1
             self._refusals = 0
             self._new = True
             call.at = self._progress
             return GO_ON
         call.repeats = 1 if since else call.repeats + 1
+        call.repeats_weight = weight if since else call.repeats_weight + weight
         call.at = self._progress
-        if call.repeats >= REPEATS_WARNED:
+        if call.repeats_weight >= REPEATS_WARNED:
             self._told = True
             return Verdict("warn", _repeating(name, call.repeats + 1), "loop")
         return GO_ON
@@ -170,15 +195,17 @@ class Repetition:
         """
         if not self._turn:
             return GO_ON
-        self._idle = 0 if self._new else self._idle + 1
+        self._idle = 0.0 if self._new else self._idle + (1 / PAUSES if self._paused else 1.0)
         self._barren = 0 if self._succeeded else self._barren + 1
         for call in self._turn:
             call.in_turn = 0
         self._turn.clear()
         told = self._told
         self._new = self._succeeded = self._told = False
+        self._paused = max(self._paused - 1, 0)
+        self._idle_turns = 0 if self._idle == 0 else self._idle_turns + 1
         if self._idle >= IDLE_STOPPED:
-            return Verdict("stop", f"nothing new was asked or learned in {self._idle} turns", "loop")
+            return Verdict("stop", f"nothing new was asked or learned in {self._idle_turns} turns", "loop")
         if self._barren >= BARREN_STOPPED:
             return Verdict("stop", f"no call has succeeded in {self._barren} turns", "loop")
         if told:
@@ -186,8 +213,8 @@ class Repetition:
         if self._idle >= IDLE_WARNED:
             return Verdict(
                 "warn",
-                f"Your last {self._idle} turns repeated earlier calls and brought nothing new. Do something else, or "
-                "answer with what you have.",
+                f"Your last {self._idle_turns} turns repeated earlier calls and brought nothing new. Do something "
+                "else, or answer with what you have.",
                 "loop",
             )
         if self._barren >= BARREN_WARNED:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from callgate.agent.models.model import NO_USAGE, Assistant, Reply, Request, ToolCall
+from callgate.agent.models.model import Assistant, Reply, Request, ToolCall, Usage
 from callgate.agent.models.tokens import estimated
 
 __all__ = ["MAX_CALLS", "MAX_TEXT_CHARACTERS", "fit"]
@@ -21,13 +21,15 @@ _MAX_CALL_CHARACTERS = 1_000_000
 _MAX_TURN_CHARACTERS = 3_000_000
 """Of the arguments of one call, and of all calls of a turn, as JSON."""
 _MAX_DEPTH = 100
+_MAX_TOKENS = 10**12
+"""Of one request: more is no count."""
 
 
 def fit(reply: Reply, request: Request) -> Reply:
     """The reply as it goes into the conversation.
 
     Calls of a reply that was cut or refused are left out: they are not to be made, and a call without a result cannot
-    be sent again. Where nobody counted tokens they are estimated, so that a budget holds.
+    be sent again. Tokens that nobody counted, of the request or of the reply, are estimated, so that a budget holds.
 
     Args:
         reply: as it came.
@@ -54,8 +56,24 @@ def fit(reply: Reply, request: Request) -> Reply:
     ended = reply.ended
     if ended in ("answered", "calls", "empty"):
         ended = "calls" if fitted.calls else "answered" if text.strip() else "empty"
-    usage = estimated(request, fitted) if reply.usage == NO_USAGE else reply.usage
-    return replace(reply, turn=fitted, ended=ended, usage=usage)
+    return replace(reply, turn=fitted, ended=ended, usage=_counted(reply.usage, request, fitted))
+
+
+def _counted(usage: Usage, request: Request, turn: Assistant) -> Usage:
+    """The usage, with an estimate for what was not counted, or is no count. There is no request of 0 tokens."""
+    given, made, cached = map(_count, (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens))
+    kept = Usage(input_tokens=given, output_tokens=made, cached_input_tokens=cached, estimated=usage.estimated)
+    if given and (made or not (turn.text or turn.calls)):
+        return kept
+    guess = estimated(request, turn)
+    return replace(
+        kept, input_tokens=given or guess.input_tokens, output_tokens=made or guess.output_tokens, estimated=True
+    )
+
+
+def _count(tokens: Any) -> int:
+    is_count = isinstance(tokens, int) and not isinstance(tokens, bool) and 0 <= tokens <= _MAX_TOKENS
+    return tokens if is_count else 0
 
 
 def _weighed(call: ToolCall, most: int) -> tuple[int, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from callgate.agent.events import AgentEvent, Outcome, Routed
+from callgate.agent.events import AgentEvent, Faulted, Outcome, PlannedRun, Routed
 from callgate.agent.models.model import NO_USAGE, Message, Usage
 
 __all__ = ["AgentResult"]
@@ -57,3 +57,14 @@ class AgentResult:
     def ok(self) -> bool:
         """Whether there is an answer."""
         return self.outcome == "answered"
+
+    @property
+    def sources(self) -> tuple[Mapping[str, str], ...]:
+        """What the numbers in an answer like ``[1]`` stand for, from 1: ``{"title": ..., "location": ...}``. Only of an
+        answer that was made of a plan's results (`Agent(answerer=...)`)."""
+        for event in reversed(self.events):
+            if isinstance(event, Faulted) and event.fault == "plan_failed":
+                return ()
+            if isinstance(event, PlannedRun):
+                return event.sources
+        return ()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from callgate.agent.events import AgentEvent, CallBegan, CallEnded, Resumed, TaskBegan
+from callgate.agent.events import AgentEvent, CallBegan, CallEnded, Finished, Resumed, TaskBegan
 from callgate.agent.models.model import Assistant, Message, ToolCall, ToolReplies, User
 from callgate.errors import ConfigurationError
 from callgate.runtime import Runtime
@@ -72,12 +72,15 @@ def _look_again(state: TaskState, event: CallBegan | CallEnded) -> None:
 
 
 def seconds_of(lines: Sequence[Line]) -> float:
-    """How long the runs took whose lines these are: from the first to the last of each."""
+    """How long the runs took whose lines these are: from the first to the last of each; or what the last end says, if
+    that is longer: the lines of a result that was first kept in memory were all written at once."""
     total = 0.0
     before = None
     for line in lines:
         if before is not None and not isinstance(line.event, (TaskBegan, Resumed)):
             total += max((line.at - before).total_seconds(), 0.0)  # a clock may have been set back
+        if isinstance(line.event, Finished):
+            total = max(total, line.event.seconds)
         before = line.at
     return total
 

@@ -27,6 +27,11 @@ Discovery = Literal["filter", "interrupt", "none"]
 """How a model comes to see tools: those that it finds become visible in the next turn; the task is interrupted, for an
 agent made anew; or it sees all from the beginning."""
 _DISCOVERIES = ("filter", "interrupt", "none")
+_PLANNERS = (
+    ("planner", "request", "ReActPlanner(read_config('agent.yaml'), model, runtime.registry)"),
+    ("answerer", "answer", "PlannedAnswerer(ToolPlanner(runtime, model), ToolOrchestrator(runtime), model)"),
+)
+"""Who may plan, the method that tells them, and one that has it."""
 _MOST_PARALLEL = 1_000
 MAX_TASK_CHARACTERS = 1_000_000
 MAX_RESULT_CHARACTERS = 1_000_000
@@ -114,17 +119,19 @@ class Setup:
             given = getattr(self, name)
             if given is None or (name == "direct" and given == "all"):
                 continue
-            if isinstance(given, str) or not isinstance(given, Collection):
+            names = isinstance(given, Collection) and all(isinstance(each, str) for each in given)
+            if isinstance(given, str) or not names:
                 raise ConfigurationError(f"{name} must be names of tools, not {given!r:.60}")
         for name in ("on_event", "loader"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise ConfigurationError(f"{name} must be a function, not {getattr(self, name)!r:.60}")
         if inspect.iscoroutinefunction(self.on_event):
             raise ConfigurationError("on_event is called and not awaited: it must not be an async function")
-        for name, method in (("planner", "request"), ("answerer", "answer")):
+        for name, method, instance in _PLANNERS:
             given = getattr(self, name)
             if given is not None and not callable(getattr(given, method, None)):
-                raise ConfigurationError(f"{name} has to have a method {method}, not to be {given!r:.60}")
+                said = f"{name} has to have a method {method}, as {instance} has; {type(given).__name__} has none"
+                raise ConfigurationError(said)
         try:
             length = len(json.dumps(self.strategic_plan, allow_nan=False))
         except (TypeError, ValueError, RecursionError) as error:

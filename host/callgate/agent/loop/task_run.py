@@ -28,7 +28,7 @@ from callgate.agent.events import (
     TextArrived,
     Told,
 )
-from callgate.agent.models.model import Assistant, Delta, Reply
+from callgate.agent.models.model import Assistant, Delta, Reply, Usage, User
 from callgate.agent.routing.router import Router
 from callgate.errors import ContextExceeded, ModelRejected, ModelUnavailable
 
@@ -116,7 +116,7 @@ class TaskRun:
             spent = self._spent()
             if over := self._setup.budget.over(spent):
                 return End("budget", reason=over)
-            if end := await self._turn(is_last=self._setup.budget.is_last(spent)):
+            if end := await self._turn(is_last=self._is_last(spent)):
                 return end
 
     async def _beginning(self) -> End | None:
@@ -128,15 +128,16 @@ class TaskRun:
         if state.open_calls:
             if state.mode == "auto" and setup.planner is None:
                 self._recommend()
-            return await self._make_calls(self._offered())
+            asked = self._asked()
+            return await self._make_calls(asked.tools, asked.tool_choice)
         if setup.answerer is not None and not state.turns and len(state.messages) == 1:
             with anyio.move_on_after(self._seconds_left()):
-                answer = await answer_by_plan(setup, self._teller)
+                answer = await answer_by_plan(setup, self._teller, lambda: setup.budget.over(self._spent()))
                 if answer is not None:
                     return End("answered", answer=answer)
         if state.mode == "auto" and setup.planner is None:
             self._recommend()
-        if words := words_to_go_on(state, LAST_WORDS, is_last=setup.budget.is_last(self._spent())):
+        if words := words_to_go_on(state, LAST_WORDS, is_last=self._is_last(self._spent())):
             self._teller.tell(Told(turn=state.turns, text=words))
         return None
 
@@ -144,7 +145,8 @@ class TaskRun:
 
     async def _turn(self, *, is_last: bool) -> End | None:
         setup, state = self._setup, self._state
-        if is_last and state.turns:
+        is_said = state.messages[-1] == User(text=LAST_WORDS) or (not state.turns and setup.planner is None)
+        if is_last and not is_said:  # in the first turn `tool_choice` says it, but not to a planner that has none
             self._teller.tell(Told(turn=state.turns, text=LAST_WORDS))
         request = turn_request(setup, state, self._offering, recommendation=self._advice, is_last=is_last)
         turn = state.turns + 1
@@ -158,7 +160,7 @@ class TaskRun:
             with anyio.move_on_after(self._seconds_left()):
                 reply = await setup.model.ask(request, on_delta=self._on_delta(turn))
         except ContextExceeded as error:
-            if not state.is_shortened and shortened(state.messages) != state.messages:
+            if shortened(state.messages) != state.messages:
                 self._fault(turn, "too_long", str(error), SHORTENED)
                 return None
             return self._ends(turn, "too_long", "too_long", str(error))
@@ -171,10 +173,11 @@ class TaskRun:
         if setup.planner is not None:
             reply = setup.planner.read(reply)
         reply = fit(reply, request)
-        return await self._replied(turn, reply, offered, anyio.current_time() - asked, is_last=is_last)
+        seconds = anyio.current_time() - asked
+        return await self._replied(turn, reply, offered, request.tool_choice, seconds, is_last=is_last)
 
     async def _replied(
-        self, turn: int, reply: Reply, offered: tuple[str, ...], seconds: float, *, is_last: bool
+        self, turn: int, reply: Reply, offered: tuple[str, ...], choice: str, seconds: float, *, is_last: bool
     ) -> End | None:
         setup, state = self._setup, self._state
         unmade = reply.turn.calls if is_last else ()
@@ -208,7 +211,7 @@ class TaskRun:
                 detail = f"the reply was cut after {len(text)} characters"
                 return self._again(turn, "cut", detail, _SAY_LESS, again=again, answer=text)
             case _:
-                return await self._make_calls(offered)
+                return await self._make_calls(offered, choice)
 
     def _again(
         self, turn: int, fault: Literal["empty", "cut"], detail: str, words: str, *, again: bool, answer: str = ""
@@ -221,7 +224,7 @@ class TaskRun:
 
     # calls
 
-    async def _make_calls(self, offered: tuple[str, ...]) -> End | None:
+    async def _make_calls(self, offered: tuple[str, ...], choice: str) -> End | None:
         setup, state = self._setup, self._state
         planner = setup.planner
         calls = TurnCalls(
@@ -233,6 +236,8 @@ class TaskRun:
             result_characters=setup.max_result_characters,
             limits=setup.limits or setup.runtime.limits,
             seconds_left=self._seconds_left,
+            over=lambda: setup.budget.over(self._spent()),
+            barred=choice == "none" or (planner is None and setup.tool_choice == "none"),
             sandbox_may_fail=state.mode == "auto",
         )
         replies = await calls.make()
@@ -297,10 +302,10 @@ class TaskRun:
         if said is None or (said.mode, said.rule) != (route.mode, route.rule):
             self._teller.tell(Routed(mode=route.mode, rule=route.rule, reason=route.reason))
 
-    def _offered(self) -> tuple[str, ...]:
-        """Names of what the model was offered when it made the calls that are open."""
+    def _asked(self) -> ModelAsked:
+        """The request to which the calls that are open are the reply."""
         asked = [each for each in self._state.events if isinstance(each, ModelAsked)]
-        return asked[-1].tools if asked else ()
+        return asked[-1] if asked else ModelAsked(turn=0, messages=0, tools=())
 
     # ends, time, pieces
 
@@ -316,6 +321,14 @@ class TaskRun:
 
     def _spent(self) -> Spent:
         return self._state.spent(self._seconds())
+
+    def _is_last(self, spent: Spent) -> bool:
+        setup, tokens = self._setup, self._state.next_tokens
+        cost = None
+        if setup.budget.cost is not None and tokens:  # at the least: all of it may come from a cache
+            usage = Usage(input_tokens=tokens, cached_input_tokens=tokens)
+            cost = setup.prices.cost(setup.model.provider, setup.model.name, usage)
+        return setup.budget.is_last(spent, Spent(tokens=tokens, cost=cost))
 
     def _seconds_left(self) -> float:
         return self._setup.budget.seconds_left(self._spent())

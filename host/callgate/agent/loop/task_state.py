@@ -6,7 +6,6 @@ An event that cannot follow those before it raises `ValueError`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -28,7 +27,7 @@ from callgate.agent.events import (
     ToolsFound,
     to_json,
 )
-from callgate.agent.models.model import NO_USAGE, Message, ToolCall, ToolReplies, ToolReply, Usage, User
+from callgate.agent.models.model import NO_USAGE, Assistant, Message, ToolCall, ToolReplies, Usage, User
 from callgate.agent.routing.failures import Failure, FailureKind, form_of
 
 from .budget import Spent
@@ -38,8 +37,14 @@ __all__ = ["SHORTENED", "TaskState", "shortened"]
 
 SHORTENED = "shortened the oldest results"
 """What is done about a conversation that is too long."""
-_OLD_CHARACTERS, _NEW_CHARACTERS = 200, 4_000
-"""Of a result, after shortening: of the newest turn's, and of those before it."""
+_OLD_CHARACTERS = 200
+_NEW_CHARACTERS = (4_000, 400)
+"""Of a result, after shortening: of those before the newest turn's, and of the newest turn's. The second where the
+first was not enough."""
+_NOTE_CHARACTERS = 200
+"""Room for the words about what was cut: a text that was cut once is not cut again to the same length."""
+_MOST_SPENT = 10**15
+"""Tokens, or dollars, of one event: more is no count."""
 
 
 @dataclass(slots=True)
@@ -57,7 +62,8 @@ class TaskState:
         ended: those that have ended, by id.
         empty_in_row, cut_in_row: replies of that kind since the last good one.
         planner_calls: plans that a model made, beside the turns.
-        is_shortened: whether results were shortened.
+        next_tokens: that the next request has at least: those of the last one, and what was told since, four characters
+            for a token.
         planned: whether the tool planner had its go.
         warnings: what the guard said of those that ended, by id.
         failures: by form, those since a call of that form last worked.
@@ -86,7 +92,7 @@ class TaskState:
     warnings: dict[str, str] = field(default_factory=dict)
     empty_in_row: int = 0
     cut_in_row: int = 0
-    is_shortened: bool = False
+    next_tokens: int = 0
     planned: bool = False
     failures: dict[str, list[Failure]] = field(default_factory=dict)
     given_up: set[str] = field(default_factory=set)
@@ -152,7 +158,7 @@ class TaskState:
             case Faulted():
                 if event.fault == "too_long" and event.action == SHORTENED:
                     self.messages = shortened(self.messages)
-                    self.is_shortened = True
+                    self.next_tokens = 0
             case Finished():
                 self.finished = event
             case _:
@@ -180,8 +186,10 @@ class TaskState:
         ids = [call.id for call in said.calls]
         if len(set(ids)) != len(ids):
             raise ValueError("two calls of a turn have one id")
-        self.turns = event.turn
         self._spend(event.usage, event.cost)
+        self.turns = event.turn
+        if event.ended != "empty":  # that may have been another conversation: the one of an answer to a plan
+            self.next_tokens = event.usage.input_tokens
         self.empty_in_row = self.empty_in_row + 1 if event.ended == "empty" else 0
         self.cut_in_row = self.cut_in_row + 1 if event.ended == "cut" else 0
         if said.text.strip() or said.calls:
@@ -192,7 +200,7 @@ class TaskState:
 
     def _spend(self, usage: Usage, cost: float | None) -> None:
         counts = (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, cost or 0.0)
-        if not all(math.isfinite(each) and each >= 0 for each in counts):
+        if not all(0 <= each <= _MOST_SPENT for each in counts):
             raise ValueError("what it cost is less than nothing, or without end")
         self.usage += usage
         if usage != NO_USAGE:
@@ -221,7 +229,7 @@ class TaskState:
         self.verdict = None
         if event.id in self.begun:
             written = call.written if call.fault else call.arguments
-            self.verdict = self.repetition.note(call.name, written, event.ok, event.text)
+            self.verdict = self.repetition.note(call.name, written, event.ok, event.text, event.seconds)
             if self.verdict.action == "warn":
                 self.warnings[event.id] = self.verdict.words
 
@@ -232,10 +240,12 @@ class TaskState:
                 raise ValueError("words come before the results of the calls of the last turn")
             if event.text:
                 self.messages.append(User(text=event.text))
+                self.next_tokens += len(event.text) // 4
             return
         if [reply.id for reply in event.replies.replies] != [call.id for call in self.open_calls]:
             raise ValueError("the results are not those of the calls of the last turn")
         self.messages.append(self.tell(event.replies))
+        self.next_tokens += sum(len(reply.text) for reply in event.replies.replies) // 4
         self.open_calls = ()
         self.turn_verdict = self.repetition.end_turn()
 
@@ -248,30 +258,40 @@ def _artifact(event: Planned | PlannedRun) -> dict[str, Any]:
 
 
 def shortened(messages: list[Message]) -> list[Message]:
-    """The conversation with its results cut: those of the last turn that had any to 4,000 characters, those before it
-    to 200. What was cut says so."""
-    places = [i for i, each in enumerate(messages) if i and isinstance(each, (ToolReplies, User))]
+    """The conversation with its results cut, and words in the user's place but for the task: those before the last turn
+    that had any to 200 characters, those of that turn to 4,000, or where that changes nothing to 400. What was cut says
+    so. The same conversation where there is nothing left to cut."""
+    for newest in _NEW_CHARACTERS:
+        made = _cut_to(messages, newest)
+        if made != messages:
+            return made
+    return messages
+
+
+def _cut_to(messages: list[Message], newest: int) -> list[Message]:
+    calling = [place for place, each in enumerate(messages) if isinstance(each, Assistant) and each.calls]
+    last = calling[-1] if calling else 0
     made = list(messages)
-    for place in places:
-        most = _NEW_CHARACTERS if place == places[-1] else _OLD_CHARACTERS
-        match messages[place]:
-            case ToolReplies(replies=replies):
-                made[place] = ToolReplies(replies=tuple(_cut_reply(reply, most) for reply in replies))
-            case User(text=text):
+    for place, message in enumerate(messages):
+        most = newest if place > last else _OLD_CHARACTERS
+        match message:
+            case ToolReplies(replies=replies) if any(_is_long(each.text, most) for each in replies):
+                made[place] = ToolReplies(replies=tuple(replace(each, text=_cut(each.text, most)) for each in replies))
+            case User(text=text) if place and _is_long(text, most):
                 made[place] = User(text=_cut(text, most))
             case _:
                 pass
     return made
 
 
-def _cut_reply(reply: ToolReply, most: int) -> ToolReply:
-    return replace(reply, text=_cut(reply.text, most))
+def _is_long(text: str, most: int) -> bool:
+    return len(text) > most + _NOTE_CHARACTERS
 
 
 def _cut(text: str, most: int) -> str:
-    note = (
-        "\n[shortened, since the conversation had become too long: {} characters left out; call again if you need it]"
-    )
-    if len(text) <= most + len(note):
+    if not _is_long(text, most):
         return text
-    return text[:most] + note.format(len(text) - most)
+    return (
+        f"{text[:most]}\n[shortened, since the conversation had become too long: what followed is left out; where a "
+        "tool only reads, call it again if you need that]"
+    )

@@ -6,8 +6,8 @@
 2. A transcript is never overwritten. A new one is a new file, readable by its owner only; a resumed one is appended to.
    One process writes it at a time (`flock`).
 3. No key of a model's endpoint is in it. What was said and what tools gave is.
-4. A line has at most 32 MiB. In a longer one what people may want to see is left out, the largest parts first, and a
-   provider's own form of the model's turn. What an agent lets a model say fits in.
+4. A line has at most 32 MiB, and a file 1 GiB. In a longer line what people may want to see is left out, the largest
+   parts first, and a provider's own form of the model's turn. What an agent lets a model say fits in.
 5. Reading trusts nothing: a last line that was cut off is left out, since its writer was killed; anything else that is
    no line of a transcript is refused with its number.
 """
@@ -48,11 +48,12 @@ VERSION = 1
 MAX_LINE_BYTES = 32 * 1024 * 1024
 """A reply has at most about four million characters (see `replies`), and a character at most six bytes."""
 MAX_FILE_BYTES = 1024 * 1024 * 1024
-"""Of a transcript that is read."""
+"""Of a transcript that is read. From a half of it on, lines are written without what is for people only."""
 _UNWRITTEN = (TextArrived, CallTold)
 _PART_BYTES = 1024 * 1024
 """Of a part of what is for people, in a line that is too long as a whole."""
 _OMITTED = {"omitted": "longer than a line of a transcript may be"}
+_TOO_MUCH = {"omitted": "the transcript has become too long for what is for people only"}
 _NO_JSON = {"omitted": "no JSON value, or nested too deeply"}
 _MAX_DEPTH = 200
 """Of a part of what is for people; Python reads no JSON that is nested more than about 1,000 deep."""
@@ -142,7 +143,10 @@ class Transcript:
         """
         if isinstance(event, _UNWRITTEN):
             return
-        line = _encoded(event, datetime.now(UTC).isoformat(timespec="microseconds"))
+        at = datetime.now(UTC).isoformat(timespec="microseconds")
+        line = _encoded(event, at)
+        if isinstance(event, CallEnded) and event.artifact is not None and self._is_long(len(line)):
+            line = _encoded(replace(event, artifact=_TOO_MUCH), at)
         left = line
         try:
             while left:
@@ -151,6 +155,12 @@ class Transcript:
             if len(left) < len(line):
                 self._take_back(len(line) - len(left))
             raise ConfigurationError(f"the transcript {self.path} cannot be written: {error.strerror}") from None
+
+    def _is_long(self, more: int) -> bool:
+        try:
+            return os.fstat(self._descriptor).st_size + more > MAX_FILE_BYTES // 2
+        except OSError:  # then it cannot be written either
+            return False
 
     def _take_back(self, written: int) -> None:
         """Take away the beginning of a line: the next would stand behind it."""

@@ -34,6 +34,7 @@ _GRACE_SECONDS = 2.0
 done."""
 _SEARCHES = ("search_tools", "describe_tools")
 """They have no limit of their own but the loader's, and nothing to say of a half."""
+_BARRED = "no tool can be called in this task. Answer in words."
 _TURN_CHARACTERS = 1_000_000
 """Of all results of a turn, about."""
 
@@ -50,6 +51,8 @@ class TurnCalls:
         result_characters: of a result, at most; the rest is cut out of its middle.
         limits: of a call.
         seconds_left: of the budget, now.
+        over: what of the budget is spent now, in words; empty where nothing is.
+        barred: whether no tool can be called: then every call is answered with that.
         sandbox_may_fail: whether a call that finds no sandbox is answered, and not raised.
     """
 
@@ -64,6 +67,8 @@ class TurnCalls:
         result_characters: int,
         limits: Limits,
         seconds_left: Callable[[], float],
+        over: Callable[[], str] = str,
+        barred: bool = False,
         sandbox_may_fail: bool = False,
     ) -> None:
         self._teller = teller
@@ -75,6 +80,8 @@ class TurnCalls:
         self._characters = result_characters
         self._limits = limits
         self._seconds_left = seconds_left
+        self._over = over
+        self._barred = barred
         self._sandbox_may_fail = sandbox_may_fail
         self._raised: Exception | None = None
         self.tools_changed = False
@@ -123,8 +130,7 @@ class TurnCalls:
         return ToolReply(id=call.id, name=call.name, text=text, ok=ended.ok)
 
     async def _one(self, call: ToolCall) -> None:
-        if self.stopped or self._seconds_left() <= 0:
-            why = "the task ends here" if self.stopped else "the time for this task is over"
+        if why := self._why_not():
             self._end(call, f"Error: this call was not made: {why}.")
             return
         written = call.written if call.fault else call.arguments
@@ -137,6 +143,11 @@ class TurnCalls:
             return
         started = anyio.current_time()
         self._teller.tell(CallBegan(turn=self._state.turns, id=call.id, name=call.name, arguments=call.arguments))
+        if self._barred:
+            text = f"Error: the call of {call.name[:60]!r} was not made: {_BARRED}"
+            self._fault("unknown_tool", text, "told the model")
+            self._end(call, text, failure=_failure(call.name, _mistake(call, text)))
+            return
         if call.fault:
             fault: FaultKind = "arguments" if self._is_known(call.name) else "unknown_tool"
             self._fault(fault, f"{call.name[:60]}: {call.fault[:500]}", "told the model")
@@ -169,13 +180,21 @@ class TurnCalls:
         if verdict.action == "warn":
             self._fault(verdict.fault or "loop", verdict.words, "told the model")
 
+    def _why_not(self) -> str:
+        """Why no call is made any more; empty where they are."""
+        if self.stopped:
+            return "the task ends here"
+        if self._seconds_left() <= 0:
+            return "the time for this task is over"
+        return self._over()
+
     async def _answer(self, call: ToolCall) -> Answer | SandboxError:
         if self._offered and call.name in META_TOOLS and call.name not in self._offered:
             return _mistake(call, f"Error: {call.name} is not in your list of tools")
         left = self._seconds_left()
         limits = self._limits
         if left < limits.wall_seconds:
-            limits = limits.replace(wall_seconds=max(left, 0.001))
+            limits = limits.replace(wall_seconds=max(round(left, 3), 0.001))  # the model reads it
         turn = self._state.turns
         grace = 0.0 if call.name in _SEARCHES else _GRACE_SECONDS
         try:

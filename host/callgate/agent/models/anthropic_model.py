@@ -10,9 +10,12 @@ from typing import Any
 from callgate.errors import ConfigurationError
 
 from .anthropic_wire import AnthropicWire
-from .sdk import Connection, SdkModel, address_of, connected
+from .connection import Connection, address_of, base_of, connected, key_of
+from .sdk import SdkModel
 
 __all__ = ["AnthropicModel"]
+
+_URL = "https://api.anthropic.com"
 
 
 class AnthropicModel(SdkModel):
@@ -20,7 +23,8 @@ class AnthropicModel(SdkModel):
 
     JSON of a schema is asked for with `output_config` where the schema is closed (every object lists, requires and
     bounds its fields), else with a tool that has to be called, else in words; and, where the endpoint refuses one, with
-    the next.
+    the next. A temperature that the model does not take is left out; where a request names no limit of the output and
+    16,000 tokens are too many, 4,096 are asked for; either with a warning in the log ``callgate``.
 
     Args:
         name: of the model, as the endpoint knows it.
@@ -28,7 +32,8 @@ class AnthropicModel(SdkModel):
         api_key: None for the environment's: ANTHROPIC_API_KEY, or what else the SDK finds there. With a `base_url` of
             one's own it may be missing.
         timeout_seconds: how long an attempt may be silent.
-        max_retries: the SDK's own, with its pauses and the endpoint's Retry-After, before a reply begins.
+        max_retries: the SDK's own, before a reply begins, with its pauses or the endpoint's (Retry-After, up to 2
+            minutes; a longer one is told at once).
         stream_retries: how often a request is sent again whose reply broke off.
         request_seconds: for a request with all attempts; None: enough for all of the SDK's.
         max_reply_bytes: of one response; a longer one is no reply.
@@ -36,7 +41,7 @@ class AnthropicModel(SdkModel):
         headers: that each request has besides (``anthropic-beta``).
 
     Raises:
-        ConfigurationError: the SDK is not installed, or there is no key.
+        ConfigurationError: the SDK is not installed, there is no key, or an address or a key that cannot be one.
     """
 
     def __init__(
@@ -59,8 +64,8 @@ class AnthropicModel(SdkModel):
             raise ConfigurationError("the SDK anthropic is not installed: pip install 'callgate[agent]'") from error
         address = address_of(base_url, "ANTHROPIC_BASE_URL")
         connection = Connection(
-            base_url=base_url,
-            api_key=api_key,
+            base_url=base_of(address, "ANTHROPIC_BASE_URL", _URL),
+            api_key=key_of(api_key, "ANTHROPIC_API_KEY") or None,
             timeout_seconds=timeout_seconds,
             max_retries=max_retries,
             stream_retries=stream_retries,

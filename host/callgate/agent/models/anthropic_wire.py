@@ -14,7 +14,6 @@ from typing import Any
 
 from callgate.runtime.model.choice import tool_choice
 
-from .messages_json import is_deeper
 from .model import Assistant, Delta, Message, Reply, Request, ToolReplies, Usage, User
 from .replies import (
     MOST_CALLS,
@@ -22,6 +21,7 @@ from .replies import (
     WrittenCall,
     calls_of,
     count,
+    native_of,
     reply_of,
     sendable,
     sendable_arguments,
@@ -36,6 +36,8 @@ __all__ = ["MOST_OUTPUT_TOKENS", "AnthropicWire"]
 MOST_OUTPUT_TOKENS = 16_000
 """`max_tokens`, which every request has to have, where the request names no limit. Every current model can write as
 much, and whole replies of that length come before connections are given up for idle."""
+_FEW_OUTPUT_TOKENS = 4096
+"""What the oldest models and some gateways can write, where that is too much."""
 
 _ANSWER = "answer"
 """Name of the tool whose arguments are the answer."""
@@ -62,6 +64,18 @@ class AnthropicWire:
 
     def other(self, name: str) -> AnthropicWire:
         return AnthropicWire(name, extra=self._extra)
+
+    def dispensable(self, body: Mapping[str, Any]) -> tuple[str, ...]:
+        ours = body["max_tokens"] == MOST_OUTPUT_TOKENS
+        fields = ("temperature", "max_tokens") if ours else ("temperature",)
+        return tuple(field for field in fields if field in body and field not in self._extra)
+
+    def without(self, body: Mapping[str, Any], field: str) -> dict[str, Any]:
+        if field == "max_tokens":
+            return (
+                {**body, field: min(body[field], _FEW_OUTPUT_TOKENS)} if field in self.dispensable(body) else {**body}
+            )
+        return {name: value for name, value in body.items() if name != field}
 
     def forms(self, request: Request) -> tuple[Form, ...]:
         if request.json_schema is None:
@@ -129,6 +143,7 @@ class _Stream:
         self._blocks: dict[Any, tuple[dict[str, Any], dict[str, list[str]]]] = {}
         self._calls: dict[Any, int] = {}
         self.complete = False
+        self.counted = True
 
     def take(self, event: Mapping[str, Any]) -> None:
         _no_error(event)
@@ -163,7 +178,10 @@ class _Stream:
     def _count(self, given: Mapping[str, Any]) -> None:
         usage = given.get("usage")
         if isinstance(usage, Mapping):
-            self._usage |= {name: value for name, value in usage.items() if value is not None}
+            for name, value in usage.items():
+                known = self._usage.get(name)  # counts grow; gateways say 0 at the end for what they said before
+                if value is not None and not (isinstance(known, int) and isinstance(value, int) and value < known):
+                    self._usage[name] = value
 
     def _begin(self, event: Mapping[str, Any]) -> None:
         block, index = event.get("content_block"), event.get("index")
@@ -228,7 +246,7 @@ def _reply(answer: Mapping[str, Any], blocks: Sequence[dict[str, Any]], position
     )
 
 
-def _native(blocks: Sequence[dict[str, Any]], calls: Mapping[int, Any]) -> list[dict[str, Any]] | None:
+def _native(blocks: Sequence[dict[str, Any]], calls: Mapping[int, Any]) -> Any:
     """The blocks as they go back: thinking as it came, calls as they were mended."""
     native = []
     for block in blocks:
@@ -238,13 +256,7 @@ def _native(blocks: Sequence[dict[str, Any]], calls: Mapping[int, Any]) -> list[
             native.append({name: value for name, value in block.items() if value is not None})
         elif text_of(block.get("text")).strip():
             native.append({"type": "text", "text": text_of(block["text"])})
-    if is_deeper(native):
-        return None
-    try:
-        json.dumps(native, ensure_ascii=False, allow_nan=False).encode()
-    except (ValueError, RecursionError):
-        return None
-    return native
+    return native_of(native)
 
 
 def _usage(usage: Any) -> Usage:

@@ -6,31 +6,35 @@ Any endpoint that speaks it: OpenAI's, Ollama's, vLLM's, a gateway's.
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from callgate.errors import ConfigurationError
 
+from .connection import Connection, address_of, base_of, connected, key_of
 from .openai_wire import OpenAIWire
-from .sdk import Connection, SdkModel, address_of, connected
+from .sdk import SdkModel
 
 __all__ = ["OpenAIModel"]
+
+_URL = "https://api.openai.com/v1"
 
 
 class OpenAIModel(SdkModel):
     """See `Model`.
 
     JSON of a schema is asked for with `response_format`, as ``json_schema``, and, where the endpoint refuses that, as
-    ``json_object`` and in words, or in words alone.
+    ``json_object`` and in words, or in words alone. A temperature, `parallel_tool_calls`, `stream_options` or a name of
+    the limit that the endpoint does not take is left out, with a warning in the log ``callgate``.
 
     Args:
         name: of the model, as the endpoint knows it.
         base_url: None for the environment's OPENAI_BASE_URL, or OpenAI's own.
         api_key: None for the environment's OPENAI_API_KEY. With a `base_url` of one's own it may be missing.
         timeout_seconds: how long an attempt may be silent.
-        max_retries: the SDK's own, with its pauses and the endpoint's Retry-After, before a reply begins.
+        max_retries: the SDK's own, before a reply begins, with its pauses or the endpoint's (Retry-After, up to 2
+            minutes; a longer one is told at once).
         stream_retries: how often a request is sent again whose reply broke off.
         request_seconds: for a request with all attempts; None: enough for all of the SDK's.
         max_reply_bytes: of one response; a longer one is no reply.
@@ -40,7 +44,7 @@ class OpenAIModel(SdkModel):
         headers: that each request has besides.
 
     Raises:
-        ConfigurationError: the SDK is not installed, or there is no key.
+        ConfigurationError: the SDK is not installed, there is no key, or an address or a key that cannot be one.
     """
 
     def __init__(
@@ -63,11 +67,11 @@ class OpenAIModel(SdkModel):
         except ModuleNotFoundError as error:
             raise ConfigurationError("the SDK openai is not installed: pip install 'callgate[agent]'") from error
         address = address_of(base_url, "OPENAI_BASE_URL")
-        key = api_key if api_key is not None else os.environ.get("OPENAI_API_KEY", "")
+        key = key_of(api_key, "OPENAI_API_KEY")
         if not key and not address:
             raise ConfigurationError("there is no key for OpenAI: set OPENAI_API_KEY, or give api_key")
         connection = Connection(
-            base_url=base_url,
+            base_url=base_of(address, "OPENAI_BASE_URL", _URL),
             api_key=key or "none",
             timeout_seconds=timeout_seconds,
             max_retries=max_retries,

@@ -14,7 +14,8 @@ from typing import Any
 
 from callgate.runtime.model.choice import tool_choice
 
-from .model import NO_USAGE, Assistant, Delta, Message, Reply, Request, ToolCall, ToolReplies, Usage, User
+from .model import NO_USAGE, Assistant, Delta, Message, Reply, Request, ToolCall, ToolReplies, Usage, User, arguments_of
+from .openai_reasoning import OF_A_CALL, OF_A_TURN, Reasoning, native_turn, with_native
 from .replies import (
     MOST_CALLS,
     BadReply,
@@ -34,6 +35,9 @@ __all__ = ["OpenAIWire"]
 
 _NOTHING = "(nothing was said)"
 _NOT_MADE = "This call was not made."
+_DISPENSABLE = ("temperature", "parallel_tool_calls", "stream_options", "max_completion_tokens", "max_tokens")
+_LIMITS = ("max_completion_tokens", "max_tokens")
+"""The same, by its two names: models that reason take the first only, and many servers the second only."""
 _TOO_LONG = re.compile(r"maximum context length|exceeds? (?:the )?(?:available )?context", re.IGNORECASE)
 """How servers that resemble OpenAI's say it, where they give no code: vLLM, llama.cpp."""
 _TOKENS = re.compile(r"(?:resulted in|you requested|request \(?) ?(\d{1,12}) tokens", re.IGNORECASE)
@@ -57,6 +61,19 @@ class OpenAIWire:
     def other(self, name: str) -> OpenAIWire:
         return OpenAIWire(name, limit_field=self._limit_field, extra=self._extra)
 
+    def dispensable(self, body: Mapping[str, Any]) -> tuple[str, ...]:
+        fields = [field for field in _DISPENSABLE if field in body and field not in self._extra]
+        kept = [field for field in OF_A_TURN if any(field in message for message in body["messages"])]
+        return (*fields, *kept)
+
+    def without(self, body: Mapping[str, Any], field: str) -> dict[str, Any]:
+        left = {name: value for name, value in body.items() if name != field}
+        if field in _LIMITS and field in body:
+            left[_LIMITS[field == _LIMITS[0]]] = body[field]
+        if field in OF_A_TURN:
+            left["messages"] = [{name: each[name] for name in each if name != field} for each in body["messages"]]
+        return left
+
     def forms(self, request: Request) -> tuple[Form, ...]:
         return ("",) if request.json_schema is None else ("json_schema", "json_object", "words")
 
@@ -72,7 +89,7 @@ class OpenAIWire:
             named = {"name": "answer", "schema": schema, "strict": is_closed(schema)}
             body["response_format"] = {"type": "json_schema", "json_schema": named}
         body["messages"] = [{"role": "system", "content": sendable(system)}] if system else []
-        body["messages"] += _messages(request.messages)
+        body["messages"] += _messages(request.messages, self._name)
         if request.tools:
             body["tools"] = [dict(each) for each in request.tools]
             if request.tool_choice != "auto" or request.parallel is not None:
@@ -92,9 +109,13 @@ class OpenAIWire:
         if choice is None or not isinstance(message, Mapping):
             raise BadReply("it is no chat completion: it has no choice with a message")
         calls = message.get("tool_calls")
+        reasoning = Reasoning()
+        reasoning.take(message)
         return _reply(
             answer,
             len(request.messages),
+            asked=self._name,
+            reasoning=reasoning,
             text=text_of(message.get("content")),
             calls=[_written(each) for each in calls] if isinstance(calls, list) else [],
             refusal=text_of(message.get("refusal")),
@@ -102,7 +123,7 @@ class OpenAIWire:
         )
 
     def collector(self, request: Request, form: Form, on_delta: Callable[[Delta], None]) -> _Stream:
-        return _Stream(len(request.messages), on_delta)
+        return _Stream(self._name, len(request.messages), on_delta)
 
     def too_long(self, status: int, error: Any) -> int | None:
         within = error.get("error", error) if isinstance(error, Mapping) else {}
@@ -116,15 +137,32 @@ class OpenAIWire:
         return int(found[1]) if found else count(within, "n_prompt_tokens")
 
 
+class _Call:
+    """A call of a stream, as far as it has come."""
+
+    def __init__(self) -> None:
+        self.written = WrittenCall()
+        self.pieces: list[str] = []
+        self.whole = False
+        """Its arguments came at once, and nothing can follow."""
+
+    def take(self, piece: str) -> None:
+        if piece:
+            self.whole = not self.pieces and not arguments_of(piece)[1]
+            self.pieces.append(piece)
+
+
 class _Stream:
     """See `wire.Collector`."""
 
-    def __init__(self, position: int, on_delta: Callable[[Delta], None]) -> None:
+    def __init__(self, asked: str, position: int, on_delta: Callable[[Delta], None]) -> None:
+        self._asked = asked
         self._position = position
         self._on_delta = on_delta
         self._text: list[str] = []
         self._refusal: list[str] = []
-        self._calls: list[tuple[WrittenCall, list[str]]] = []
+        self._reasoning = Reasoning()
+        self._calls: list[_Call] = []
         self._at: dict[int, int] = {}
         self._finish: str | None = None
         self._seen: dict[str, Any] = {}
@@ -132,6 +170,10 @@ class _Stream:
     @property
     def complete(self) -> bool:
         return self._finish is not None
+
+    @property
+    def counted(self) -> bool:
+        return "usage" in self._seen
 
     def take(self, event: Mapping[str, Any]) -> None:
         _no_error(event)
@@ -147,6 +189,7 @@ class _Stream:
             self._text.append(text)
             self._on_delta(Delta(text=text))
         self._refusal.append(text_of(delta.get("refusal")))
+        self._reasoning.take(delta)
         calls = delta.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             self._call(call if isinstance(call, Mapping) else {})
@@ -154,62 +197,74 @@ class _Stream:
             self._finish = choice["finish_reason"]
 
     def reply(self) -> Reply:
-        for call, pieces in self._calls:
-            call.arguments = "".join(pieces)
+        for call in self._calls:
+            call.written.arguments = "".join(call.pieces)
         return _reply(
             self._seen,
             self._position,
+            asked=self._asked,
+            reasoning=self._reasoning,
             text="".join(self._text),
-            calls=[call for call, _ in self._calls],
+            calls=[call.written for call in self._calls],
             refusal="".join(self._refusal),
             finish=self._finish,
         )
 
     def _call(self, given: Mapping[str, Any]) -> None:
         """A call, or a piece of one. Servers number the calls of a stream; where the number is missing, or is the same
-        for all, another id or another name begins another call."""
+        for all, another id or another name begins another call; or, where there are no ids, a name after a call that
+        came whole (Gemini: index 0, no id)."""
         written = _written(given)
         index = given.get("index")
         position = self._at.get(index, -1) if isinstance(index, int) else len(self._calls) - 1
         if position >= 0:
-            known = self._calls[position][0]
+            call = self._calls[position]
+            known = call.written
             other = bool(written.id and known.id and written.id != known.id)
-            if other or (not isinstance(index, int) and not written.id and written.name and known.name):
+            named = bool(not written.id and written.name and known.name)
+            if other or (named and (not isinstance(index, int) or written.name != known.name or call.whole)):
                 position = -1
         if position < 0:
             if len(self._calls) >= MOST_CALLS:
                 raise BadReply(f"it makes more than {MOST_CALLS} calls at once")
             position = len(self._calls)
-            self._calls.append((WrittenCall(), []))
+            self._calls.append(_Call())
             if isinstance(index, int):
                 self._at[index] = position
-        call, pieces = self._calls[position]
-        named = "" if call.name else written.name
-        call.id, call.name = call.id or written.id, call.name or written.name
+        call = self._calls[position]
+        known = call.written
+        new_name = "" if known.name else written.name
+        known.id, known.name = known.id or written.id, known.name or written.name
+        known.kept |= written.kept
         piece = written.arguments if isinstance(written.arguments, str) else ""
         if isinstance(written.arguments, dict):
             piece = json.dumps(written.arguments)
-        pieces.append(piece)
-        if named or piece:
-            self._on_delta(Delta(call=position, name=text_of(named)[:200], arguments=text_of(piece)))
+        call.take(piece)
+        if new_name or piece:
+            self._on_delta(Delta(call=position, name=text_of(new_name)[:200], arguments=text_of(piece)))
 
 
 def _reply(
     answer: Mapping[str, Any],
     position: int,
     *,
+    asked: str,
+    reasoning: Reasoning,
     text: str,
     calls: Sequence[WrittenCall],
     refusal: str,
     finish: Any,
 ) -> Reply:
+    mended = calls_of(calls, position)
     return reply_of(
         text,
-        calls_of(calls, position),
+        mended,
         usage=_usage(answer.get("usage")),
         cut=finish == "length",
         refusal=refusal or ("by the content filter" if finish == "content_filter" else ""),
         model=answer.get("model"),
+        native=native_turn(asked, reasoning.fields(), calls, mended),
+        provider="openai",
     )
 
 
@@ -219,7 +274,10 @@ def _written(given: Any) -> WrittenCall:
         return WrittenCall(id=given.get("id") if isinstance(given, Mapping) else "")
     name = function.get("name")
     return WrittenCall(
-        id=given.get("id"), name=name if isinstance(name, str) else "", arguments=function.get("arguments")
+        id=given.get("id"),
+        name=name if isinstance(name, str) else "",
+        arguments=function.get("arguments"),
+        kept={OF_A_CALL: given[OF_A_CALL]} if given.get(OF_A_CALL) else {},
     )
 
 
@@ -244,14 +302,17 @@ def _choice(answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def _usage(usage: Any) -> Usage:
     if not isinstance(usage, Mapping):
         return NO_USAGE
+    given = count(usage, "prompt_tokens")
+    # Gemini and Grok count what the model thought in the total only
+    made = max(count(usage, "completion_tokens"), count(usage, "total_tokens") - given)
     return Usage(
-        input_tokens=count(usage, "prompt_tokens"),
-        output_tokens=count(usage, "completion_tokens"),
+        input_tokens=given,
+        output_tokens=made,
         cached_input_tokens=count(usage, "prompt_tokens_details", "cached_tokens"),
     )
 
 
-def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def _messages(messages: Sequence[Message], model: str) -> list[dict[str, Any]]:
     """Each call gets its answer: one that has none gets words instead, for the API takes no call without."""
     written: list[dict[str, Any]] = []
     for position, message in enumerate(messages):
@@ -259,13 +320,13 @@ def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
             written.append({"role": "user", "content": sendable(message.text)})
         elif isinstance(message, Assistant):
             following = messages[position + 1] if position + 1 < len(messages) else None
-            written.append(_assistant(message, answered=isinstance(following, ToolReplies)))
+            written.append(_assistant(message, model, answered=isinstance(following, ToolReplies)))
             if isinstance(following, ToolReplies):
                 written += _results(message.calls, following)
     return written
 
 
-def _assistant(message: Assistant, *, answered: bool) -> dict[str, Any]:
+def _assistant(message: Assistant, model: str, *, answered: bool) -> dict[str, Any]:
     text = sendable(message.text)
     if not (answered and message.calls):
         return {"role": "assistant", "content": text or _NOTHING}
@@ -281,7 +342,7 @@ def _assistant(message: Assistant, *, answered: bool) -> dict[str, Any]:
         for call in message.calls
     ]
     said = {"content": text} if text else {}  # null is refused by servers that check it for a text: llama-cpp-python
-    return {"role": "assistant", **said, "tool_calls": calls}
+    return with_native(model, message, {"role": "assistant", **said, "tool_calls": calls})
 
 
 def _results(calls: Sequence[ToolCall], replies: ToolReplies) -> list[dict[str, Any]]:

@@ -221,7 +221,7 @@ class ReplayModel:
         """Nothing is open."""
 
     def _position(self, request: Request) -> int:
-        again = f"record it again (RecordingModel(model, {str(self._path)!r}))"
+        again = f"record it again (callgate agent --record FILE, or RecordingModel(model, {str(self._path)!r}))"
         if not self._left:
             raise ModelRejected(f"the recording has {self._told} replies, and all were given: {again}")
         if self._match == "order":
@@ -266,7 +266,9 @@ def _difference(line: _Line, asked: _Asked, messages: Sequence[Message]) -> str:
     """What differs first from the recorded request."""
     recorded = line.asked
     if recorded.system != asked.system:
-        return "its system text differs from the recorded one's"
+        return (
+            "its system text differs from the recorded one's; system prompt, mode and, in mode auto, the task make it"
+        )
     for name in sorted(recorded.tools.keys() | asked.tools.keys()):
         if name not in asked.tools:
             return f"the tool {name} of the recorded request is not among its tools"

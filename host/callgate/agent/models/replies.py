@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .messages_json import MOST_DEPTH, is_deeper
@@ -23,6 +23,7 @@ __all__ = [
     "WrittenCall",
     "calls_of",
     "count",
+    "native_of",
     "reply_of",
     "sendable",
     "sendable_arguments",
@@ -60,11 +61,13 @@ class WrittenCall:
         id: may be missing.
         name: may be missing.
         arguments: JSON as text, or already read.
+        kept: what its endpoint wants back with it, by its field.
     """
 
     id: Any = ""
     name: Any = ""
     arguments: Any = ""
+    kept: dict[str, Any] = field(default_factory=dict)
 
 
 def reply_of(
@@ -167,6 +170,17 @@ def text_of(value: Any) -> str:
         parts = (each.get("text") for each in value if isinstance(each, dict))
         return "".join(text_of(each) for each in parts if isinstance(each, str))
     return sendable(value) if isinstance(value, str) else ""
+
+
+def native_of(value: Any) -> Any:
+    """A turn in its provider's form, where JSON can hold it and it is not nested too deep; else None."""
+    if is_deeper(value):
+        return None
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    return value
 
 
 def count(usage: Any, *names: str) -> int:

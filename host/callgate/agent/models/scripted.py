@@ -72,9 +72,14 @@ class ScriptedModel:
         turns: each a move, or a function (async or not) of the request that gives one.
         provider: whose form the tool definitions in requests have.
         name: of the model.
+
+    Raises:
+        TypeError: `turns` is a text, which would be played letter by letter.
     """
 
     def __init__(self, turns: Sequence[Turn], *, provider: ModelProvider = "openai", name: str = "scripted") -> None:
+        if isinstance(turns, str):
+            raise TypeError(f"a script is a list of turns, and this is a text: [{turns[:40]!r}]")
         self._turns = list(turns)
         self._provider: ModelProvider = provider
         self._name = name

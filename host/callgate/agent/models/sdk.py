@@ -1,4 +1,4 @@
-"""What OpenAI's and Anthropic's SDKs have alike: a client is made, a request is sent, errors mean something.
+"""What OpenAI's and Anthropic's SDKs have alike: a request is sent, a reply is read, errors mean something.
 
 It is given the SDK and imports none; `openai_model` and `anthropic_model` each have their own.
 
@@ -8,120 +8,51 @@ It is given the SDK and imports none; `openai_model` and `anthropic_model` each 
 2. Once the head of a response is there, the SDK does not try again. A body that breaks off is ours: the whole request
    is sent again, `stream_retries` times.
 3. A body is read in pieces, whole replies too, so that its size is bounded, and time is even where it dribbles.
+4. What an endpoint does not take, and a request can do without, is left out from then on: see `dispensable`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
+import logging
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field, replace
-from ipaddress import ip_address
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
 
-from callgate.errors import ConfigurationError, ContextExceeded, ModelError, ModelRejected, ModelUnavailable
+from callgate.errors import ContextExceeded, ModelError, ModelRejected, ModelUnavailable
 
 from .body import WIND_UP_SECONDS, Body, BrokenOff, reading, struck, told
-from .model import NO_USAGE, Delta, ModelProvider, Reply, Request
+from .connection import Connection, pause_of
+from .dispensable import named_in
+from .model import Delta, ModelProvider, Reply, Request
 from .replies import BadReply
 from .sse import Events
-from .tokens import estimated
-from .wire import Wire
+from .tokens import counted
+from .wire import Collector, Wire
 
-__all__ = ["Connection", "SdkModel", "address_of", "connected", "is_loopback"]
+__all__ = ["SdkModel"]
 
-_PAUSE_SECONDS = 60.0
-"""The longest that an endpoint's pause between two attempts is expected to be, for the time limit of a request."""
-_CONNECT_SECONDS = 10.0
+logger = logging.getLogger("callgate")
+
 _FIRST_PAUSE_SECONDS = 0.1
 """Before a request whose reply broke off is sent again; doubled each time."""
 _MOST_JSON_BYTES = 8_000_000
 """Of a whole reply, and of one event of a stream: what is read takes up to 25 times as much memory."""
+_USAGE_SECONDS, _END_SECONDS = 3.0, 0.25
+"""So long after its last word the rest of a stream is waited for: its usage, or only the end of its body."""
 _SHORTEST_SECRET = 8
 _PROVES = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 """In the name of a header."""
 _PASSING_STATUS = (408, 409, 425, 429)
+_FIELD_STATUS = (400, 422)
 _OTHER_FORM_STATUS = (400, 422, 500, 501)
 """A request for structured output that is answered so may be one that the server does not know; llama-cpp-python says
 500. So an endpoint that failed in truth is asked for less from then on: a loss, but no error."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Connection:
-    """Where a model is, and how it is waited for.
-
-    Attributes:
-        base_url: as the SDK takes it; None for its default and environment.
-        api_key: None for the SDK's environment.
-        timeout_seconds: between two signs of life in one attempt.
-        max_retries: the SDK's, after failures that pass, before a reply begins.
-        stream_retries: after replies that broke off.
-        request_seconds: for a request with all attempts; None: enough for all of the SDK's, and their pauses.
-        max_reply_bytes: of the body of one response; a stream takes some 100 bytes for each token.
-        headers: that each request has besides.
-    """
-
-    base_url: str | None = None
-    api_key: str | None = None
-    timeout_seconds: float = 600.0
-    max_retries: int = 2
-    stream_retries: int = 2
-    request_seconds: float | None = None
-    max_reply_bytes: int = 64_000_000
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.base_url is not None and urlsplit(self.base_url).scheme not in ("http", "https"):
-            raise ConfigurationError(f"base_url has to begin with http:// or https://, and is {self.base_url!r}")
-        if self.timeout_seconds <= 0 or self.max_retries < 0 or self.stream_retries < 0 or self.max_reply_bytes <= 0:
-            raise ConfigurationError("timeout_seconds and max_reply_bytes have to be above 0, retries at least 0")
-
-    @property
-    def whole_seconds(self) -> float:
-        """For a request with all attempts."""
-        if self.request_seconds is not None:
-            return self.request_seconds
-        return self.timeout_seconds * (1 + self.max_retries) + _PAUSE_SECONDS * self.max_retries
-
-
-def connected(sdk: Any, make: Callable[..., Any], connection: Connection, *, address: str) -> Any:
-    """A client.
-
-    Args:
-        sdk: `openai` or `anthropic`.
-        make: its class of asynchronous clients.
-        connection: to what.
-        address: where that is, if known: on this machine over plain HTTP, no proxy is asked and no certificate loaded.
-    """
-    seconds = connection.timeout_seconds
-    options: dict[str, Any] = {"timeout": sdk.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS))}
-    if is_loopback(address) and address.startswith("http:"):
-        options["http_client"] = sdk.DefaultAsyncHttpxClient(trust_env=False, verify=False)  # no TLS there
-    if connection.headers:
-        options["default_headers"] = dict(connection.headers)
-    key = connection.api_key
-    return make(base_url=connection.base_url, api_key=key, max_retries=connection.max_retries, **options)
-
-
-def is_loopback(address: str) -> bool:
-    """Whether a URL is of this machine."""
-    host = urlsplit(address).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def address_of(given: str | None, variable: str) -> str:
-    """The address that is given, or that the environment has; empty for the provider's own."""
-    return given if given is not None else os.environ.get(variable, "")
 
 
 class SdkModel:
@@ -156,6 +87,7 @@ class SdkModel:
         self._name = name
         self._connection = connection
         self._refused: set[str] = set()
+        self._left_out: tuple[str, ...] = ()
         self._secrets = _secrets_of(client, connection)
 
     @property
@@ -201,7 +133,7 @@ class SdkModel:
         refused = []
         for form in known[:-1]:
             try:
-                reply = await self._whole(request, form, on_delta)
+                reply = await self._fitting(request, form, on_delta)
             except (ModelRejected, ModelUnavailable) as error:
                 if error.status not in _OTHER_FORM_STATUS:
                     raise
@@ -209,13 +141,43 @@ class SdkModel:
                 continue
             break
         else:
-            reply = await self._whole(request, known[-1], on_delta)
+            reply = await self._fitting(request, known[-1], on_delta)
         self._refused.update(refused)  # not before another form was taken: the fault may be the request's
         return reply
 
-    async def _whole(self, request: Request, form: str, on_delta: Callable[[Delta], None] | None) -> Reply:
-        """Sent again where the reply broke off."""
+    async def _fitting(self, request: Request, form: str, on_delta: Callable[[Delta], None] | None) -> Reply:
+        """Sent again without a field that the endpoint does not take, where the request can do without."""
         body = self._wire.body(request, form, stream=on_delta is not None)
+        for field in self._left_out:
+            body = self._wire.without(body, field)
+        refused: list[str] = []
+        while True:
+            try:
+                reply = await self._whole(body, request, form, on_delta)
+            except ModelRejected as error:
+                field = self._refused_field(body, error)
+                if not field or field in refused:
+                    raise
+                refused.append(field)
+                body = self._wire.without(body, field)
+                continue
+            for field in refused:
+                if field not in self._left_out:
+                    self._left_out += (field,)
+                    logger.warning(
+                        "the model %s does not take %s: it is asked without it, or otherwise", self._name, field
+                    )
+            return replace(reply, attempts=reply.attempts + len(refused))
+
+    def _refused_field(self, body: Mapping[str, Any], error: ModelRejected) -> str:
+        if error.status not in _FIELD_STATUS:
+            return ""
+        return named_in(getattr(error.__cause__, "body", None), self._wire.dispensable(body))
+
+    async def _whole(
+        self, body: dict[str, Any], request: Request, form: str, on_delta: Callable[[Delta], None] | None
+    ) -> Reply:
+        """Sent again where the reply broke off."""
         sent = 0
         for again in range(self._connection.stream_retries + 1):
             if again:
@@ -226,8 +188,7 @@ class SdkModel:
                 async with self._sent(body) as response:
                     sent += 1 + response.retries_taken
                     reply = await self._read(response, request, form, on_delta)
-                    usage = estimated(request, reply.turn) if reply.usage == NO_USAGE else reply.usage
-                    return replace(reply, attempts=sent, usage=usage)
+                    return replace(reply, attempts=sent, usage=counted(reply.usage, request, reply.turn))
             except BrokenOff as error:
                 broken = error
             except BadReply as error:
@@ -247,17 +208,7 @@ class SdkModel:
             if not streams:  # a server may not stream, though it was asked to
                 return await self._read_whole(body, request, form, on_delta)
             collector = self._wire.collector(request, form, on_delta or _nobody)
-            events = Events()
-            while (piece := await body.next()) is not None:
-                for data in events.take(piece):
-                    if data.strip() == b"[DONE]":
-                        break
-                    collector.take(_json(data, broken=True))
-                else:
-                    continue
-                break
-            if not collector.complete:
-                raise BrokenOff("the stream ended before the reply did")
+            await _collect(body, collector)
             return collector.reply()
 
     async def _read_whole(
@@ -297,7 +248,9 @@ class SdkModel:
         words = f"the model's endpoint answered {status}: {told(error, self._secrets)}"
         spent = getattr(error, "code", None) == "insufficient_quota"
         if (status in _PASSING_STATUS or status >= 500) and not spent:
-            pause = _pause(error.response.headers)
+            pause = pause_of(error.response.headers)
+            if pause and pause >= 1:
+                words += f" (it asks to be left alone for {pause:.0f} s)"
             return ModelUnavailable(words, status=status, retry_after_seconds=pause)
         return ModelRejected(words, status=status)
 
@@ -305,10 +258,33 @@ class SdkModel:
         if isinstance(error, self._sdk.APITimeoutError):
             return ModelUnavailable(f"no reply of the model within {self._connection.timeout_seconds:g} s")
         if isinstance(error, self._sdk.APIConnectionError):
-            return ModelUnavailable(f"no connection to the model: {told(error.__cause__ or error, self._secrets)}")
+            why = told(error.__cause__ or error, self._secrets)
+            return ModelUnavailable(f"no connection to the model: {why} ({_place_of(self._client)})")
         if isinstance(error, self._sdk.APIError):
             return ModelUnavailable(f"the model's endpoint gave what its SDK cannot read: {told(error, self._secrets)}")
         return ModelRejected(f"the model's SDK does not send the request: {told(error, self._secrets)}")
+
+
+async def _collect(body: Body, collector: Collector) -> None:
+    """Read a stream. After the end of the reply its usage may come, and the end of the body, with which the connection
+    can be used again; both are waited for only shortly, and without them the reply is whole."""
+    events = Events()
+    done = False
+    with anyio.CancelScope() as rest:
+        try:
+            while (piece := await body.next()) is not None:
+                for data in events.take(piece):
+                    done = done or data.strip() == b"[DONE]"
+                    if not done:
+                        collector.take(_json(data, broken=True))
+                if done or collector.complete:
+                    seconds = _END_SECONDS if done or collector.counted else _USAGE_SECONDS
+                    rest.deadline = min(rest.deadline, anyio.current_time() + seconds)
+        except BrokenOff:
+            if not collector.complete:
+                raise
+    if not collector.complete:
+        raise BrokenOff("the stream ended before the reply did")
 
 
 async def _entered(stack: contextlib.AsyncExitStack, entering: Any) -> Any:
@@ -332,6 +308,12 @@ def _secrets_of(client: Any, connection: Connection) -> tuple[str, ...]:
     return tuple(sorted((each for each in found if len(each) >= _SHORTEST_SECRET), key=lambda each: (-len(each), each)))
 
 
+def _place_of(client: Any) -> str:
+    """Where a client's endpoint is, without a name and a password in its address."""
+    address = urlsplit(str(client.base_url))
+    return f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}".rstrip("/")
+
+
 def _json(text: bytes, *, broken: bool) -> Any:
     if len(text) > _MOST_JSON_BYTES:
         raise BadReply(f"one JSON value in it has {len(text)} bytes, and {_MOST_JSON_BYTES} is the most")
@@ -341,16 +323,6 @@ def _json(text: bytes, *, broken: bool) -> Any:
         if broken:
             raise BrokenOff(f"an event of the stream is no JSON: {error}") from error
         raise BadReply(f"it is no JSON: {error}") from error
-
-
-def _pause(headers: Any) -> float | None:
-    """Retry-After in seconds; dates are left to the SDK."""
-    for name, divisor in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        with contextlib.suppress(TypeError, ValueError):
-            seconds = float(headers.get(name)) / divisor
-            if 0 <= seconds < 10**6:
-                return seconds
-    return None
 
 
 def _nobody(delta: Delta) -> None:

@@ -20,6 +20,10 @@ class Collector(Protocol):
     def complete(self) -> bool:
         """Whether the end of the reply has come."""
 
+    @property
+    def counted(self) -> bool:
+        """Whether its usage has come, which may be after its end."""
+
     def take(self, event: Mapping[str, Any]) -> None:
         """The next event.
 
@@ -41,11 +45,17 @@ class Wire(Protocol):
     def other(self, name: str) -> Self:
         """The same for another model."""
 
+    def dispensable(self, body: Mapping[str, Any]) -> tuple[str, ...]:
+        """Fields of a body that can be left out where the endpoint does not take them."""
+
     def forms(self, request: Request) -> tuple[Form, ...]:
         """The ways to ask for what the request wants, the best first; later ones for endpoints that refuse it."""
 
     def body(self, request: Request, form: Form, *, stream: bool) -> dict[str, Any]:
         """The fields of the HTTP request."""
+
+    def without(self, body: Mapping[str, Any], field: str) -> dict[str, Any]:
+        """The body with this dispensable field left out, or with what is said in its place."""
 
     def whole(self, answer: Any, request: Request, form: Form) -> Reply:
         """The reply that came at once.

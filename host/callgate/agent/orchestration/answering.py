@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from callgate.agent.models.model import Delta, Message, Model
+from callgate.agent.models.model import Delta, Message, Model, Request
 from callgate.agent.planning.tool_plan import DecomposedQuery, ExecutionContext, ToolExecution, ToolPlan
 from callgate.errors import ModelError
 from callgate.runtime import Event
@@ -70,6 +70,7 @@ class PlannedAnswerer:
         instructions: of the operator for the answers, see `synthesize`.
         max_characters: of what the model is told of results.
         temperature: of the answers; None for the provider's default.
+        max_output_tokens: of an answer; None for the model's own limit.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class PlannedAnswerer:
         instructions: str = "",
         max_characters: int = MAX_CHARACTERS,
         temperature: float | None = None,
+        max_output_tokens: int | None = None,
     ) -> None:
         self.planner = planner
         self.orchestrator = orchestrator
@@ -88,6 +90,7 @@ class PlannedAnswerer:
         self._instructions = instructions
         self._max_characters = max_characters
         self._temperature = temperature
+        self._max_output_tokens = max_output_tokens
 
     async def answer(
         self,
@@ -97,9 +100,13 @@ class PlannedAnswerer:
         tools: Sequence[ToolInfo] | None = None,
         history: Sequence[Message] = (),
         instructions: str = "",
+        temperature: float | None = None,
+        max_output_tokens: int | None = None,
+        stop: Callable[[], str] | None = None,
         on_plan: Callable[[ToolPlan], None] | None = None,
         on_execution: Callable[[ToolExecution], None] | None = None,
         on_event: Callable[[Event], None] | None = None,
+        on_request: Callable[[Request], None] | None = None,
         on_delta: Callable[[Delta], None] | None = None,
     ) -> PlannedAnswer:
         """Answer a query.
@@ -110,15 +117,21 @@ class PlannedAnswerer:
             tools: the only ones that the plan may call; None for all.
             history: the conversation that it is part of; tools can read it, and the answer is written in its light.
             instructions: for this answer, beside the answerer's own.
+            temperature: of this answer; None for the answerer's own.
+            max_output_tokens: of this answer; None for the answerer's own.
+            stop: asked before the plan is run, and before the answer is written; words say why that is not to be done
+                any more, none that it is.
             on_plan: told of the plan before it runs; its `id` is for `ToolOrchestrator.cancel`.
             on_execution: told of what came of it.
             on_event: told of steps and calls.
+            on_request: told of the request for the answer before it is sent.
             on_delta: told of pieces of the answer as they come.
 
         Returns:
             The answer; or, with `ok` False and a reason, what there is: the plan has no steps, or was cancelled; a
-            critical step failed, and the settings have it stop the plan; no step gave a result; the model failed or
-            refused. Partial failures are no reason: the answer is made of what there is, and names what is missing.
+            critical step failed, and the settings have it stop the plan; no step gave a result; `stop` had words; the
+            model failed or refused. Partial failures are no reason: the answer is made of what there is, and names what
+            is missing.
         """
         try:
             plan = await self.planner.plan(query, decomposition, tools)
@@ -129,19 +142,24 @@ class PlannedAnswerer:
         if not plan.steps:
             why = "no tool is needed" if plan.source == "model" else "no tool fits"
             return PlannedAnswer(answer="", plan=plan, ok=False, reason=f"the plan has no steps: {why}")
+        if stop is not None and (reason := stop()):
+            return PlannedAnswer(answer="", plan=plan, ok=False, reason=reason)
         names: Collection[str] | None = None if tools is None else [tool.name for tool in tools]
         context = ExecutionContext(plan_id=plan.id, history=tuple(history))
         execution = await self.orchestrator.execute(plan, context=context, on_event=on_event, tools=names)
         self.planner.learned(plan, execution)
         if on_execution is not None:
             on_execution(execution)
-        if reason := _no_answer(plan, execution, stops=self.orchestrator.settings.stop_on_critical):
+        reason = _no_answer(plan, execution, stops=self.orchestrator.settings.stop_on_critical)
+        if reason := reason or ("" if stop is None else stop()):
             text = join_results(execution, plan=plan, max_characters=self._max_characters)
             return PlannedAnswer(answer=text, plan=plan, execution=execution, ok=False, reason=reason)
         synthesis = await synthesize(
             self._model, query, execution, plan=plan, history=history,
             instructions="\n\n".join(filter(None, (self._instructions, instructions))),
-            max_characters=self._max_characters, temperature=self._temperature, on_delta=on_delta,
+            max_characters=self._max_characters, on_request=on_request, on_delta=on_delta,
+            temperature=self._temperature if temperature is None else temperature,
+            max_output_tokens=self._max_output_tokens if max_output_tokens is None else max_output_tokens,
         )  # fmt: skip
         ok = synthesis.ended in ("answered", "cut")
         return PlannedAnswer(

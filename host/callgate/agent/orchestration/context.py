@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from callgate.agent.planning.tool_plan import ExecutionContext
 
-__all__ = ["Here", "execution_context", "running_in"]
+__all__ = ["Here", "execution_context", "is_part_of", "running_in"]
 
 
 @dataclass(slots=True, eq=False)
@@ -22,10 +22,12 @@ class Here:
 
     Attributes:
         context: what tools may know.
+        around: the one that this one is inside of, where a tool runs a plan.
         was_read: whether one asked: its result may depend on it.
     """
 
     context: ExecutionContext
+    around: Here | None = None
     was_read: bool = False
 
 
@@ -47,9 +49,18 @@ def execution_context() -> ExecutionContext | None:
 @contextlib.contextmanager
 def running_in(context: ExecutionContext) -> Iterator[Here]:
     """Whatever is called inside is part of this."""
-    before, here = _current.get(), Here(context)
+    before = _current.get()
+    here = Here(context, before)
     _current.set(here)
     try:
         yield here
     finally:
         _current.set(before)  # `reset` would refuse where a run is given up in another context
+
+
+def is_part_of(here: Here | None) -> bool:
+    """Whether whoever asks is called inside of this, through other plans too."""
+    inside = _current.get()
+    while inside is not None and inside is not here:
+        inside = inside.around
+    return inside is not None

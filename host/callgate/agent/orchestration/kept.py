@@ -7,7 +7,8 @@ of one orchestrator see what its other plans asked for.
    and asks nobody's approval. So a hit never gets around the gate, nor before a step that may change something.
 2. Two calls are the same where tool and arguments are, references resolved.
 3. A call of a tool that is not read-only makes everything stale, whoever made it: a plan, a program, a model. Also what
-   is read while it runs. What others change is seen when a result's time is over.
+   is read while it runs; also where that call was cancelled, or given up. What others change is seen when a result's
+   time is over.
 4. Of a plan in which a tool asked for its `execution_context` nothing is kept: it may be another user's, with another
    result.
 5. Bounded by entries and by bytes; what was not used longest goes first. Failures, and results of a fallback, are not
@@ -117,26 +118,26 @@ class KeptResults:
             self._writes = writes
             self.clear()
 
-    def take(self, result: PlanResult, steps: Sequence[ToolStep], registry: Registry, *, since: int) -> None:
+    def take(self, result: PlanResult, steps: Sequence[ToolStep], tools: Mapping[str, Tool], *, since: int) -> None:
         """Keep what a plan brought; forget everything where it called a tool that is not read-only.
 
         Args:
             result: what it brought.
             steps: as they were planned.
-            registry: the tools.
+            tools: by name, as they were when the plan began: another may have the name by now.
             since: `cleared`, as it was when the plan began. If it is another now, nothing is kept; -1 keeps nothing.
         """
-        tools = {call.tool for call in result.calls if call.attempts}
-        if any(name not in registry or not registry.get(name).read_only for name in tools):
+        called = {call.tool for call in result.calls if call.attempts}
+        if any(name not in tools or not tools[name].read_only for name in called):
             self.clear()
         if self.cleared != since:
             return
         planned = {step.id: step for step in steps}
         for ended in result.steps:
             text, step = ended.result_json, planned.get(ended.id)
-            if text is None or step is None or ended.fallback or ended.tool not in registry:
+            if text is None or step is None or ended.fallback or ended.tool not in tools:
                 continue
-            tool = registry.get(ended.tool)
+            tool = tools[ended.tool]
             if _keepable(tool) and isinstance(ended.arguments, dict):
                 self.put(tool, ended.arguments, text)
 

@@ -70,15 +70,19 @@ class KnownResults:
         errors = tuple(str(each) for each in faults if each.severity == "error")
         return Resolved(written, self._named(needs), self._named(mixed), errors)
 
-    def plain(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def plain(self, arguments: Mapping[str, Any], step: str = "") -> dict[str, Any]:
         """The arguments as a tool gets them.
+
+        Args:
+            arguments: as the plan language writes them.
+            step: id of the step that they are of, for what is wrong with them.
 
         Raises:
             Unresolvable: they refer to what is not known, or cannot be put together.
         """
         faults: list[PlanFault] = []
         try:
-            template, sources = self._compiled(dict(arguments), faults)
+            template, sources = self._compiled(dict(arguments), faults, step)
             unknown = [self._ids[each] for each in sources if self._results[each] is None]
             if faults or unknown:
                 raise Unresolvable(str(faults[0]) if faults else f"there is no result of {unknown[0]!r}")
@@ -110,9 +114,9 @@ class KnownResults:
         mixed |= known
         return value
 
-    def _compiled(self, value: Any, faults: list[PlanFault]) -> tuple[Template, set[int]]:
+    def _compiled(self, value: Any, faults: list[PlanFault], step: str = "") -> tuple[Template, set[int]]:
         found: list[PlanFault] = []
-        scope = Scope("", self._names, None, "", found)
+        scope = Scope(step, self._names, None, "", found)
         template = compile_template(value, scope, ())
         faults += [each for each in found if each.severity == "error"]
         return template, {reference.source for reference in scope.references}

@@ -24,7 +24,7 @@ import anyio
 import anyio.lowlevel
 
 from callgate.agent.planning.outcome import Memory
-from callgate.agent.planning.settings import PlannerSettings
+from callgate.agent.planning.settings import LONGEST_SECONDS, PlannerSettings
 from callgate.agent.planning.tool_plan import ExecutionContext, ToolExecution, ToolPlan, ToolResult, ToolStep
 from callgate.errors import ConfigurationError
 from callgate.limits import Limits
@@ -34,7 +34,7 @@ from callgate.tools import Tool
 from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.statistics import adaptive_timeout_seconds
 
-from .context import running_in
+from .context import Here, is_part_of, running_in
 from .kept import KeptResults, Rest, rest_of
 from .known import KnownResults, Unresolvable
 from .results import kept_result, missing_result, outcome_of, tool_result
@@ -107,10 +107,16 @@ class ToolOrchestrator:
             A result for each step, whatever came of it; refusals and cancellation included.
 
         Raises:
-            ConfigurationError: the runtime is not open, `tools` names one that does not exist, or `on_event` is async.
+            ConfigurationError: the runtime is not open, `plan` is no `ToolPlan`, `tools` names one that does not exist,
+                or `on_event` is async.
         """
         if inspect.iscoroutinefunction(on_event):
             raise ConfigurationError("on_event is called at once and not awaited: give it a plain function, not async")
+        if not isinstance(plan, ToolPlan):
+            raise ConfigurationError(
+                f"plan is a ToolPlan, as ToolPlanner.plan makes it, not {type(plan).__name__}; "
+                "Runtime.execute_tool_plan runs plans in the plan language"
+            )
         run = _Run(plan, on_event)
         execution = await self._execute(run, context, tools)
         if self._memory is not None and not execution.cancelled:
@@ -135,7 +141,7 @@ class ToolOrchestrator:
             return missing_result(step, f"Skipped because dependency {missing[0]!r} has no result")
         known = KnownResults((), _texts(context.previous_results), max_bytes=self._allowed.max_message_bytes)
         try:
-            arguments = known.plain(step.parameters)
+            arguments = known.plain(step.parameters, step.id)
         except Unresolvable as error:
             return missing_result(step, str(error))
         alone = replace(
@@ -148,7 +154,7 @@ class ToolOrchestrator:
 
     async def cancel(self, plan_id: str) -> bool:
         """End every run of a plan now, and wait until nothing of it is left. May be called from any task of the event
-        loop, a tool of the plan included.
+        loop, a tool of the plan included: that one is not waited for.
 
         Args:
             plan_id: the plan's.
@@ -159,9 +165,11 @@ class ToolOrchestrator:
         runs = list(self._running.get(plan_id, ()))
         for run in runs:
             run.scope.cancel()
-        for run in runs:
+        others = [run for run in runs if run.here is None or not is_part_of(run.here)]
+        for run in others:
             await run.over.wait()
-        return any(run.cancelled for run in runs)
+        await anyio.lowlevel.checkpoint()
+        return len(others) < len(runs) or any(run.cancelled for run in others)
 
     @property
     def _allowed(self) -> Limits:
@@ -217,8 +225,10 @@ class ToolOrchestrator:
         parallel = min(self.settings.parallel_limit, limits.max_concurrent_calls)
         written = self._written(run.plan, rest)
         since = 0 if self.kept is None else self.kept.cleared
+        tools_now = {tool.name: tool for tool in self._runtime.registry.tools()}
         try:
             with running_in(here) as read:
+                run.here = read
                 result = run.plan_result = await self._runtime.execute_tool_plan(
                     written,
                     tools=tools,
@@ -233,12 +243,13 @@ class ToolOrchestrator:
             self.kept.heed(self._writes())
             if read.was_read:  # another user's, another question's: nobody knows what it was good for
                 since = -1
-            self.kept.take(result, run.plan.steps, self._runtime.registry, since=since)
+            self.kept.take(result, run.plan.steps, tools_now, since=since)
 
     def _written(self, plan: ToolPlan, rest: Rest) -> dict[str, Any]:
         """What is left of the plan, in the plan language, with what the settings say."""
         written = replace(plan, steps=rest.steps).to_plan()
         retry = self.settings.retry
+        by_category = {name.casefold(): value for name, value in self.settings.timeout_seconds_by_category.items()}
         for each, step in zip(written["steps"], rest.steps, strict=True):
             tool = self._tool(step.tool)
             if not self.settings.stop_on_critical:
@@ -250,18 +261,17 @@ class ToolOrchestrator:
                     "attempts": retry.attempts, "backoff_seconds": retry.backoff_seconds, "factor": retry.factor
                 }  # fmt: skip
             if step.timeout_seconds is None and tool.timeout_seconds is None:
-                seconds = self.settings.timeout_seconds_by_category.get(
-                    tool.category or "", self.settings.default_timeout_seconds
-                )
+                seconds = by_category.get((tool.category or "").casefold(), self.settings.default_timeout_seconds)
                 if seconds != DEFAULT_TIMEOUT_SECONDS:  # that one the gate adapts by itself
                     stats = self._runtime.registry.statistics.of(tool.name)
-                    each["timeout_seconds"] = adaptive_timeout_seconds(stats, seconds, tool.repeatable)
+                    adapted = adaptive_timeout_seconds(stats, seconds, tool.repeatable)
+                    each["timeout_seconds"] = min(adapted, LONGEST_SECONDS)
         return written
 
     def _writes(self) -> int:
-        """How many calls of tools that may change something have ended, whoever made them."""
+        """How many calls of tools that may change something are over, whoever made them, however they ended."""
         registry = self._runtime.registry
-        return sum(registry.statistics.calls_of(tool.name) for tool in registry.tools() if not tool.read_only)
+        return sum(registry.statistics.over_of(tool.name) for tool in registry.tools() if not tool.read_only)
 
     def _may_change_something(self, rest: Rest) -> bool:
         names = {
@@ -278,15 +288,16 @@ class ToolOrchestrator:
         timeouts = {step["id"]: step.get("timeout_seconds") for step in written["steps"]}
         steps = {call: step.id for step in result.steps for call in step.calls}
         for call in result.calls:
+            step = steps.get(call.id, "?")
+            if (seconds := timeouts.get(step)) is not None:
+                for _ in range(call.timeouts):
+                    self._runtime.registry.statistics.note(call.tool, seconds, "timed_out")
             if call.status not in ("timed_out", "unknown_outcome"):
                 continue
-            step = steps.get(call.id, "?")
             logger.warning(
                 "plan %s, step %s: tool %r timed out, after %d attempts and %.3f s: %s",
                 plan.id, step, call.tool, call.attempts, call.duration_seconds, call.error,
             )  # fmt: skip
-            if (seconds := timeouts.get(step)) is not None and call.attempts:
-                self._runtime.registry.statistics.note(call.tool, seconds, "timed_out")
 
     def _tool(self, name: str) -> Tool | None:
         registry = self._runtime.registry
@@ -316,6 +327,7 @@ class _Run:
         results: of steps that have ended.
         begun: ids of steps that made a call.
         over: set when it has ended.
+        here: what its tools are called in; None before they are.
     """
 
     plan: ToolPlan
@@ -326,6 +338,7 @@ class _Run:
     cancelled: bool = False
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     over: anyio.Event = field(default_factory=anyio.Event)
+    here: Here | None = None
     planned: dict[str, ToolStep] = field(init=False)
 
     def __post_init__(self) -> None:

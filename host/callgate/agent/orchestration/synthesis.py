@@ -22,7 +22,15 @@ from callgate.errors import ModelError
 from callgate.runtime.result import cut
 from callgate.tools.encoding import NotJson, compact_json
 
-__all__ = ["SYSTEM", "Synthesis", "SynthesisEnded", "join_results", "synthesis_request", "synthesize"]
+__all__ = [
+    "SYSTEM",
+    "Synthesis",
+    "SynthesisEnded",
+    "join_results",
+    "numbered_sources",
+    "synthesis_request",
+    "synthesize",
+]
 
 SynthesisEnded = Literal["answered", "cut", "refused", "empty", "failed", "nothing"]
 """How it ended: with an answer of the model; one at the limit of its tokens; a refusal; no words; an error of the
@@ -90,6 +98,7 @@ async def synthesize(
     max_characters: int = MAX_CHARACTERS,
     max_output_tokens: int | None = None,
     temperature: float | None = None,
+    on_request: Callable[[Request], None] | None = None,
     on_delta: Callable[[Delta], None] | None = None,
 ) -> Synthesis:
     """Ask the model for an answer.
@@ -104,6 +113,7 @@ async def synthesize(
         max_characters: of what is told of results, about.
         max_output_tokens: of the answer.
         temperature: None for the provider's default.
+        on_request: told of the request before it is sent.
         on_delta: told of pieces of the answer as they come.
 
     Returns:
@@ -119,6 +129,8 @@ async def synthesize(
         query, execution, plan=plan, history=history, instructions=instructions, max_characters=max_characters,
         max_output_tokens=max_output_tokens, temperature=temperature,
     )  # fmt: skip
+    if on_request is not None:
+        on_request(request)
     try:
         reply: Reply | None = await model.ask(request, on_delta=on_delta)
         reason = ""
@@ -204,10 +216,10 @@ def join_results(
 
 
 def numbered_sources(results: Sequence[ToolResult]) -> tuple[Source, ...]:
-    """The sources of results, each place once, in the order of their numbers."""
+    """The sources of results, each place once, in the order of their numbers. Of steps that failed there are none."""
     found: dict[tuple[str, str], Source] = {}
     for result in results:
-        for source in result.sources:
+        for source in result.sources if result.success else ():
             found.setdefault((source.title, source.location), source)
     return tuple(found.values())[:_MOST_SOURCES]
 

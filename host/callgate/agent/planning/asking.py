@@ -5,12 +5,15 @@ and once more where the answer has faults. Knows nothing of what is asked.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+import anyio
+
 from callgate.agent.models.model import NO_USAGE, Assistant, Message, Model, Reply, Request, Usage, User
-from callgate.errors import ModelRejected, ModelUnavailable
+from callgate.errors import ModelError, ModelRejected, ModelUnavailable
 
 from .prompts import repair
 from .tool_plan import BadWords
@@ -33,7 +36,7 @@ class Asked(Generic[Read]):
     """What came of a question.
 
     Attributes:
-        readings: of the answers, the newest last; one or two.
+        readings: of the answers, the newest last; one or two. One, where there was no second answer.
         faults: of the first answer, those of the last one, and how an answer ended where it did not end well.
         usage: of all requests.
         takes_schema: whether the endpoint took the schema; where it did not, it need not be sent again.
@@ -55,6 +58,7 @@ async def ask(
     schema: Mapping[str, Any] | None,
     read: Callable[[str], tuple[Read, tuple[str, ...]]],
     temperature: float | None,
+    keep: Callable[[Read], bool] = lambda reading: False,
 ) -> Asked[Read]:
     """Ask, and ask once more with all faults of the answer.
 
@@ -65,9 +69,10 @@ async def ask(
         schema: of the answer; None where the endpoint takes none.
         read: gives the reading of an answer, and its faults.
         temperature: of the requests.
+        keep: whether a reading that has faults can be used, where no second answer comes, or none in time.
 
     Raises:
-        ModelError: there was no answer.
+        ModelError: there was no answer, or none that is to be kept.
     """
     messages: tuple[Message, ...] = (User(text=request),)
     readings: list[Read] = []
@@ -75,6 +80,7 @@ async def ask(
     bad: list[BadWords] = []
     usage = NO_USAGE
     held = schema
+    faults: tuple[str, ...] = ()
     for attempt in range(2):
         asking = Request(
             messages=messages,
@@ -83,16 +89,25 @@ async def ask(
             temperature=temperature,
             json_schema=held,
         )
+        worth = bool(readings) and keep(readings[0])  # then a second answer is not all that there is
         try:
-            reply = await model.ask(asking)
-        except (ModelRejected, ModelUnavailable) as error:
-            if held is None or error.status not in _TAKES_NO_SCHEMA:
+            with anyio.move_on_after(_share_of_the_time() if worth else None) as in_time:
+                try:
+                    reply = await model.ask(asking)
+                except (ModelRejected, ModelUnavailable) as error:
+                    if held is None or error.status not in _TAKES_NO_SCHEMA:
+                        raise
+                    held = None
+                    told.append(f"the endpoint does not take the answer's schema, and was asked without: {error}"[:300])
+                    reply = await model.ask(replace(asking, json_schema=None))
+        except ModelError as error:
+            if not worth:
                 raise
-            held = None
-            told.append(f"the endpoint does not take the answer's schema, and was asked without: {error}"[:300])
-            reply = await model.ask(
-                Request(messages=messages, system=system, max_output_tokens=MAX_ANSWER_TOKENS, temperature=temperature)
-            )
+            told += [*faults, f"asked again, the model gave no answer: {error}"[:300]]
+            break
+        if in_time.cancelled_caught:
+            told += [*faults, "asked again, the model did not answer in time"]
+            break
         usage += reply.usage
         reading, faults = read(reply.turn.text)
         readings.append(reading)
@@ -108,6 +123,12 @@ async def ask(
         shown = reply.turn.text[:_MAX_REPEATED] or "(nothing)"
         messages = (*messages, Assistant(text=shown), User(text=repair(faults)))
     return Asked(tuple(readings), tuple(told), usage, held is schema, tuple(bad))
+
+
+def _share_of_the_time() -> float | None:
+    """Most of the seconds that are left, so that the first answer can be used when they are over; None for no end."""
+    left = anyio.current_effective_deadline() - anyio.current_time()
+    return 0.9 * left if math.isfinite(left) else None
 
 
 def _bad_words(reply: Reply, *, asked_again: bool) -> BadWords:

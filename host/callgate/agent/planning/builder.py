@@ -28,7 +28,7 @@ from .capabilities import Kind, kind_of, shared_capabilities
 from .choice_references import choice_id, positions_in
 from .confidence import fails_often, is_unsure
 from .fallback_plan import may_be_chosen_by_rules
-from .settings import PlannerSettings
+from .settings import LONGEST_SECONDS, PlannerSettings
 from .tool_plan import DecomposedQuery, StepFallback, ToolChoice, ToolStep
 
 __all__ = ["TIMEOUT_FACTORS", "Built", "ExecutionPlanBuilder"]
@@ -42,8 +42,6 @@ TIMEOUT_FACTORS: Mapping[Kind, float] = {
 }
 """Of `default_timeout_seconds`, by kind of tool: an index answers quickly or not at all, a model that writes takes its
 time, and so does somebody else's service. `timeout_seconds_by_category` says it outright."""
-_LONGEST_SECONDS = 3600.0
-"""The most that a step of the plan language may ask for."""
 _MAX_ALTERNATIVES = 5
 """So many tools are tried as a fallback for a step."""
 
@@ -132,7 +130,7 @@ class ExecutionPlanBuilder:
         if not tool.repeatable:  # one that may not be tried again is not given less time
             default = max(default, settings.default_timeout_seconds)
         stats = self._runtime.registry.statistics.of(info.name)
-        return min(adaptive_timeout_seconds(stats, default, tool.repeatable), _LONGEST_SECONDS)
+        return min(adaptive_timeout_seconds(stats, default, tool.repeatable), LONGEST_SECONDS)
 
     def _fallback(
         self,
@@ -282,18 +280,14 @@ class _Order:
 
     def stages(self) -> list[list[int]]:
         """The choices by stage, each stage in the order of the chain."""
-        level: dict[int, int] = {}
-
-        def of(place: int) -> int:
-            if place not in level:
-                waits = self.needs[place] | self.after[place]
-                level[place] = 1 + max(map(of, waits), default=-1)
-            return level[place]
-
-        stages: dict[int, list[int]] = {}
-        for place in sorted(self.kept):
-            stages.setdefault(of(place), []).append(place)
-        return [stages[number] for number in sorted(stages)]
+        waiting = {place: self.needs[place] | self.after[place] for place in sorted(self.kept)}
+        stages: list[list[int]] = []
+        while waiting:
+            stage = [place for place, waits in waiting.items() if waits.isdisjoint(waiting)]
+            for place in stage:
+                del waiting[place]
+            stages.append(stage)
+        return stages
 
     def is_needed(self, place: int) -> bool:
         """Whether another one needs its result."""
@@ -301,8 +295,8 @@ class _Order:
 
     def is_critical(self, place: int) -> bool:
         """Whether every other one needs it, so that nothing is left to do where it fails."""
-        others = self.kept - {place}
-        return bool(others) and all(self._waits(other, place, (self.needs,)) for other in others)
+        alone = [one for one in self.kept if not self.needs[one]]  # there are no circles: all others lead to these
+        return len(self.kept) > 1 and alone == [place]
 
     def _add(self, edges: dict[int, set[int]], place: int, need: int) -> bool:
         """Have one wait for another, unless that one waits for it."""

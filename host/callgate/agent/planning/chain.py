@@ -8,7 +8,23 @@ from dataclasses import replace
 from .choice_references import positions_in, renumbered
 from .tool_plan import ToolChoice
 
-__all__ = ["chain_of", "without_orphans"]
+__all__ = ["chain_of", "circular", "without_orphans"]
+
+
+def circular(choices: Mapping[int, ToolChoice]) -> dict[int, list[int]]:
+    """The choices that cannot be had because they refer to each other in a circle, or to one that does.
+
+    Args:
+        choices: by their positions.
+
+    Returns:
+        By their positions: those that they wait for and cannot be had before them.
+    """
+    waiting = {place: positions_in(dict(choice.parameters)) & choices.keys() for place, choice in choices.items()}
+    while ready := [place for place, needs in waiting.items() if needs.isdisjoint(waiting)]:
+        for place in ready:
+            del waiting[place]
+    return {place: sorted(needs & waiting.keys()) for place, needs in waiting.items()}
 
 
 def without_orphans(choices: dict[int, ToolChoice]) -> dict[int, ToolChoice]:

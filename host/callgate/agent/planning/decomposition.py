@@ -5,7 +5,7 @@ Where a model does not manage, the query is one part, with a confidence that say
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 
 from callgate.agent.models.model import NO_USAGE, Model, Usage
@@ -16,7 +16,10 @@ from .prompts import DECOMPOSITION_SCHEMA, DECOMPOSITION_SYSTEM, MAX_PARTS, deco
 from .reading import MAX_TEXT_CHARACTERS, read_decomposition
 from .tool_plan import BadWords, DecomposedQuery, SubQuery
 
-__all__ = ["FAILED_CONFIDENCE", "Decomposer", "Decomposition", "as_one_part", "checked_decomposition"]
+__all__ = [
+    "FAILED_CONFIDENCE", "Decomposer", "Decomposition", "as_one_part", "as_unicode", "checked_decomposition",
+    "completed",
+]  # fmt: skip
 
 FAILED_CONFIDENCE = 0.2
 """Of a query that a model could not take apart: below every threshold that makes sense, so that a simple plan is
@@ -84,6 +87,18 @@ def as_one_part(query: str, confidence: float = 1.0) -> DecomposedQuery:
     return DecomposedQuery(
         query=query, sub_queries=(SubQuery(text=query, confidence=confidence),), confidence=confidence
     )
+
+
+def as_unicode(text: str) -> str:
+    """The text; half a character, which no plan and no request can carry, as ``?``."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def completed(given: DecomposedQuery, query: str) -> DecomposedQuery:
+    """A caller's own decomposition, of this query where it names none, and as Unicode."""
+    parts = tuple(replace(part, text=as_unicode(part.text)) for part in given.sub_queries)
+    whole = as_unicode(given.query)
+    return replace(given, query=whole if whole.strip() else query, sub_queries=parts)
 
 
 def checked_decomposition(given: DecomposedQuery) -> DecomposedQuery:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from callgate.tools.registry import ToolInfo
 
-from .plan_template import Template, template_of
+from .plan_template import Spoken, Template, template_of
 from .query_tokens import Token, tokens_of
 from .tool_plan import DecomposedQuery, Selection
 
@@ -81,6 +81,8 @@ class PlanCache:
         self._by_shape: dict[Key, list[int]] = {}
         self._plans: OrderedDict[str, int] = OrderedDict()
         self._number = 0
+        self._spoken: tuple[str, Spoken] | None = None
+        """What the newest catalogue's tools speak of."""
 
     @property
     def hit_rate(self) -> float | None:
@@ -122,8 +124,8 @@ class PlanCache:
         Args:
             query: that it is for, in its parts.
             selection: what a model chose.
-            tools: those that it chooses, at least.
-            catalogue: `fingerprint` of all.
+            tools: all that it chose from.
+            catalogue: `fingerprint` of these.
             given: whether the decomposition is the caller's own.
         """
         tokens = _tokens(query.query, query if given else None)
@@ -131,7 +133,10 @@ class PlanCache:
             return None
         if len(json.dumps([dict(choice.parameters) for choice in selection.chain], default=str)) > _MAX_CHARACTERS:
             return None
-        template = template_of(tokens, query, selection, {tool.name: tool for tool in tools}, given=given)
+        if self._spoken is None or self._spoken[0] != catalogue:
+            self._spoken = (catalogue, Spoken.of(tools))
+        known = {tool.name: tool for tool in tools}
+        template = template_of(tokens, query, selection, known, given=given, spoken=self._spoken[1])
         if template is None:
             return None
         shape = _shape(tokens, query if given else None, catalogue, selection.strategy)

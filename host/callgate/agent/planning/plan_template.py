@@ -5,7 +5,8 @@ A selection is *general* where everything in it comes from somewhere else than t
 number in parameters is a value or a word of the query (which another query has its own for), a reference to another
 choice, what the tool's schema has as its default, or one of its `enum` (then the query's words that say so have to be
 the same). Anything else (a synonym, a date worked out from "tomorrow") may depend on the values: such a selection is
-for the very same words alone.
+for the very same words alone. A value that a tool speaks of ("search GitHub for ...") may have been what the tool was
+chosen by: it has to be the same, and no other value may take a place that the tools speak of.
 
 Puts values in and takes them out; keeps nothing.
 """
@@ -19,24 +20,61 @@ from typing import Any
 
 from callgate.tools.registry import ToolInfo
 
-from .query_tokens import Token
+from .query_tokens import Token, tokens_of
 from .tool_plan import DecomposedQuery, Selection, SubQuery, ToolChoice
 
-__all__ = ["Template", "template_of"]
+__all__ = ["Spoken", "Template", "template_of"]
 
 _REFERENCE = re.compile(r"\$\{[^{}]*\}")
 _FILLING = re.compile(r"(?:[\s.,;:?!'\"()-]|(?<!\w)(?:the|a|an)(?!\w))*", re.IGNORECASE)
 _DEICTIC = frozenset(
     {"today", "tonight", "tomorrow", "yesterday", "now", "currently", "current", "latest", "recent", "recently"}
-    | {"this", "next", "last", "ago", "upcoming", "since", "until"}
+    | {"this", "next", "last", "ago", "upcoming", "since", "until", "past", "coming", "soon", "later", "earlier"}
+    | {"noon", "midnight", "morning", "afternoon", "evening", "night", "weekend", "old", "age"}
+    | {"second", "minute", "hour", "day", "week", "month", "quarter", "year"}
+    | {"seconds", "minutes", "hours", "days", "weeks", "months", "quarters", "years"}
     | {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
 )
-"""Words whose meaning changes with the day: what was worked out from them is not used again."""
+"""Words whose meaning changes with the day or the hour: what was worked out from them is not used again."""
+_WORD = re.compile(r"[^\W_]+")
+_LEAST_IN_NAME = 3
+"""Letters of a value that is looked for in the names of tools, of which words are no part of others."""
 _REFERS = re.compile(r"\$[\w{$]")
 """What the plan language may take for a reference: a value of another query's is data."""
 _MAX_LEAF = 4_000
 _SMALL = 10
 """A number below may stand in the query and in the parameters by chance: it has to be the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """What tools speak of: a choice among them may go by it.
+
+    Attributes:
+        words: in which they say what they are for.
+        names: of the tools, in lines.
+    """
+
+    words: frozenset[str]
+    names: str
+
+    @classmethod
+    def of(cls, tools: Sequence[ToolInfo]) -> Spoken:
+        """By these tools. Their parameters do not count: what they take is for them to say, once they are chosen."""
+        texts = (
+            text
+            for tool in tools
+            for text in (tool.description, tool.category or "", *tool.capabilities, *tool.limitations)
+        )
+        words = frozenset(word for text in texts for word in _WORD.findall(text.casefold()))
+        return cls(words, "\n".join(tool.name.casefold() for tool in tools))
+
+    def has(self, token: Token) -> bool:
+        """Whether a value is spoken of. Numbers are not, nor what stands in quotes: that is meant as it stands."""
+        if token.kind not in ("name", "code"):
+            return False
+        said = [word for word in _WORD.findall(token.text.casefold()) if not word.isdecimal()]
+        return any(word in self.words or (len(word) >= _LEAST_IN_NAME and word in self.names) for word in said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +113,7 @@ class Template:
         tokens: of the query that it was made for.
         general: whether it is for other values, too.
         fixed: positions of the tokens that have to be the very same.
+        spoken: what the tools speak of.
         chain: the choices, with holes in their parameters.
         query: in its parts, with holes, where a model took it apart; else None.
         selection: as it was made.
@@ -83,6 +122,7 @@ class Template:
     tokens: tuple[Token, ...]
     general: bool
     fixed: frozenset[int]
+    spoken: Spoken
     chain: tuple[tuple[ToolChoice, Any], ...]
     parts: tuple[tuple[SubQuery, Any], ...] | None
     query: DecomposedQuery
@@ -97,6 +137,8 @@ class Template:
         same: dict[str, str] = {}
         for place, (one, other) in enumerate(zip(self.tokens, tokens, strict=True)):
             if one.shape != other.shape or (place in self.fixed and one.exactly != other.exactly):
+                return False
+            if one.exactly != other.exactly and (self.spoken.has(one) or self.spoken.has(other)):
                 return False
             if one.kind == "word" and _forms(one.text).isdisjoint(_forms(other.text)):
                 return False  # a stem may be that of several words: "import" and "importance" have one
@@ -117,8 +159,8 @@ class Template:
         Returns:
             None where a value cannot be put in.
         """
-        said = [query, *(part.text for part in given.sub_queries)] if given is not None else [query]
-        if query != self.query.query and any(map(_REFERS.search, said)):
+        said, before = _said(query, given), _said(self.query.query, given and self.query)
+        if any(one != other and _REFERS.search(one) for one, other in zip(said, before, strict=True)):
             return None
         filler = _Filler(query, tokens, given)
         try:
@@ -146,6 +188,7 @@ def template_of(
     tools: Mapping[str, ToolInfo],
     *,
     given: bool,
+    spoken: Spoken,
 ) -> Template | None:
     """A template of a selection; None where it is not to be used again at all.
 
@@ -155,6 +198,7 @@ def template_of(
         selection: made for it.
         tools: by name, those that it chooses.
         given: whether the decomposition is the caller's own, and comes with each query.
+        spoken: what the tools speak of, all that there are.
     """
     maker = _Hollower(tokens, query, given)
     parts = None if given else tuple((part, maker.hollow(part.text, None)) for part in query.sub_queries)
@@ -163,11 +207,18 @@ def template_of(
         (choice, maker.hollow(dict(choice.parameters), tools[choice.tool].parameters)) for choice in selection.chain
     )
     general = not maker.unexplained
+    if maker.left_out:
+        return None
     if not general and any(token.text.casefold() in _DEICTIC for token in tokens):
         return None
-    values = {place for place, token in enumerate(tokens) if token.kind != "word"}
-    fixed = frozenset(maker.fixed | (values - maker.used))
-    return Template(tokens, general, fixed, chain, parts, query, selection)
+    used = {tokens[place].text.casefold() for place in maker.used}
+    unused = {place for place, token in enumerate(tokens) if token.kind != "word" and token.text.casefold() not in used}
+    fixed = frozenset(maker.fixed | unused)
+    return Template(tokens, general, fixed, spoken, chain, parts, query, selection)
+
+
+def _said(query: str, given: DecomposedQuery | None) -> list[str]:
+    return [query, *(part.text for part in given.sub_queries)] if given is not None else [query]
 
 
 class _Hollower:
@@ -175,17 +226,23 @@ class _Hollower:
 
     def __init__(self, tokens: Sequence[Token], query: DecomposedQuery, given: bool) -> None:
         self.unexplained = False
+        self.left_out = False
+        """Whether a text is nothing but what is left out of the query: an article, a sign."""
         self.used: set[int] = set()
         self.fixed: set[int] = set()
         self._tokens = tokens
-        self._wholes: dict[str, _Whole] = {}
+        self._wholes: dict[str, tuple[_Whole, range]] = {}
+        end = len(tokens)
         if given:
-            for place, part in enumerate(query.sub_queries):
-                self._wholes[part.text.strip()] = _Whole(place)
-        self._wholes[query.query.strip()] = _Whole(None)
+            for place, part in reversed(list(enumerate(query.sub_queries))):
+                begin = end - len(tokens_of(part.text) or ())
+                self._wholes[part.text.strip()] = (_Whole(place), range(begin, end))
+                end = begin
+        self._wholes[query.query.strip()] = (_Whole(None), range(end))
         self._places: dict[str, int] = {}
         for place, token in enumerate(tokens):
             self._places.setdefault(token.text.casefold(), place)
+        self._said = "\n".join(_said(query.query, query)).casefold()
         self._line = " ".join(token.text for token in tokens)
         texts = sorted({token.text for token in tokens}, key=len, reverse=True)
         self._pattern = re.compile("|".join(rf"(?<!\w){re.escape(text)}(?!\w)" for text in texts), re.IGNORECASE)
@@ -247,8 +304,8 @@ class _Hollower:
     def _text(self, value: str) -> Any:
         whole = self._wholes.get(value.strip())
         if whole is not None:
-            self.used.update(range(len(self._tokens)))
-            return whole
+            self.used.update(place for place in whole[1] if not self._tokens[place].may_be_a_word)
+            return whole[0]
         if len(value) > _MAX_LEAF:
             self.unexplained = True
             return value
@@ -265,6 +322,9 @@ class _Hollower:
             self.used.add(place)
             end = match.end()
         self._between(value[end:])
+        if not pieces and value.strip() and _FILLING.fullmatch(value):
+            self.unexplained = True
+            self.left_out = self.left_out or value.strip().casefold() in self._said
         return _Text((*pieces, value[end:]))
 
     def _stands_elsewhere(self, text: str) -> bool:

@@ -16,12 +16,14 @@ import secrets
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import anyio
 
 from callgate.agent.models.model import NO_USAGE, Model, ModelProvider, Usage
 from callgate.agent.models.named import model_named
 from callgate.errors import ConfigurationError, ModelError
+from callgate.plan.estimate import EstimatedStep, PlanEstimate, estimate_plan
 from callgate.runtime import Runtime
 from callgate.tools.faults import printable
 from callgate.tools.registry import ToolInfo
@@ -29,13 +31,14 @@ from callgate.tools.registry import ToolInfo
 from .builder import Built, ExecutionPlanBuilder
 from .chain import chain_of, without_orphans
 from .confidence import offered_tools, wants_simple_plan
-from .decomposition import Decomposer, as_one_part, checked_decomposition
+from .decomposition import Decomposer, as_one_part, as_unicode, checked_decomposition, completed
 from .fallback_plan import RuleSelector
 from .outcome import Memory
 from .plan_cache import PlanCache, fingerprint
+from .reading import UNSAID_CONFIDENCE
 from .selector import ModelSelector
 from .settings import PlannerSettings
-from .tool_plan import BadWords, DecomposedQuery, Selection, Selector, ToolChoice, ToolExecution, ToolPlan
+from .tool_plan import BadWords, DecomposedQuery, Selection, Selector, ToolChoice, ToolExecution, ToolPlan, ToolStep
 
 __all__ = ["ToolPlanner"]
 
@@ -140,10 +143,11 @@ class ToolPlanner:
                 or `tools` names one that does not exist.
         """
         started = time.perf_counter()
-        if not query.strip() or len(query) > MAX_QUERY_CHARACTERS:
+        if not _is_query(query):
             raise ConfigurationError(f"a query is text of 1 to {MAX_QUERY_CHARACTERS} characters")
+        query = as_unicode(query)
         if decomposition is not None:
-            checked_decomposition(decomposition)
+            decomposition = completed(checked_decomposition(decomposition), query)
         offered, routed = offered_tools(decomposition, self._tools(tools), self._settings)
         chosen = await self._choose(query, decomposition, offered)
         built, notes = self._built(chosen.query, chosen.selection.chain, offered)
@@ -156,8 +160,9 @@ class ToolPlanner:
         if chosen.selection.chain and not built.steps and chosen.selection.source != "fallback":
             rules = self._by_rules(chosen.query, offered, "nothing of the selection can be run", chosen.usage)
             chosen = replace(rules, bad_words=chosen.bad_words)
+            why = built.notes
             built, more = self._built(chosen.query, chosen.selection.chain, offered)
-            notes += more
+            notes += (*why, *more)
         plan = self._plan(query, chosen, built, ((routed,) if routed else ()) + chosen.notes + notes, started)
         if chosen.kept is not None and not notes:
             self.cache.note_plan(plan.id, chosen.kept)
@@ -201,7 +206,8 @@ class ToolPlanner:
             if simple is not None:
                 return simple
         catalogue = fingerprint(tools)
-        kept = self.cache.find(query, decomposition, catalogue, self._selector.name)
+        asked = query if decomposition is None else decomposition.query  # what the selector is told
+        kept = self.cache.find(asked, decomposition, catalogue, self._selector.name)
         if kept is not None:
             selection = replace(kept.selection, source="cache", usage=NO_USAGE, faults=())
             return _Chosen(
@@ -279,6 +285,9 @@ class ToolPlanner:
         left_out: list[str] = []
         usable: dict[int, ToolChoice] = {}
         for place, choice in enumerate(chain):
+            if not 0 <= choice.confidence <= 1:  # NaN, too: whoever chose it may be anybody
+                left_out.append(f"the confidence of {choice.tool[:60]!r} is {choice.confidence}, and was taken for 0.5")
+                choice = replace(choice, confidence=UNSAID_CONFIDENCE)
             if choice.tool in names and 0 <= choice.sub_query < len(query.sub_queries):
                 usable[place] = choice
             else:
@@ -330,9 +339,23 @@ class ToolPlanner:
             model=self._asked,
         )
         if built.steps:
-            estimate = self._runtime.estimate(plan.to_plan())
+            estimate = self._estimate(plan.steps)
             plan = replace(plan, estimated_seconds=estimate.duration_seconds, estimated_cost=estimate.cost)
         return replace(plan, planning_seconds=time.perf_counter() - started)
+
+    def _estimate(self, steps: Sequence[ToolStep]) -> PlanEstimate:
+        """What they take where no more of them run at the same time than the settings allow."""
+        places = {step.id: place for place, step in enumerate(steps)}
+        registry = self._runtime.registry
+        return estimate_plan(
+            [
+                EstimatedStep(step.id, step.tool, tuple(places[one] for one in (*step.dependencies, *step.after)))
+                for step in steps
+            ],
+            {step.tool: registry.get(step.tool) for step in steps},
+            registry.statistics,
+            max_concurrent_calls=min(self._settings.parallel_limit, self._runtime.limits.max_concurrent_calls),
+        )
 
     def _log(self, plan: ToolPlan) -> None:
         logger.info(
@@ -346,3 +369,7 @@ class ToolPlanner:
             printable(" ".join(plan.reasoning.split()))[:500] or "none",
             "".join(f"; {printable(note)[:200]}" for note in plan.notes[:10]),
         )
+
+
+def _is_query(given: Any) -> bool:
+    return isinstance(given, str) and bool(given.strip()) and len(given) <= MAX_QUERY_CHARACTERS

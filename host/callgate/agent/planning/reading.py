@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from callgate.search.words import query_terms
+from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.faults import described, did_you_mean, printable
 
 from .choice_references import positions_in, spelled_by_id
@@ -37,6 +38,9 @@ _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n(.*?)```", re.DOTALL)
 _THINKING = re.compile(r"^\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _LIST = re.compile(r'"(?:toolChain|tool_chain|subQueries|sub_queries)"\s*:\s*\[')
 _MAX_STARTS = 50
+_MAX_FAULT = 300
+_DECODER = json.JSONDecoder()
+"""It takes NaN, too: whether that is wrong is said of the value that it is."""
 _REFERS_TO_CHOICE = re.compile(r"^c?([0-9]{1,4})$")
 
 _CHAIN = ("toolChain", "tool_chain", "toolchain", "chain", "tools", "steps")
@@ -156,6 +160,9 @@ class _Entries:
             return None
         written = raw.strip()
         name = written if written in self._names else self._resolve(written)
+        if name not in self._names and len(alike := [each for each in self._names if _same(each, written)]) == 1:
+            name = alike[0]
+            self.notes.append(f"{at}.tool {written[:60]!r} was taken for {name!r}")
         if name not in self._names:
             faults.append(f"{at}.tool: there is no tool {written[:60]!r}{did_you_mean(written, self._names)}")
             return None
@@ -165,7 +172,7 @@ class _Entries:
         value = raw
         if isinstance(raw, str) and raw.strip():
             try:
-                value = _loads(raw)
+                value = json.loads(raw)
             except (ValueError, RecursionError) as error:
                 faults.append(f"{at}.parameters: they are no JSON: {error}")
                 return {}
@@ -178,6 +185,11 @@ class _Entries:
         elif len(json.dumps(value)) > MAX_PARAMETERS_CHARACTERS:
             faults.append(f"{at}.parameters is longer than {MAX_PARAMETERS_CHARACTERS} characters")
         else:
+            try:
+                compact_json(value)
+            except NotJson as error:  # NaN, a number beyond all bounds, half a character
+                faults.append(f"{at}.parameters: {error}"[:_MAX_FAULT])
+                return {}
             return {str(name): spelled_by_id(each) for name, each in value.items()}
         return {}
 
@@ -282,7 +294,7 @@ def _json_in(text: str) -> tuple[dict[str, Any] | list[Any] | None, str]:
     fenced = _FENCE.search(text)
     for candidate in (text, fenced[1] if fenced else ""):
         try:
-            value = _loads(candidate)
+            value = json.loads(candidate)
         except (ValueError, RecursionError):
             continue
         if isinstance(value, (dict, list)):
@@ -321,15 +333,8 @@ def _whole_entries(text: str) -> list[Any]:
     return found
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_constant)
-
-
-def _loads(text: str) -> Any:
-    return json.loads(text, parse_constant=_no_constant)
+def _same(name: str, written: str) -> bool:
+    return len(name) == len(written) and name.casefold() == written.casefold()
 
 
 def _field(value: Any, names: Sequence[str]) -> Any:

@@ -4,12 +4,13 @@ once, and what is still wrong then is done by rules, or left out.
 1. With many tools only those are shown that the tool search finds for the sub-queries, and those of combinations that
    worked.
 2. Arguments are checked as the plan engine checks them (`Runtime.check_plan`), references between choices included.
-3. A choice that refers to one that is left out is left out as well.
+3. A choice that refers to one that is left out is left out as well; so are those that refer to each other in a circle.
 4. Two choices of one tool with the same arguments are one: fewer calls, the same results.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
@@ -20,7 +21,7 @@ from callgate.tools.registry import ToolInfo
 
 from .asking import ask
 from .capabilities import kind_of
-from .chain import chain_of, without_orphans
+from .chain import chain_of, circular, without_orphans
 from .choice_references import choice_id
 from .fallback_plan import RuleSelector
 from .outcome import Advice, Memory
@@ -30,6 +31,8 @@ from .settings import PlannerSettings
 from .tool_plan import DecomposedQuery, Selection, ToolChoice
 
 __all__ = ["MAX_SHOWN_TOOLS", "ModelSelector", "RuleSelector"]
+
+logger = logging.getLogger("callgate")
 
 MAX_SHOWN_TOOLS = 24
 """So many tools a model chooses from; more of them are narrowed down by the tool search."""
@@ -80,7 +83,7 @@ class ModelSelector:
         """
         if not tools:
             return Selection(chain=(), strategy=self._name, faults=("there are no tools",))
-        advice = None if self._memory is None else self._memory.advice(query.query, [tool.name for tool in tools])
+        advice = self._advice(query.query, [tool.name for tool in tools])
         shown = self._narrowed(query, tools, advice)
         names = [tool.name for tool in shown]
 
@@ -97,6 +100,7 @@ class ModelSelector:
             else None,
             read=read,
             temperature=self._settings.temperature,
+            keep=lambda checked: bool(checked.chain),
         )
         self._takes_schema = self._takes_schema and asked.takes_schema
         last, first = asked.readings[-1], asked.readings[0]
@@ -114,6 +118,15 @@ class ModelSelector:
             faults=tuple(notes),
             bad_words=asked.bad_words,
         )
+
+    def _advice(self, query: str, names: Sequence[str]) -> Advice | None:
+        if self._memory is None:
+            return None
+        try:
+            return self._memory.advice(query, names)
+        except Exception:  # there is always a plan, also where nothing can be remembered
+            logger.exception("the memory failed to advise on %r", query[:200])
+            return None
 
     def _narrowed(self, query: DecomposedQuery, tools: Sequence[ToolInfo], advice: Advice | None) -> Sequence[ToolInfo]:
         """The tools that are shown, in the order in which they were given."""
@@ -150,6 +163,10 @@ class ModelSelector:
                 right[entry.position] = entry.choice
         for position, said in self._arguments_faults(right, names).items():
             faults += [f"toolChain[{position}]: {each}" for each in said]
+            wrong[position] = right.pop(position).sub_query
+        for position, needs in circular(right).items():
+            waits = ", ".join(map(choice_id, needs))
+            faults.append(f"toolChain[{position}] refers to {waits}, which cannot be had before it: a circle")
             wrong[position] = right.pop(position).sub_query
         wrong.update((position, choice.sub_query) for position, choice in without_orphans(right).items())
         chain, repeated = chain_of(right)

@@ -15,14 +15,14 @@ from typing import Any, Literal
 from callgate.errors import ConfigurationError
 from callgate.tools import Retry
 
-__all__ = ["Backoff", "PlannerSettings"]
+__all__ = ["LONGEST_SECONDS", "Backoff", "PlannerSettings"]
 
 Backoff = Literal["exponential", "constant", "none"]
 """How long before each retry: 1, 2, 4 s; 1 s each; not at all."""
 
 _BACKOFFS: Mapping[str, tuple[float, float]] = {"exponential": (1.0, 2.0), "constant": (1.0, 1.0), "none": (0.0, 1.0)}
 """Seconds before the first retry, and what each further wait is multiplied by."""
-_LONGEST_SECONDS = 3600.0
+LONGEST_SECONDS = 3600.0
 """The most that a step of the plan language may ask for."""
 
 
@@ -171,7 +171,7 @@ def _backoff(value: Any) -> str:
     return "" if isinstance(value, str) and value in _BACKOFFS else f"one of {', '.join(_BACKOFFS)}"
 
 
-_seconds = _number(0, _LONGEST_SECONDS, above=True)
+_seconds = _number(0, LONGEST_SECONDS, above=True)
 _share = _number(0, 1)
 _YEAR = 366 * 86400.0
 _CHECKS: Mapping[str, Callable[[Any], str]] = {

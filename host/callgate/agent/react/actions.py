@@ -21,6 +21,7 @@ __all__ = [
     "Observation",
     "actions_of",
     "arguments_text",
+    "faulty",
     "noted",
     "surplus_note",
     "within_bounds",
@@ -30,6 +31,7 @@ MAX_CALLS = 64
 """Of one turn that are made; the others are answered, and not made."""
 _MAX_ANSWERED = 256
 _MAX_DEPTH = 100  # as deep as a tool's schema may be
+_MAX_WRITTEN = 20_000
 _SHOWN = 10
 
 
@@ -91,9 +93,14 @@ def within_bounds(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
     """The calls of one turn; those after the first `MAX_CALLS` with a fault. After 256, their number alone is told."""
     fault = f"it was not made: {len(calls)} calls in one turn are too many, at most {MAX_CALLS} are made"
     return tuple(
-        _checked(call) if place < MAX_CALLS else replace(call, arguments={}, fault=call.fault or fault)
-        for place, call in enumerate(calls[:_MAX_ANSWERED])
+        _checked(call) if place < MAX_CALLS else faulty(call, fault) for place, call in enumerate(calls[:_MAX_ANSWERED])
     )
+
+
+def faulty(call: ToolCall, fault: str) -> ToolCall:
+    """The call with a fault, unless it has one; what was written stays, for the model sees its own calls again."""
+    written = call.written or (arguments_text(call.arguments)[:_MAX_WRITTEN] if call.arguments else "")
+    return replace(call, arguments={}, fault=call.fault or fault, written=written)
 
 
 def arguments_text(arguments: Mapping[str, Any]) -> str:
@@ -112,7 +119,7 @@ def _checked(call: ToolCall) -> ToolCall:
         level = [below for each in level for below in _below(each)]
         if not level:
             return call
-    return replace(call, arguments={}, fault=f"they are nested more than {_MAX_DEPTH} levels deep")
+    return faulty(call, f"they are nested more than {_MAX_DEPTH} levels deep")
 
 
 def _below(value: Any) -> Sequence[Any]:

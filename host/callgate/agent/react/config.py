@@ -41,6 +41,9 @@ DEFAULT_PARALLEL = 8
 MAX_TOOLS = 128
 """Descriptions of tools; OpenAI's Chat Completions take no more in a request."""
 
+MOST_OF_ANTHROPIC = 1
+"""Temperature that its API takes; OpenAI's takes 2."""
+
 _WORDS = ("auto", "required", "none")
 _MAX_FAULTS = 10
 _TOOL_NAME = r"^[a-zA-Z0-9_-]{1,64}$"
@@ -109,6 +112,7 @@ class GatewayConfig(_Part):
     api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     """Environment variable that holds the key; None for the one that the SDK reads."""
     temperature: float | None = Field(default=None, ge=0, le=2)
+    """Of an `AnthropicGateway` at most 1."""
     max_output_tokens: int | None = Field(default=None, ge=1)
     timeout_seconds: float | None = Field(default=None, gt=0)
     """For one request."""
@@ -166,9 +170,9 @@ class _Resources(_Part):
 
 
 class _File(_Part):
-    apiVersion: str = ""
-    kind: str = ""
-    metadata: dict[str, Any] = {}
+    apiVersion: Any = None
+    kind: Any = None
+    metadata: Any = None
     spec: _Spec
     resources: _Resources = _Resources()
 
@@ -188,6 +192,10 @@ def read_config(source: str | os.PathLike[str], environment: Mapping[str, str] |
         what, text = "the agent's configuration", source
     else:
         path = FilePath(source).expanduser()
+        if isinstance(source, str) and ("{" in source or ": " in source) and not os.path.exists(path):
+            raise ConfigurationError(
+                f"{printable(source[:60])!r} is no path of a file; YAML itself is known by its line breaks"
+            )
         what, text = str(path), _text_of(path)
     values, places = yaml_values(text, what)
     try:
@@ -256,9 +264,14 @@ def _problem(fault: Any, path: Path) -> str:
     kind, given, context = fault["type"], fault["input"], fault.get("ctx", {})
     if kind == "extra_forbidden":
         known = _fields_of(path[:-1])
-        return f"there is no such field{did_you_mean(str(path[-1]), known) or '; there are: ' + ', '.join(known)}"
+        hint = did_you_mean(str(path[-1]), known) or _elsewhere(path[-1]) or f"; there are: {', '.join(known)}"
+        return f"there is no such field{hint}"
     if kind == "missing":
         return "this field is missing"
+    if given is None:
+        return "nothing is written there: write a value, or leave the field out"
+    if kind in _UNQUOTED and isinstance(given, str):
+        return f"it has to be {_UNQUOTED[kind]}, without quotes, not {given[:60]!r}"
     if kind == "literal_error":
         choices = re.findall(r"'([^']*)'", str(context.get("expected", "")))
         hint = did_you_mean(given, choices) if isinstance(given, str) else ""
@@ -273,6 +286,7 @@ def _problem(fault: Any, path: Path) -> str:
     return f"{str(fault['msg']).replace('Input should', 'it has to').replace('a valid tuple', 'a list')}{shown}"
 
 
+_UNQUOTED = {"bool_type": "true or false", "int_type": "a whole number", "float_type": "a number"}
 _PATTERNS = {
     "args": "an argument's name has letters, digits, _, . and -, at most 64 of them",
     "name": "a tool's name has letters, digits, _ and -, at most 64 of them",
@@ -288,6 +302,15 @@ def _fields_of(path: Path) -> list[str]:
         if isinstance(part, str) and part in model.model_fields:
             model = _model_in(model.model_fields[part].annotation) or model
     return list(model.model_fields)
+
+
+def _elsewhere(field: Any) -> str:
+    """Where a field stands that stands in the wrong place."""
+    places: dict[str, type[_Part]] = {
+        "spec.planner.config": PlannerConfig,
+        "resources.inference_gateways[].config": GatewayConfig,
+    }
+    return next((f"; it belongs into {at}" for at, part in places.items() if field in part.model_fields), "")
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
@@ -324,6 +347,12 @@ def _check_choices(config: AgentConfig, where: _Where) -> None:
         if (problem := _choice_problem(gateway.config.tool_choice, known)) is not None:
             path: Path = ("resources", "inference_gateways", position, "config", "tool_choice")
             raise ConfigurationError(where(path, problem))
+        if gateway.provider == "anthropic" and (gateway.config.temperature or 0) > MOST_OF_ANTHROPIC:
+            path = ("resources", "inference_gateways", position, "config", "temperature")
+            raise ConfigurationError(where(path, f"Anthropic takes 0 to {MOST_OF_ANTHROPIC}"))
+    asked = config.gateway
+    if asked is not None and (asked.provider != "openai" or asked.config.tool_choice is not None):
+        return  # the variable says nothing here: it may be meant for another agent
     if (problem := _choice_problem(config.openai_tool_choice, known)) is not None:
         raise ConfigurationError(f"OPENAI_TOOL_CHOICE: {problem}")
 
@@ -335,4 +364,5 @@ def _choice_problem(choice: str | None, known: list[str]) -> str | None:
         return None if known else "it is required that a tool is called, and tool_descriptions has none"
     if choice in known:
         return None
-    return f"there is no tool {choice!r} among tool_descriptions{did_you_mean(str(choice), [*known, *_WORDS])}"
+    hint = did_you_mean(str(choice), [*known, *_WORDS]) or f"; there are {', '.join(_WORDS)}, and the names of tools"
+    return f"there is no tool {choice!r} among tool_descriptions{hint}"

@@ -62,6 +62,7 @@ def plan_block(strategic_plan: Any) -> str:
                 break
     except (ValueError, TypeError, RecursionError) as error:
         raise ConfigurationError(f"the strategic plan is no JSON value: {error}") from None
+    text = text.encode("utf-8", "replace").decode()  # no wire takes halves of characters
     if len(text) > MAX_PLAN_CHARACTERS:
         text = f"{text[:MAX_PLAN_CHARACTERS]}\n(cut here: the plan is longer than {MAX_PLAN_CHARACTERS:,} characters)"
     return f"\nSTRATEGIC PLAN:\n{text}\n"

@@ -20,7 +20,7 @@ from callgate.errors import ConfigurationError
 from callgate.tools import Registry
 from callgate.tools.faults import did_you_mean
 
-from .actions import Action, Observation, actions_of, noted, within_bounds
+from .actions import Action, Observation, actions_of, faulty, noted, within_bounds
 from .config import DEFAULT_PARALLEL, AgentConfig
 from .messages import history_messages, system_text, with_own_ids
 from .schemas import ToolObjects, build_tools_schema, notes_on
@@ -61,6 +61,10 @@ class ReActPlanner:
     """
 
     def __init__(self, config: AgentConfig, model: Model, registry: ToolObjects | None = None) -> None:
+        if not isinstance(config, AgentConfig):
+            raise ConfigurationError(
+                f"config is a {type(config).__name__}: give what read_config('agent.yaml') makes of the file"
+            )
         self.config = config
         self.model = model
         self._planner = config.planner
@@ -123,7 +127,10 @@ class ReActPlanner:
         """As `plan`, with the reply."""
         entries = list(history)
         tell = history_messages if self._planner.use_function_calling else history_as_text
-        called = any(isinstance(each, Observation) for each in entries)
+        called = any(isinstance(each, Observation) for each in entries) and (
+            any(isinstance(each, Action) and not each.fault for each in entries)
+            or not any(isinstance(each, Action) for each in entries)
+        )
         request = self._request(tell(task, entries), context or {}, called=called)
         reply = self.read(await self.model.ask(request))
         actions = tuple(actions_of(reply))
@@ -156,7 +163,7 @@ class ReActPlanner:
         text = reply.turn.text
         known = self._known()
         if self._planner.use_function_calling:
-            calls = within_bounds(written_calls(text, known))
+            calls = self._allowed(within_bounds(written_calls(text, known)))
             return _calling(reply, calls, "") if calls else reply
         written = read_text(text, known)
         if written.calls:
@@ -215,12 +222,12 @@ class ReActPlanner:
         if call.fault and call.name == NO_ACTION:
             return call
         if self._choice == "none":
-            return replace(call, arguments={}, fault="no tool may be called here: answer in words")
+            return faulty(replace(call, fault=""), "no tool may be called here: answer in words")
         if call.name in self.tool_names:
             return call
         names = self.tool_names
         listed = did_you_mean(call.name, names) or f"; you have: {', '.join(names[:20])}"
-        return replace(call, arguments={}, fault=f"you have no tool {call.name[:64]!r}{listed}")
+        return faulty(replace(call, fault=""), f"you have no tool {call.name[:64]!r}{listed}")
 
 
 def _calling(reply: Reply, calls: tuple[ToolCall, ...], text: str) -> Reply:

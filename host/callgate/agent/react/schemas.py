@@ -95,7 +95,7 @@ def notes_on(descriptions: Sequence[ToolDescription], tools: ToolObjects | None 
         schema = at_hand.schema(each.name, "openai")
         if schema is None:
             hint = did_you_mean(each.name, at_hand.names())
-            notes.append(f"{each.name}: there is no such tool{hint}; its arguments are taken for text, calls will fail")
+            notes.append(f"{each.name}: there is no such tool, calls will fail; its arguments are taken for text{hint}")
             continue
         if not at_hand.may_call(each.name):
             notes.append(
@@ -151,10 +151,19 @@ def _own_schema(name: str, given: Any) -> Schema | None:
     """The schema of what stands for a tool's arguments: a pydantic class, or a JSON Schema."""
     if isinstance(given, type) and issubclass(given, BaseModel):
         try:
-            return given.model_json_schema()
+            return _with_its_top(given.model_json_schema())
         except PydanticInvalidForJsonSchema as error:
             raise ConfigurationError(f"the args_schema of {name!r} has no JSON Schema: {error.message}") from None
-    return dict(given) if isinstance(given, Mapping) else None
+    return _with_its_top(dict(given)) if isinstance(given, Mapping) else None
+
+
+def _with_its_top(schema: Schema) -> Schema:
+    """The schema with the object itself at the top, where there is a reference to it: so pydantic has a class that
+    contains itself."""
+    reference = schema.get("$ref")
+    kind, _, name = reference.removeprefix("#/").partition("/") if isinstance(reference, str) else ("", "", "")
+    found = schema.get(kind, {}).get(name) if kind in ("$defs", "definitions") else None
+    return {**schema, **found} if isinstance(found, dict) and "properties" not in schema else schema
 
 
 def _texts(names: Sequence[str]) -> Schema:
@@ -204,7 +213,7 @@ def _without_null(schema: Any, required: bool) -> Any:
         return schema
     only = others[0]
     if required:
-        plain = only.get("type") in _PLAIN and "enum" not in only
+        plain = only.get("type") in _PLAIN and "enum" not in only and "const" not in only
         return {**only, "type": [only["type"], "null"], **beside} if plain else schema
     if beside.get("default", 0) is None:
         del beside["default"]

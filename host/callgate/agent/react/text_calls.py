@@ -14,28 +14,34 @@ or, at the end, ``Final Answer: ...``. What comes of everything else:
 | an Observation of its own | nothing behind it counts: no tool said it |
 | a Final Answer behind an Action | the calls are made, and it has to answer again with what they say |
 | an Action without an Action Input | a call without arguments |
-| half a JSON, no JSON | a call with a fault |
+| half a JSON, no JSON | a call with a fault; so is each one behind it, since it may be a part of what has no end |
+| the words of the form inside of an Action Input's JSON | text: they begin nothing |
+| arguments under the name of the tool, or behind another word (``Input:``, ``Arguments:``) | the Action Input |
 | plain text for a tool with one argument | that argument |
 | a Python dict | as if it were JSON |
 | a JSON object that names a tool and its arguments, and nothing else | a call |
 | only a Thought, or an Action Input without an Action | a fault that says what is missing |
+| ``<think>...</think>`` at the beginning | nothing: it is thought, and not said |
 | prose | the answer |
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from callgate.agent.models.model import ToolCall, arguments_of
 from callgate.runtime.model.decoding import CUT_OFF, is_cut_off
 
-__all__ = ["MAX_TEXT", "NO_ACTION", "Written", "read_text", "written_calls"]
+from .actions import faulty
+
+__all__ = ["MAX_TEXT", "NO_ACTION", "Written", "read_text", "says_action", "written_calls"]
 
 MAX_TEXT = 200_000
 """Characters of a turn that are read for calls."""
@@ -43,22 +49,33 @@ NO_ACTION = "Action"
 """What stands for the tool in a call that no tool was named for."""
 
 _MARK = re.compile(
-    r"^[ \t]*+[*_#>`-]*+[ \t]*+(Thought|Action[ \t]Input|Action|Observation|Final[ \t]Answer)[*_]*+[ \t]*+"
-    r"(?:\d{1,3})?+[*_]*+[ \t]*+:[*_]*+",
+    r"^[ \t]*+[*_#>`-]*+[ \t]*+(Thought|Action[ \t_]Input|Action|Observation|Final[ \t_]Answer)[*_]*+[ \t]*+"
+    r"(?:\d{1,3})?+[*_]*+[ \t]*+[:\uff1a][*_]*+",
     re.IGNORECASE | re.MULTILINE,
 )
+_LABEL = re.compile(
+    r"[*_`]*+(?:(?:Tool|Action)[ \t_])?(?:Input|Arg(?:ument)?s|Param(?:eter)?s)[*_`]*+[ \t]*+[:\uff1a][*_`]*+", re.I
+)
+_THOUGHT = re.compile(r"\s*+<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
+_THOUGHT_ENDS = re.compile(r"^[ \t]*+</think(?:ing)?>[ \t]*+$", re.MULTILINE)
 _FENCE = re.compile(r"```[a-zA-Z]*+\s*+")
+_OPENING = re.compile(r"\s*+(?:```[a-zA-Z]*+\s*+)?+`?+(?=[{\[])")
 _TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 _IN_WORDS = re.compile(r"Calling tool: ([\w.-]{1,64}) with args: (\{.*\})[ \t]*")
 _NAME = re.compile(r"[\w.-]{1,64}")
-_NO_TOOL = frozenset({"none", "n/a", "null", "no action"})
+_NO_TOOL = re.compile(r"(?:none|n/?a|null|no (?:action|tool)s?)(?:[ ,.;:(].*+)?+", re.IGNORECASE)
+_NOTHING = frozenset({"none", "n/a", "null", "no action"})
 _ANSWERS = frozenset({"final answer", "final_answer", "finish"})
 _NAMES = ("name", "tool", "tool_name", "action", "function")
 _ARGUMENTS = ("arguments", "args", "parameters", "action_input", "tool_input", "tool_args", "input")
 _MAX_LITERAL = 20_000
 _MAX_WRITTEN = 20_000
 
-_decoder = json.JSONDecoder()
+_MOST_LOOKS = 256
+"""Action Inputs whose end is looked for: a turn has fewer calls."""
+
+_decoder = json.JSONDecoder(strict=False)
+"""Takes line breaks in texts, which models forget to escape: it can mean nothing else."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,34 +102,82 @@ def read_text(text: str, known: Mapping[str, Mapping[str, Any]]) -> Written:
     """
     if len(text) > MAX_TEXT:
         return _format_fault(f"the reply has more than {MAX_TEXT:,} characters: write less", text[:_MAX_WRITTEN])
-    marks = list(_MARK.finditer(text))
+    text = _said(text)
+    marks = _marks(text)
     if not marks:
+        if (final := _final(text)) is not None:
+            return Written(answer=final, kept=text.strip())
         calls = written_calls(text, known)
         return Written(calls=calls, kept=text.strip()) if calls else Written(answer=text.strip(), kept=text.strip())
     reading = _Reading(known)
-    end = len(text)
+    end, begun = len(text), 0
     for place, mark in enumerate(marks):
         below = text[mark.end() : marks[place + 1].start() if place + 1 < len(marks) else len(text)]
-        kind = " ".join(mark[1].lower().split())
-        if kind == "observation":
-            end = mark.start()
-            break
-        if kind == "final answer":
-            if not reading.begun:
-                return Written(answer=text[mark.end() :].strip(), kept=text.strip())
-            end = mark.start()
-            break
+        kind = _kind(mark)
+        answer: str | None = None
+        begun = begun if kind == "action input" else mark.start()
         if kind == "action":
-            reading.action(below)
+            answer = reading.action(below)
         elif kind == "action input":
-            reading.input(below)
+            answer = reading.input(below)
+        elif kind == "final answer":
+            answer = text[mark.end() :].strip()
+        if answer is not None and not reading.calls_something:
+            return Written(answer=answer, kept=text.strip())
+        if answer is not None or kind == "observation":
+            end = begun
+            break
     kept = text[:end].strip()
-    if reading.answer:
-        return Written(answer=reading.answer, kept=kept)
     calls = reading.calls()
     if calls:
         return Written(calls=calls, kept=kept)
     return _format_fault("there is neither an Action nor a Final Answer", kept)
+
+
+def _said(text: str) -> str:
+    """The text without what the model thought before it. Where the template of a chat begins the thought, only its end
+    is to be seen."""
+    if (thought := _THOUGHT.match(text)) is not None:
+        return text[thought.end() :]
+    end = _THOUGHT_ENDS.search(text)
+    return text if end is None or "<think" in text[: end.start()] else text[end.end() :]
+
+
+def _kind(mark: re.Match[str]) -> str:
+    return mark[1].lower().replace("_", " ").replace("\t", " ")
+
+
+def _marks(text: str) -> list[re.Match[str]]:
+    """Where the words of the form stand; inside of an Action Input's JSON they are text like any other."""
+    found: list[re.Match[str]] = []
+    inside = looks = 0
+    for mark in _MARK.finditer(text):
+        if mark.start() < inside:
+            continue
+        found.append(mark)
+        opening = _OPENING.match(text, mark.end()) if _kind(mark) == "action input" else None
+        if opening is not None and looks < _MOST_LOOKS:
+            looks += 1
+            with contextlib.suppress(ValueError, RecursionError):
+                _, inside = _decoder.raw_decode(text, opening.end())
+    return found
+
+
+def says_action(text: str) -> bool:
+    """Whether a text has an Action, in the form."""
+    return any(_kind(mark) == "action" for mark in _MARK.finditer(text))
+
+
+def _final(text: str) -> str | None:
+    """The answer of a JSON object whose action is the final answer, and nothing else; None where it is none."""
+    try:
+        value = _decoder.decode(_bare(text))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict) or str(value.get("action", "")).casefold() not in _ANSWERS:
+        return None
+    answer = next((value[key] for key in _ARGUMENTS if key in value), "")
+    return answer.strip() if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
 
 
 def _format_fault(problem: str, kept: str) -> Written:
@@ -132,53 +197,86 @@ class _Reading:
         self._known = known
         self._actions: list[list[str]] = []
         self._stray = False
-        self.answer = ""
 
     @property
-    def begun(self) -> bool:
-        return bool(self._actions)
+    def calls_something(self) -> bool:
+        return any(not self._is_none(action) for action in self._actions)
 
-    def action(self, below: str) -> None:
-        self._actions.append([below.strip()])
+    def action(self, below: str) -> str | None:
+        """Take an Action; or the answer that it is."""
+        if (answer := _final(below)) is None:
+            self._actions.append([below.strip()])
+        return answer
 
-    def input(self, below: str) -> None:
+    def input(self, below: str) -> str | None:
+        """Take an Action Input; or the answer that it is."""
         if not self._actions or len(self._actions[-1]) > 1:
             self._stray = True
-            return
-        self._actions[-1].append(below.strip())
-        if self._actions[-1][0].casefold().strip("*`\"' .") in _ANSWERS:
-            self.answer = _bare(below)
+            return None
+        name = self._actions[-1][0]
+        if name in self._known or name.casefold().strip("*`\"' .") not in _ANSWERS:
+            self._actions[-1].append(below.strip())
+            return None
+        del self._actions[-1]
+        return _bare(below)
 
     def calls(self) -> tuple[ToolCall, ...]:
         found: list[ToolCall] = []
         for action in self._actions:
             found.extend(self._read(action, len(found)))
+        for place, call in enumerate(found):
+            if call.fault and call.written.lstrip("` \t\r\n").startswith(("{", "[")):
+                behind = "it was not made: the Action Input before it cannot be read, and this may be a part of it"
+                found[place + 1 :] = [faulty(each, behind) for each in found[place + 1 :]]
+                break
         if self._stray:
             fault = "an Action Input stands there without its own Action"
             found.append(ToolCall(id=_id(len(found)), name=NO_ACTION, fault=fault))
         return tuple(found)
 
-    def _read(self, action: list[str], place: int) -> list[ToolCall]:
+    def _is_none(self, action: Sequence[str]) -> bool:
+        """Whether it says that nothing is to be called."""
+        name = _name(action[0])
+        if name in self._known or not _NO_TOOL.fullmatch(name):
+            return False
+        given = _bare(action[1]) if len(action) > 1 else ""
+        return given in ("", "{}") or given.casefold() in _NOTHING
+
+    def _read(self, action: Sequence[str], place: int) -> list[ToolCall]:
         if len(action) == 1 and (whole := _objects(action[0], self._known, place)):
             return whole
-        first = next((line for line in action[0].splitlines() if line.strip()), "")
-        name = first.strip().strip("*`\"'").rstrip(".").removesuffix("()").strip("*`\"'")
-        if len(action) == 1 and name.casefold() in _NO_TOOL:
+        if self._is_none(action):
             return []
+        name, first = _name(action[0]), _first(action[0])
         if name not in self._known and not _NAME.fullmatch(name):
             fault = "an Action is the name of one tool alone; its arguments are the Action Input, a JSON object"
             return [ToolCall(id=_id(place), name=name[:64] or NO_ACTION, fault=fault, written=first[:_MAX_WRITTEN])]
-        given = action[1] if len(action) > 1 else ""
-        arguments, fault = _arguments(given, self._known.get(name, {}))
-        return [
-            ToolCall(
-                id=_id(place),
-                name=name,
-                arguments=arguments,
-                fault=fault,
-                written=given[:_MAX_WRITTEN] if fault else "",
-            )
-        ]
+        given = action[1] if len(action) > 1 else _under(action[0])
+        if given is None or (self._stray and len(action) == 1):
+            arguments: dict[str, Any] = {}
+            fault = "its arguments do not stand behind an Action Input of its own: write that under the Action"
+        else:
+            arguments, fault = _arguments(given, self._known.get(name, {}))
+        written = (given or action[0])[:_MAX_WRITTEN] if fault else ""
+        return [ToolCall(id=_id(place), name=name, arguments=arguments, fault=fault, written=written)]
+
+
+def _first(text: str) -> str:
+    return next((line for line in text.splitlines() if line.strip()), "")
+
+
+def _name(text: str) -> str:
+    return _first(text).strip().strip("*`\"'").rstrip(".").removesuffix("()").strip("*`\"'")
+
+
+def _under(text: str) -> str | None:
+    """The arguments that stand under the name of a tool, empty where there are none; None where that is not clear."""
+    below = text.lstrip().partition("\n")[2].strip()
+    label = _LABEL.match(below)
+    given = below[label.end() :].strip() if label else below
+    if label or given.startswith(("{", "[", "```")):
+        return given
+    return None if "{" in below else ""
 
 
 def _bare(text: str) -> str:
@@ -191,12 +289,12 @@ def _bare(text: str) -> str:
 def _arguments(text: str, schema: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Arguments as they were written, or what is wrong with them."""
     text = _bare(text)
-    if not text or text.casefold() in _NO_TOOL:
+    if not text or text.casefold() in _NOTHING:
         return {}, ""
     if not text.startswith(("{", "[")):
         return _only_argument(text, schema)
     try:
-        _, end = _decoder.raw_decode(text)
+        value, end = _decoder.raw_decode(text)
     except (ValueError, RecursionError):
         if (literal := _literal(text)) is not None:
             return literal, ""
@@ -204,7 +302,11 @@ def _arguments(text: str, schema: Mapping[str, Any]) -> tuple[dict[str, Any], st
         return arguments, f"{fault}; {CUT_OFF}" if is_cut_off(text) else fault
     if "{" in text[end:]:
         return {}, "there are several objects behind one Action Input: write an Action and an Action Input for each"
-    return arguments_of(text[:end])
+    arguments, fault = arguments_of(text[:end])
+    if fault and isinstance(value, dict):
+        with contextlib.suppress(ValueError, RecursionError):
+            return arguments_of(json.dumps(value, allow_nan=False))
+    return arguments, fault
 
 
 def _only_argument(text: str, schema: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -245,8 +347,8 @@ def written_calls(text: str, known: Mapping[str, Mapping[str, Any]]) -> tuple[To
     between ``<tool_call>`` tags; and ``Calling tool: NAME with args: {...}``, a line for each. Every one has to name a
     tool that the model has. Otherwise there are none.
     """
-    text = text.strip()
-    if len(text) > MAX_TEXT or not text.startswith(("{", "[", "`", "<", "C")):
+    text = _said(text).strip() if len(text) <= MAX_TEXT else ""
+    if not text.startswith(("{", "[", "`", "<", "C")):
         return ()
     if text.startswith("Calling"):
         lines = [_IN_WORDS.fullmatch(line) for line in text.splitlines() if line.strip()]

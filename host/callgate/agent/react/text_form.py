@@ -14,7 +14,7 @@ from callgate.agent.models.model import Assistant, Message, ToolCall, ToolReplie
 
 from .actions import Action, arguments_text, noted
 from .messages import newest
-from .text_calls import NO_ACTION
+from .text_calls import NO_ACTION, says_action
 
 __all__ = ["as_text", "history_as_text", "instructions", "told"]
 
@@ -80,7 +80,7 @@ def _as_text(message: Message) -> Message:
         case ToolReplies():
             return told(message, most=len(message.replies))
         case Assistant(text=text, calls=calls) if calls:
-            written = [] if "action:" in text.lower() else [_written(each) for each in calls if each.name != NO_ACTION]
+            written = [] if says_action(text) else [_written(each) for each in calls if each.name != NO_ACTION]
             return Assistant(text="\n".join(filter(None, (text, *written))) or "...")
         case _:
             return message

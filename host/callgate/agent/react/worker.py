@@ -61,6 +61,9 @@ class ReActWorker:
         runtime: makes the calls; it has to be open.
         max_turns: so often the model is asked for one task.
         on_entry: told of each entry of the history as it is made; it must be quick.
+
+    Raises:
+        ConfigurationError: `max_turns` is below 1.
     """
 
     def __init__(
@@ -71,6 +74,8 @@ class ReActWorker:
         max_turns: int = 20,
         on_entry: Callable[[HistoryEntry], None] | None = None,
     ) -> None:
+        if max_turns < 1:
+            raise ConfigurationError(f"max_turns must be 1 or more, and is {max_turns}")
         self._planner = planner
         self._runtime = runtime
         self._max_turns = max_turns

@@ -75,9 +75,12 @@ def yaml_values(text: str, what: str) -> tuple[Any, dict[Path, Place]]:
     loader: Any = None
     try:
         loader = Loader(text)
-        root: Any = loader.get_single_node()
-        if root is None:
+        if not loader.check_node():
             raise ConfigurationError(f"{what} is empty")
+        root: Any = loader.get_node()
+        if loader.check_node():
+            mark = loader.peek_event().start_mark
+            raise _fault(what, mark, "a second document (---) begins: a configuration is one")
         return _Values(loader, what).all(root)
     except yaml.MarkedYAMLError as error:
         said = " ".join(filter(None, (error.context, error.problem)))
@@ -136,11 +139,11 @@ class _Values:
                 raise _fault(self._what, key.start_mark, "merge keys (<<) are not read: write the fields out")
             if key.id != "scalar" or key.tag != _PREFIX + "str":
                 raise _fault(self._what, key.start_mark, "a key has to be text: put it into quotes")
-            yield key.value, key.start_mark, below
+            yield self._text(key), key.start_mark, below
 
     def _scalar(self, node: Any) -> Any:
         if node.tag in _AS_WRITTEN:
-            return node.value
+            return self._text(node)
         if node.tag not in _PLAIN:
             raise self._tag(node)
         try:
@@ -148,6 +151,13 @@ class _Values:
         except _PYYAMLS_OWN:
             kind = node.tag.removeprefix(_PREFIX)
             raise _fault(self._what, node.start_mark, f"{node.value[:40]!r} is no {kind} that can be read") from None
+
+    def _text(self, node: Any) -> str:
+        """As it was written; two halves of a character, as JSON escapes it, are one."""
+        try:
+            return str(node.value).encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            raise _fault(self._what, node.start_mark, "it holds half of a character (\\ud800 to \\udfff)") from None
 
     def _tag(self, node: Any) -> ConfigurationError:
         tag = str(node.tag).replace(_PREFIX, "!!")

@@ -52,7 +52,7 @@ def mode_of(name: str) -> Mode:
         return _ALIASES[name]
     known = (*MODES, *_ALIASES)
     hint = did_you_mean(name, known)
-    raise ConfigurationError(f"there is no mode {name!r}{hint}; there are: {', '.join(known)}")
+    raise ConfigurationError(f"there is no mode {name!r}; there are: {', '.join(known)}{hint}")
 
 
 def offer_of(

@@ -89,7 +89,8 @@ class Router:
                 return profile_of_words(task, tools)
 
     def route(self, profile: TaskProfile, offered: Collection[str] = ("direct", "plan", "code")) -> Route:
-        """The form for a task.
+        """The form for a task. Where nothing says what it is like (its words may be of another language), the model is
+        told nothing: the rule is a guess then.
 
         Args:
             profile: what it is like.
@@ -103,10 +104,11 @@ class Router:
             reason = f"{reason}; {form} is not there, and {below} takes its place"
             form = below
         if profile.signs:
-            reason = f"{rule.condition} ({', '.join(profile.signs[:8])}): {reason}"
+            reason = f"{rule.condition} (seen: {', '.join(profile.signs[:8])}): {reason}"
         else:
             reason = f"{rule.condition}: {reason}"
-        return Route(form, rule.name, reason, _advice(form, rule))
+        known = profile.certain or profile.signs or profile.calls or not profile.tools
+        return Route(form, rule.name, reason, _advice(form, rule) if known else "")
 
     def after_failure(
         self, mode: str, failures: Sequence[Failure], offered: Collection[str] = ("direct", "plan", "code")

@@ -17,7 +17,8 @@ from typing import Literal
 __all__ = ["MOST_CHARACTERS", "SIGNS", "WORD_RULES", "Sign", "WordRule", "acts_in", "items_in", "plain", "signs_in"]
 
 MOST_CHARACTERS = 8_000
-"""Of a task that are read; long tasks carry material, and what is to be done stands at their beginning or end."""
+"""Of a task that are read, half from its beginning and half from its end: long tasks carry material, and what is to be
+done stands before or behind it."""
 
 Sign = Literal["judgement", "dependent", "repetition", "selection", "arithmetic", "computing", "volume"]
 
@@ -124,7 +125,10 @@ WORD_RULES: tuple[WordRule, ...] = (
         r"again (?:and again )?until\b", r"until (?:nothing|none|no \w+) (?:\w+ ){0,2}(?:moves?|changes?|improves?)\b",
         r"as small as possible\b", r"minimi[sz]es?\b",
     ),
-    _rule("program", "computing", "write a script", r"(?:write|run) (?:a|some) (?:code|program|script)\b"),
+    _rule(
+        "program", "computing", "write a script",
+        r"(?<!not )(?<!n't )(?<!never )(?:write|run) (?:a|some) (?:code|program|script)\b",
+    ),
     # a loop over what a call gave
     _rule(
         "each", "repetition", "look at the stock of every product",
@@ -235,8 +239,16 @@ _BETWEEN = re.compile(r", |,? (?:and|or|then) ")
 
 def plain(task: str) -> str:
     """The task as the patterns see it."""
-    text = " ".join(task[: 2 * MOST_CHARACTERS].split())[:MOST_CHARACTERS]
-    return _QUOTED.sub('"..."', text).lower()
+    return _QUOTED.sub('"..."', _ends(task)).lower()
+
+
+def _ends(task: str) -> str:
+    """What is read of a task: all of it, or as much from its beginning as from its end."""
+    if len(task) > 2 * MOST_CHARACTERS:
+        task = f"{task[:MOST_CHARACTERS]} {task[-MOST_CHARACTERS:]}"
+    text = " ".join(task.split())
+    half = MOST_CHARACTERS // 2 - 1
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:half]}. {text[-half:]}"
 
 
 def signs_in(task: str) -> tuple[WordRule, ...]:
@@ -252,5 +264,4 @@ def acts_in(task: str) -> int:
 
 def items_in(task: str) -> int:
     """How many things the longest enumeration of a task names: ``Stockholm, Athens and Lisbon`` are three."""
-    text = " ".join(task[:MOST_CHARACTERS].split())
-    return max((len(_BETWEEN.split(found[0])) for found in _ITEMS.finditer(text)), default=0)
+    return max((len(_BETWEEN.split(found[0])) for found in _ITEMS.finditer(_ends(task))), default=0)

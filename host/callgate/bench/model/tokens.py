@@ -1,4 +1,4 @@
-"""Tokens by a real tokenizer: OpenAI's ``o200k_base``, by `rs_bpe`. Knows texts, not what they are part of.
+"""Tokens by a real tokenizer: OpenAI's ``o200k_base``, by `splintr`. Knows texts, not what they are part of.
 
 What is counted of a request, and what nobody outside can count, is in `stand_in.usage`. Anthropic's tokenizer is not
 public: for its wire format, too, these are OpenAI's tokens.
@@ -15,7 +15,7 @@ from importlib.util import find_spec
 __all__ = ["TOKENIZER", "TokenizerMissing", "Tokens"]
 
 TOKENIZER = "o200k_base"
-_PACKAGE = "rs_bpe"
+_PACKAGE = "splintr"
 _SHORT = 256
 """Texts up to so many characters are counted sooner than found."""
 
@@ -38,8 +38,8 @@ class Tokens:
 
     def __init__(self, most_kept: int = 100_000) -> None:
         if not find_spec(_PACKAGE):
-            raise TokenizerMissing("the tokenizer is not installed: pip install rs-bpe, or callgate[bench]")
-        self._tokenizer = importlib.import_module("rs_bpe.bpe").openai.o200k_base()
+            raise TokenizerMissing("the tokenizer is not installed: pip install splintr-rs, or callgate[bench]")
+        self._encode = importlib.import_module(_PACKAGE).Tokenizer.from_pretrained(TOKENIZER).encode_ordinary
         self._most_kept = most_kept
         self._kept: OrderedDict[bytes, int] = OrderedDict()
         self._lock = threading.Lock()
@@ -48,13 +48,13 @@ class Tokens:
         """The tokens of a text."""
         text = _sendable(text)
         if len(text) <= _SHORT:
-            return int(self._tokenizer.count(text))
+            return len(self._encode(text))
         name = blake2b(text.encode(), digest_size=16).digest()
         with self._lock:
             if name in self._kept:
                 self._kept.move_to_end(name)
                 return self._kept[name]
-        tokens = int(self._tokenizer.count(text))
+        tokens = len(self._encode(text))
         with self._lock:
             self._kept[name] = tokens
             while len(self._kept) > self._most_kept:

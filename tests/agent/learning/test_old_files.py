@@ -1,0 +1,213 @@
+"""Files that an earlier callgate wrote, word for word as it wrote them; files that are damaged; processes that write
+the same one."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from callgate.agent.learning.memory import SelectionMemory
+from callgate.agent.learning.selections_file import SelectionsFile
+from callgate.agent.learning.trials import Trial, Trials, TrialsFile
+from callgate.agent.planning.outcome import SelectionOutcome
+from callgate.errors import ConfigurationError
+from callgate.runtime.learned_file import LearnedFile
+from callgate.runtime.statistics_file import StatisticsFile
+from callgate.search.learned import Learned
+from callgate.tools.statistics import Statistics
+from runtime.kept_files import database
+
+pytestmark = pytest.mark.anyio
+
+OUTCOME = SelectionOutcome(query="weather", tools=("forecast",), strategy="llm", success=True, seconds=1.0)
+FIRST = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA application_id = 1667329132",
+    "CREATE TABLE attempts (id INTEGER PRIMARY KEY, tool TEXT NOT NULL, seconds REAL NOT NULL, "
+    "outcome TEXT NOT NULL, confidence REAL)",
+    "CREATE INDEX attempts_by_tool ON attempts (tool, id)",
+    "PRAGMA user_version = 1",
+    "INSERT INTO attempts (tool, seconds, outcome, confidence) VALUES ('forecast', 1.5, 'succeeded', NULL)",
+)
+SECOND = (
+    *FIRST,
+    "CREATE TABLE lessons (id INTEGER PRIMARY KEY, tool TEXT NOT NULL, terms TEXT NOT NULL, UNIQUE (tool, terms))",
+    "CREATE INDEX lessons_by_tool ON lessons (tool, id)",
+    "PRAGMA user_version = 2",
+    "INSERT INTO lessons (tool, terms) VALUES ('forecast', 'rain')",
+)
+"""As commits of these versions have them. They never change: whoever has such a file has it."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "kept.sqlite"
+
+
+def write(path: Path, statements: tuple[str, ...]) -> None:
+    with database(path) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+@pytest.mark.parametrize(("statements", "lessons"), [(FIRST, 0), (SECOND, 1)], ids=["first", "second"])
+async def test_a_file_of_an_earlier_callgate_is_taken_over_with_what_is_in_it(
+    path: Path, statements: tuple[str, ...], lessons: int
+) -> None:
+    write(path, statements)
+    for _ in range(2):
+        memory, statistics, learned = SelectionMemory(), Statistics(), Learned()
+        async with SelectionsFile(path, memory), StatisticsFile(path, statistics), LearnedFile(path, learned):
+            before = len(memory)
+            memory.note(OUTCOME)
+        assert statistics.all()["forecast"].calls == 1
+        assert learned.of("forecast") == lessons
+    assert before == 1
+    async with TrialsFile(path, Trials(2), "e"):
+        pass
+    with database(path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+OPENER = """
+import sys, anyio
+from callgate.agent.learning.memory import SelectionMemory
+from callgate.agent.learning.selections_file import SelectionsFile
+from callgate.agent.planning.outcome import SelectionOutcome
+
+async def main():
+    memory = SelectionMemory()
+    sys.stdin.readline()
+    async with SelectionsFile(sys.argv[1], memory) as file:
+        for n in range(100):
+            memory.note(SelectionOutcome(query=f"{sys.argv[2]} {n}", tools=(), strategy="", success=True))
+            if n % 10 == 0:
+                await file.flush()
+anyio.run(main)
+"""
+
+
+def test_processes_take_an_old_file_over_at_the_same_time_and_lose_nothing(path: Path) -> None:
+    write(path, SECOND)
+    processes = [
+        subprocess.Popen([sys.executable, "-c", OPENER, str(path), name], stdin=subprocess.PIPE, text=True)
+        for name in ("one", "two")
+    ]
+    for each in processes:
+        assert each.stdin is not None
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    for each in processes:
+        each.communicate(timeout=60)
+        assert each.returncode == 0
+    with database(path) as connection:
+        told = {query for (query,) in connection.execute("SELECT query FROM selections")}
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert told == {f"{name} {n}" for name in ("one", "two") for n in range(100)}
+
+
+async def test_a_damaged_file_is_read_or_refused_in_clear_words_and_nothing_else(path: Path) -> None:
+    async with SelectionsFile(path, memory := SelectionMemory()):
+        for _ in range(40):
+            memory.note(OUTCOME)
+    whole, draw, refusals = await anyio.Path(path).read_bytes(), random.Random(5), []
+    for turn in range(60):
+        data = bytearray(whole)
+        for _ in range(draw.choice((1, 20, 200))):
+            data[draw.randrange(8192 if turn % 2 else len(data))] = draw.randrange(256)
+        damaged = path.with_name(f"damaged{turn}")
+        await anyio.Path(damaged).write_bytes(bytes(data[: draw.randrange(len(data))] if turn % 5 == 0 else data))
+        try:
+            async with SelectionsFile(damaged, SelectionMemory()):
+                pass
+        except ConfigurationError as error:
+            refusals.append(str(error))
+    assert 10 < len(refusals) < 60
+    remedies = ("remove it, only statistics are lost", "it is not an SQLite database; name another file")
+    assert all(any(each in refusal for each in remedies) for refusal in refusals), refusals
+
+
+@pytest.mark.parametrize("column", ["query", "tools", "strategy", "seconds", "cost", "failed", "reasoning", "error"])
+async def test_what_stands_behind_a_nul_counts_as_well(path: Path, column: str) -> None:
+    async with SelectionsFile(path, memory := SelectionMemory()):
+        memory.note(OUTCOME)
+    long = f"'[\"a\"]' || char(0) || replace(hex(zeroblob({200_000})), '00', 'yy')"
+    with database(path) as connection:
+        connection.execute(f"UPDATE selections SET {column} = {long}")
+        assert connection.execute(SelectionsFile.select).fetchall() == []
+
+
+async def test_trials_behind_a_nul_count_as_well(path: Path) -> None:
+    trials = Trials(2)
+    async with TrialsFile(path, trials, "e"):
+        pass
+    with database(path) as connection:
+        for place in range(5):
+            values: list[object] = ["e", f"a{place}", "control", 1, 1.0]
+            values[place] = f"{values[place]}\0{'y' * 10_000}"
+            connection.execute(
+                "INSERT INTO trials (experiment, unit, arm, success, seconds) VALUES (?, ?, ?, ?, ?)", values
+            )
+        assert connection.execute(TrialsFile.select).fetchall() == []
+
+
+def remove(path: Path) -> None:
+    for each in path.parent.glob(f"{path.name}*"):
+        each.unlink()
+
+
+async def test_a_file_that_is_removed_while_it_is_kept_is_made_anew(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = SelectionMemory()
+    async with SelectionsFile(path, memory) as file:
+        memory.note(OUTCOME)
+        await file.flush()
+        remove(path)
+        memory.note(OUTCOME)
+        memory.note(OUTCOME)
+        await file.flush()
+        assert [each.message for each in caplog.records] == [
+            f"the statistics file {path} was removed or replaced: what is noted now is in a new one"
+        ]
+    async with SelectionsFile(path, again := SelectionMemory()):
+        assert len(again) == 2
+
+
+async def test_a_file_in_whose_place_another_program_puts_its_own_is_left_alone_and_notes_wait(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = SelectionMemory()
+    async with SelectionsFile(path, memory) as file:
+        remove(path)
+        write(path, ("CREATE TABLE theirs (x)", "INSERT INTO theirs VALUES (1)"))
+        for _ in range(3):
+            memory.note(OUTCOME)
+            await file.flush()
+        assert [each.levelname for each in caplog.records] == ["WARNING"]
+        assert "it is another program's database" in caplog.text
+        with database(path) as connection:
+            assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
+        remove(path)
+        await file.flush()
+        assert file.written == 3
+    async with SelectionsFile(path, again := SelectionMemory()):
+        assert len(again) == 3
+
+
+async def test_a_note_that_no_file_can_hold_keeps_no_other_waiting(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trials = Trials(10)
+    async with TrialsFile(path, trials, "e"):
+        for unit, seconds in (("a", 1.0), ("\ud800", 1.0), ("b", 10**30), ("ü", None)):
+            trials.take(Trial(unit, "control", True, seconds))
+    assert not caplog.records
+    async with TrialsFile(path, again := Trials(10), "e"):
+        assert list(again.of("control")) == ["a", "ü"]

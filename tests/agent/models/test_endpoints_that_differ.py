@@ -1,0 +1,289 @@
+"""Endpoints that speak a provider's protocol, and differ: what they do not take, and what they want back."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from agent.models.wires import WIRES, answered, asks, request, says, talking, tells, tools
+from callgate.agent.models.dispensable import named_in
+from callgate.agent.models.messages_json import message_from_json, message_to_json
+from callgate.agent.models.model import Message, ModelProvider, Request, ToolCall, ToolReplies, Usage, User
+from callgate.agent.models.openai_wire import OpenAIWire
+from callgate.bench.model.stand_in.faults import Fault, edited, refusing, well
+from callgate.bench.model.stand_in.server import Answered, HangUp
+from callgate.errors import ModelRejected
+
+pytestmark = pytest.mark.anyio
+
+Event = dict[str, Any]
+OPENAI = OpenAIWire("m", limit_field="max_tokens", extra={})
+NO_TEMPERATURE = "Unsupported value: 'temperature' does not support 0.3 with this model."
+FIELDS = ("temperature", "parallel_tool_calls", "stream_options", "max_completion_tokens", "max_tokens")
+
+
+@pytest.mark.parametrize("words", [NO_TEMPERATURE, "`temperature` is deprecated for this model."])
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_model_that_takes_no_temperature_is_asked_without(
+    wire: ModelProvider, streamed: bool, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with talking(wire, says("here"), faults=(refusing(400, words),)) as talk:
+        for attempts in (2, 1):
+            reply = await talk.model.ask(request(temperature=0.3), on_delta=talk.told.append if streamed else None)
+            assert (reply.turn.text, reply.attempts) == ("here", attempts)
+        assert ["temperature" in body for body in talk.bodies] == [True, False, False]
+    assert caplog.messages == ["the model m does not take temperature: it is asked without it, or otherwise"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sent"),
+    [
+        ("Unrecognized request argument supplied: stream_options", "stream_options"),
+        ("Unsupported parameter: 'parallel_tool_calls' is not supported with this model.", "parallel_tool_calls"),
+    ],
+)
+async def test_a_gateway_that_knows_a_field_not_is_asked_without(words: str, sent: str) -> None:
+    async with talking("openai", asks, faults=(refusing(422, words),)) as talk:
+        given = request(tools=tools("openai", "weather"), parallel=True)
+        reply = await talk.model.ask(given, on_delta=talk.told.append)
+        assert len(reply.turn.calls) == 2
+        assert [sent in body for body in talk.bodies] == [True, False]
+
+
+async def test_the_limit_of_the_output_goes_by_the_name_that_the_model_takes() -> None:
+    words = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    for first, other in (("max_tokens", "max_completion_tokens"), ("max_completion_tokens", "max_tokens")):
+        refused = refusing(400, words if first == "max_tokens" else f"Unknown field {first}")
+        async with talking("openai", says("a"), faults=(refused,), limit_field=first) as talk:
+            await talk.model.ask(request(max_output_tokens=77))
+            assert [body.get(first) for body in talk.bodies] == [77, None]
+            assert talk.bodies[1][other] == 77
+
+
+async def test_a_model_that_cannot_write_as_much_as_most_is_asked_for_less() -> None:
+    refused = refusing(400, "max_tokens: 16000 > 4096, which is the maximum allowed number of output tokens for m")
+    async with talking("anthropic", says("here"), faults=(refused,)) as talk:
+        for limit in (None, None, 300):
+            assert (await talk.model.ask(request(max_output_tokens=limit))).turn.text == "here"
+        assert [body["max_tokens"] for body in talk.bodies] == [16_000, 4096, 4096, 300]
+    async with talking("anthropic", says("never"), faults=(refused,)) as talk:
+        with pytest.raises(ModelRejected, match="16000 > 4096"):
+            await talk.model.ask(request(max_output_tokens=20_000))  # the caller's own
+
+
+async def test_several_fields_are_left_out_and_a_request_that_is_wrong_stays_rejected() -> None:
+    faults = (refusing(400, NO_TEMPERATURE), refusing(400, "stream_options: extra fields not permitted"))
+    async with talking("openai", says("here"), faults=faults) as talk:
+        assert (await talk.model.ask(request(temperature=0.3), on_delta=talk.told.append)).turn.text == "here"
+        assert len(talk.bodies) == 3
+    always = refusing(400, "max_tokens and max_completion_tokens are both unknown here, and temperature is")
+    async with talking("openai", faults=(always,), for_ever=True) as talk:
+        with pytest.raises(ModelRejected, match="both unknown"):
+            await talk.model.ask(request(temperature=0.3, max_output_tokens=5))
+        assert len(talk.bodies) <= 4
+        assert talk.model._left_out == ()
+
+
+async def test_a_field_of_ones_own_is_not_left_out() -> None:
+    refused = refusing(400, NO_TEMPERATURE)
+    async with talking("openai", faults=(refused,), for_ever=True, extra={"temperature": 0.3}) as talk:
+        with pytest.raises(ModelRejected, match="temperature"):
+            await talk.model.ask(request())
+        assert len(talk.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "field"),
+    [
+        ({"param": "temperature", "code": "unsupported_value", "message": "no"}, "temperature"),
+        ({"error": {"param": "max_tokens", "code": "unsupported_parameter"}}, "max_tokens"),
+        ({"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"]}]}, "stream_options"),
+        ("UnsupportedParamsError: gpt-5 models don't support temperature=0.3.", "temperature"),
+        ({"param": "max_tokens", "code": "invalid_value", "message": "max_tokens is too large"}, ""),
+        ({"param": "temperature", "code": "decimal_above_max_value", "message": "temperature"}, ""),
+        ({"param": "tools[0].function.parameters", "message": "temperature has no type"}, ""),
+        ({"message": "my_temperature and temperatures"}, ""),
+        (None, ""),
+        (7, ""),
+    ],
+)
+async def test_the_field_that_an_error_names_is_found(error: Any, field: str) -> None:
+    assert named_in(error, FIELDS) == field
+
+
+@pytest.mark.parametrize("ended", ["hanging up", "dribbling"])
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_reply_is_whole_at_its_last_word_whatever_becomes_of_the_connection(
+    wire: ModelProvider, ended: str
+) -> None:
+    async with talking(wire, asks, faults=(_after_the_end(ended),)) as talk:
+        reply = await talk.model.ask(request(tools=tools(wire, "weather")), on_delta=talk.told.append)
+        assert [call.arguments for call in reply.turn.calls] == [{"city": "Rome"}, {"city": "Oslo"}]
+        assert (len(talk.bodies), reply.attempts, reply.usage.estimated) == (1, 1, False)
+        again = await talk.model.ask(request(tools=tools(wire, "weather")), on_delta=talk.told.append)
+        assert [call.arguments for call in again.turn.calls] == [{"city": "Rome"}, {"city": "Oslo"}]
+
+
+async def test_usage_that_does_not_come_is_not_waited_for_long() -> None:
+    uncounted = _after_the_end("hanging up", usage=False)
+    async with talking("openai", says("here"), faults=(uncounted,)) as talk:
+        reply = await talk.model.ask(request(), on_delta=talk.told.append)
+        assert (reply.turn.text, reply.usage.estimated, len(talk.bodies)) == ("here", True, 1)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_connection_serves_streams_one_after_the_other(wire: ModelProvider) -> None:
+    async with talking(wire, says("here")) as talk:
+        used = []
+        for _ in range(3):
+            await talk.model.ask(request(), on_delta=talk.told.append)
+            used += talk.model._client._client._transport._pool.connections
+        assert len(used) == 3
+        assert len(set(map(id, used))) == 1
+
+
+def _delta(*calls: Event, **rest: Any) -> Event:
+    return {"choices": [{"delta": {"tool_calls": list(calls), **rest}}]}
+
+
+def _piece(name: str | None, arguments: str, **rest: Any) -> Event:
+    return {"index": 0, **rest, "function": {"name": name, "arguments": arguments}}
+
+
+@pytest.mark.parametrize("id", ["", None])
+async def test_whole_calls_with_one_number_and_no_id_are_calls_of_their_own(id: str | None) -> None:
+    """As Gemini streams them; its arguments come at once."""
+    events = [
+        _delta(_piece("weather", '{"city": "Rome"}', id=id), _piece("weather", '{"city": "Oslo"}', id=id)),
+        _delta(_piece("height", "{}", id=id)),
+        _delta(
+            _piece("weather", "", id=id), _piece("weather", '{"ci', id=id), _piece("weather", 'ty": "Bari"}', id=id)
+        ),
+    ]
+    calls = _collected(*events)
+    assert [(call.name, call.arguments, call.fault) for call in calls] == [
+        ("weather", {"city": "Rome"}, ""),
+        ("weather", {"city": "Oslo"}, ""),
+        ("height", {}, ""),
+        ("weather", {"city": "Bari"}, ""),
+    ]
+
+
+async def test_what_the_total_alone_counts_was_made() -> None:
+    def thinking(answer: Event) -> Event:
+        return answer | {"usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 115}}
+
+    async with talking("openai", says("abcd"), faults=(edited(thinking),)) as talk:
+        assert (await talk.model.ask(request())).usage == Usage(input_tokens=10, output_tokens=105)
+
+
+@pytest.mark.parametrize(
+    ("counts", "found"),
+    [({"completion_tokens": 7}, (True, 7)), ({"prompt_tokens": 99}, (False, 1)), ({"prompt_tokens": 0}, (True, 1))],
+)
+async def test_what_is_counted_in_part_is_estimated_for_the_rest(counts: Event, found: tuple[bool, int]) -> None:
+    async with talking("openai", says("abcd"), faults=(edited(lambda answer: answer | {"usage": counts}),)) as talk:
+        usage = (await talk.model.ask(request())).usage
+        assert usage.estimated
+        assert (usage.input_tokens != 99, usage.output_tokens) == found
+        assert usage.input_tokens > 10
+
+
+async def test_a_count_that_falls_at_the_end_of_a_stream_is_not_believed() -> None:
+    def forgets(event: Event) -> Event:
+        forgetful = event.get("type") == "message_delta"
+        return {**event, "usage": {**event["usage"], "input_tokens": 0}} if forgetful else event
+
+    async with talking("anthropic", says("abcd"), faults=(edited(forgets),)) as talk:
+        assert (await talk.model.ask(request(), on_delta=talk.told.append)).usage.input_tokens > 3
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_what_a_model_thought_before_its_calls_goes_back_to_it(streamed: bool) -> None:
+    def thoughtful(event: Event) -> Event:
+        for choice in event.get("choices", ()):
+            said = choice.get("message") or choice["delta"]
+            if calls := said.get("tool_calls"):
+                for call in calls:
+                    if call.get("id"):
+                        call["extra_content"] = {"google": {"thought_signature": call["id"]}}
+                piece = {"type": "reasoning.text", "index": 0, "signature": None, "text": "H"}
+                said["reasoning_content"] = "Hm. "
+                said["reasoning_details"] = [piece, {**piece, "text": "m", "signature": "s"}]
+        return event
+
+    async with talking("openai", asks, tells, tells, faults=(edited(thoughtful),)) as talk:
+        on_delta = talk.told.append if streamed else None
+        messages: list[Message] = [User(text="Where?")]
+        given = tools("openai", "weather")
+        reply = await talk.model.ask(Request(messages=messages, tools=given), on_delta=on_delta)
+        kept = message_from_json(json.loads(json.dumps(message_to_json(reply.turn))))
+        messages += [kept, answered(reply.turn)]
+        await talk.model.ask(Request(messages=messages, tools=given), on_delta=on_delta)
+        sent = talk.bodies[1]["messages"][1]
+        assert set(sent["reasoning_content"].split()) == {"Hm."}
+        assert [each["type"] for each in sent["reasoning_details"]] == ["reasoning.text"]
+        assert sent["reasoning_details"][0]["signature"] == "s"
+        assert [call["extra_content"]["google"]["thought_signature"] for call in sent["tool_calls"]] == [
+            call.id for call in reply.turn.calls
+        ]
+        other = talk.model.other("another")
+        await other.ask(Request(messages=messages, tools=given))
+        assert not {"reasoning_content", "reasoning_details"} & talk.bodies[2]["messages"][1].keys()
+        assert "extra_content" not in talk.bodies[2]["messages"][1]["tool_calls"][0]
+
+
+async def test_an_endpoint_that_does_not_take_its_thoughts_back_is_asked_without() -> None:
+    def thoughtful(answer: Event) -> Event:
+        answer["choices"][0]["message"]["reasoning_content"] = "Hm."
+        return answer
+
+    refused = refusing(400, "'messages.1' : property 'reasoning_content' is unsupported")
+    async with talking("openai", asks, tells, faults=(edited(thoughtful), refused, well)) as talk:
+        reply = await talk.model.ask(request(tools=tools("openai", "weather")))
+        messages: list[Message] = [User(text="Where?"), reply.turn, answered(reply.turn)]
+        assert (await talk.model.ask(Request(messages=messages, tools=tools("openai", "weather")))).ended == "answered"
+        assert ["reasoning_content" in body["messages"][1] for body in talk.bodies[1:]] == [True, False]
+
+
+@pytest.mark.parametrize("native", [7, [], {"model": "m"}, {"model": "m", "fields": 7, "calls": {"c1": 7}}])
+async def test_a_native_turn_that_is_none_is_left_out(native: Any) -> None:
+    turn = message_from_json({
+        "role": "assistant", "calls": [{"id": "c1", "name": "a"}], "native": native, "provider": "openai",
+    })  # fmt: skip
+    body = OPENAI.body(Request(messages=[User(text="a"), turn, ToolReplies(replies=())]), "", stream=False)
+    assert body["messages"][1].keys() == {"role", "tool_calls"}
+    assert body["messages"][1]["tool_calls"][0].keys() == {"id", "type", "function"}
+
+
+def _collected(*events: Event) -> tuple[ToolCall, ...]:
+    collector = OPENAI.collector(request(), "", lambda delta: None)
+    for event in events:
+        collector.take(event)
+    return collector.reply().turn.calls
+
+
+def _after_the_end(ended: str, *, usage: bool = True) -> Fault:
+    """The stream is whole but for its end: no [DONE], and the connection breaks, or stays open."""
+
+    def fault(answer: Callable[[], Answered]) -> Answered:
+        events = answer()
+        assert not isinstance(events, dict | bytes)
+        return _all_but_the_end(events, ended, usage=usage)
+
+    return fault
+
+
+def _all_but_the_end(events: Iterator[Event | str], ended: str, *, usage: bool) -> Iterator[Event | str]:
+    for event in events:
+        if not isinstance(event, str) and (usage or event.get("choices")):
+            yield event
+    never = threading.Event()
+    while ended == "dribbling" and not never.wait(0.01):
+        yield ""
+    raise HangUp
