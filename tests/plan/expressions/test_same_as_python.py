@@ -14,7 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from callgate.plan.expressions.functions import FUNCTIONS as FUNCTION_TABLE
+from callgate.plan.expressions.kinds import Record
 from callgate.plan.expressions.methods import METHODS as METHOD_TABLE
+from callgate_guest.link import Record as GuestRecord
 from plan.expressions.reference import VALUES, by_python, by_us
 
 REFUSALS = (
@@ -164,6 +166,11 @@ def test_a_generated_expression_over_everyday_values_is_cpythons(source: str) ->
     ours = by_us(source, values)
     if ours[0] != "refused":
         assert ours == by_python(source, values)
+
+
+def test_what_python_calls_a_result_s_type_is_the_same() -> None:
+    """Messages show the name, and from 3.14 on the module's: ``cannot use '...Record' as a set element``."""
+    assert (Record.__module__, Record.__qualname__) == (GuestRecord.__module__, GuestRecord.__qualname__)
 
 
 def test_most_of_the_generated_expressions_are_answered() -> None:

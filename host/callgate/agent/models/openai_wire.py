@@ -29,6 +29,7 @@ from .replies import (
     text_of,
 )
 from .structured import is_closed, told
+from .thoughts import Saying, said
 from .wire import Form
 
 __all__ = ["OpenAIWire"]
@@ -160,6 +161,7 @@ class _Stream:
         self._position = position
         self._on_delta = on_delta
         self._text: list[str] = []
+        self._saying = Saying(lambda text: on_delta(Delta(text=text)))
         self._refusal: list[str] = []
         self._reasoning = Reasoning()
         self._calls: list[_Call] = []
@@ -187,7 +189,7 @@ class _Stream:
         delta = delta if isinstance(delta, Mapping) else {}
         if text := text_of(delta.get("content")):
             self._text.append(text)
-            self._on_delta(Delta(text=text))
+            self._saying.take(text)
         self._refusal.append(text_of(delta.get("refusal")))
         self._reasoning.take(delta)
         calls = delta.get("tool_calls")
@@ -197,6 +199,7 @@ class _Stream:
             self._finish = choice["finish_reason"]
 
     def reply(self) -> Reply:
+        self._saying.end()
         for call in self._calls:
             call.written.arguments = "".join(call.pieces)
         return _reply(
@@ -257,7 +260,7 @@ def _reply(
 ) -> Reply:
     mended = calls_of(calls, position)
     return reply_of(
-        text,
+        said(text),
         mended,
         usage=_usage(answer.get("usage")),
         cut=finish == "length",

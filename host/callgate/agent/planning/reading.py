@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from callgate.agent.models.thoughts import said
 from callgate.search.words import query_terms
 from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.faults import described, did_you_mean, printable
@@ -35,7 +36,6 @@ UNSAID_CONFIDENCE = 0.5
 """Of a choice that does not say how sure it is."""
 
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n(.*?)```", re.DOTALL)
-_THINKING = re.compile(r"^\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _LIST = re.compile(r'"(?:toolChain|tool_chain|subQueries|sub_queries)"\s*:\s*\[')
 _MAX_STARTS = 50
 _MAX_FAULT = 300
@@ -288,7 +288,7 @@ def _json_in(text: str) -> tuple[dict[str, Any] | list[Any] | None, str]:
     """The JSON of an answer, and what is wrong with it: both, where it breaks off and something of it is whole."""
     if len(text) > MAX_CHARACTERS:
         return None, f"the answer has {len(text)} characters, at most {MAX_CHARACTERS} are read"
-    text = _THINKING.sub("", text).strip()
+    text = said(text).strip()
     if not text:
         return None, "the answer is empty; it has to be JSON"
     fenced = _FENCE.search(text)

@@ -37,6 +37,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from callgate.agent.models.model import ToolCall, arguments_of
+from callgate.agent.models.thoughts import said
 from callgate.runtime.model.decoding import CUT_OFF, is_cut_off
 
 from .actions import faulty
@@ -56,8 +57,6 @@ _MARK = re.compile(
 _LABEL = re.compile(
     r"[*_`]*+(?:(?:Tool|Action)[ \t_])?(?:Input|Arg(?:ument)?s|Param(?:eter)?s)[*_`]*+[ \t]*+[:\uff1a][*_`]*+", re.I
 )
-_THOUGHT = re.compile(r"\s*+<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
-_THOUGHT_ENDS = re.compile(r"^[ \t]*+</think(?:ing)?>[ \t]*+$", re.MULTILINE)
 _FENCE = re.compile(r"```[a-zA-Z]*+\s*+")
 _OPENING = re.compile(r"\s*+(?:```[a-zA-Z]*+\s*+)?+`?+(?=[{\[])")
 _TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
@@ -102,7 +101,7 @@ def read_text(text: str, known: Mapping[str, Mapping[str, Any]]) -> Written:
     """
     if len(text) > MAX_TEXT:
         return _format_fault(f"the reply has more than {MAX_TEXT:,} characters: write less", text[:_MAX_WRITTEN])
-    text = _said(text)
+    text = said(text)
     marks = _marks(text)
     if not marks:
         if (final := _final(text)) is not None:
@@ -132,15 +131,6 @@ def read_text(text: str, known: Mapping[str, Mapping[str, Any]]) -> Written:
     if calls:
         return Written(calls=calls, kept=kept)
     return _format_fault("there is neither an Action nor a Final Answer", kept)
-
-
-def _said(text: str) -> str:
-    """The text without what the model thought before it. Where the template of a chat begins the thought, only its end
-    is to be seen."""
-    if (thought := _THOUGHT.match(text)) is not None:
-        return text[thought.end() :]
-    end = _THOUGHT_ENDS.search(text)
-    return text if end is None or "<think" in text[: end.start()] else text[end.end() :]
 
 
 def _kind(mark: re.Match[str]) -> str:
@@ -347,7 +337,7 @@ def written_calls(text: str, known: Mapping[str, Mapping[str, Any]]) -> tuple[To
     between ``<tool_call>`` tags; and ``Calling tool: NAME with args: {...}``, a line for each. Every one has to name a
     tool that the model has. Otherwise there are none.
     """
-    text = _said(text).strip() if len(text) <= MAX_TEXT else ""
+    text = said(text).strip() if len(text) <= MAX_TEXT else ""
     if not text.startswith(("{", "[", "`", "<", "C")):
         return ()
     if text.startswith("Calling"):

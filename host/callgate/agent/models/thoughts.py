@@ -1,0 +1,75 @@
+"""What a model thought before it said something, where an endpoint leaves both in one text: ``<think>...</think>``, as
+DeepSeek-R1, QwQ and Qwen3 write it behind vLLM, llama.cpp and Ollama without a parser for it. Knows texts only.
+
+1. A thought stands at the beginning, and once. Where it has no end, nothing was said.
+2. Where the template of the chat has begun it, only its end is to be seen, on a line of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal
+
+__all__ = ["Saying", "said"]
+
+_THOUGHT = re.compile(r"\s*+<think(?:ing)?>.*?(?:</think(?:ing)?>\s*+|\Z)", re.DOTALL)
+_ENDS_ALONE = re.compile(r"^[ \t]*+</think(?:ing)?>[ \t]*+$\s*+", re.MULTILINE)
+_BEGINNINGS = ("<think>", "<thinking>")
+_END = re.compile(r"</think(?:ing)?>")
+_LONGEST_END = len("</thinking>")
+_MOST_HELD = 1_000
+"""So many blanks may stand before a thought."""
+
+
+def said(text: str) -> str:
+    """The text without the thought before it."""
+    if (thought := _THOUGHT.match(text)) is not None:
+        return text[thought.end() :]
+    end = _ENDS_ALONE.search(text)
+    return text if end is None or "<think" in text[: end.start()] else text[end.end() :]
+
+
+class Saying:
+    """A text that comes in pieces, of which a thought at its beginning is not told; one of which only the end is to be
+    seen is told, for what it was shows too late.
+
+    Args:
+        tell: told of the pieces of what is said.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._held = ""
+        self._state: Literal["undecided", "thinks", "has thought", "says"] = "undecided"
+
+    def take(self, piece: str) -> None:
+        """The next piece."""
+        if self._state == "says":
+            self._tell(piece)
+            return
+        self._held += piece
+        if self._state == "undecided":
+            self._state = self._begun()
+        if self._state == "thinks":
+            end = _END.search(self._held)
+            self._held = self._held[-_LONGEST_END:] if end is None else self._held[end.end() :]
+            self._state = "thinks" if end is None else "has thought"
+        if self._state == "has thought":
+            self._held = self._held.lstrip()
+        if self._held and self._state in ("has thought", "says"):
+            self._state = "says"
+            self.end()
+
+    def end(self) -> None:
+        """There is no more: what was held because it might have become a thought was none."""
+        held, self._held = self._held, ""
+        if held and self._state != "thinks":
+            self._tell(held)
+
+    def _begun(self) -> Literal["undecided", "thinks", "says"]:
+        begun = self._held.lstrip()
+        if begun.startswith(_BEGINNINGS):
+            return "thinks"
+        may_become_one = len(self._held) <= _MOST_HELD and any(each.startswith(begun) for each in _BEGINNINGS)
+        return "undecided" if may_become_one else "says"
