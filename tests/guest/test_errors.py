@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
@@ -92,12 +93,13 @@ def test_a_failure(name: str, guest: GuestProcess) -> None:
 
 def test_a_traceback_is_what_python_shows(guest: GuestProcess) -> None:
     code = "def g():\n    await_me = 1 / 0\n\nasync def f():\n    g()\n\nimport asyncio\nawait asyncio.gather(f())"
+    marks = "    ~^^\n" if sys.version_info >= (3, 13) else ""
     assert guest.run(code).traceback == (
         "Traceback (most recent call last):\n"
         '  File "<program>", line 8, in <module>\n'
         "    await asyncio.gather(f())\n"
         '  File "<program>", line 5, in f\n'
-        "    g()\n"
+        f"    g()\n{marks}"
         '  File "<program>", line 2, in g\n'
         "    await_me = 1 / 0\n"
         "               ~~^~~\n"

@@ -35,7 +35,7 @@ SHAPES: dict[str, tuple[str, Any]] = {
     "type hints": ("import typing\ndef f(x: int) -> str: ...\n"
                    "{k: v.__name__ for k, v in typing.get_type_hints(f).items()}",
                    {"x": "int", "return": "str"}),
-    "module annotations": ("x: int = 1\n__annotations__['x'].__name__", "int"),
+    "module annotations": ("import __main__\nx: int = 1\n__main__.__annotations__['x'].__name__", "int"),
     "inspect its own source": ("import inspect\ndef f():\n    return 1\ninspect.getsource(f)", "def f():\n    "
         "return 1\n"),
     "the main module": ("import __main__\nx = 4\n__main__.x", 4),

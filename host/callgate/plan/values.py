@@ -236,7 +236,7 @@ class Computed:
         except ExpressionError as error:
             texts = [name for name, each in given.items() if isinstance(each, str) and each.lstrip()[:1] in ("{", "[")]
             hint = f"; the result of {texts[0]!r} is text: json.loads({texts[0]}) reads it" if texts else ""
-            raise Unresolvable(f"{shown} failed: {error.kind}: {error.message[:500]}{hint}") from None
+            raise Unresolvable(f"{shown} failed: {str(error)[:500]}{hint}") from None
         except ExpressionFault as fault:
             raise Unresolvable(f"{shown} does what expressions cannot: {fault.message}; {fault.hint}") from None
         except BudgetExceeded as error:

@@ -18,6 +18,7 @@ from callgate.plan.expressions import (
     from_node,
     parse_expression,
 )
+from callgate.plan.expressions.expression import guarded
 
 
 def evaluate(source: str, **values: Any) -> Any:
@@ -128,6 +129,21 @@ def test_an_error_carries_pythons_kind_and_message(source: str, kind: str, messa
         assert error.value.message == message
     assert str(error.value) == f"{kind}: {error.value.message}"
     assert error.value.__cause__ is None
+
+
+def test_what_python_adds_to_an_error_is_carried_along() -> None:
+    def fails() -> Any:
+        error = TypeError("object is not iterable")  # as `dict([1])` says it from 3.14 on
+        error.add_note("Cannot convert element #0 to a sequence")
+        raise error
+
+    with pytest.raises(ExpressionError) as caught:
+        guarded(Budget(), fails)
+    assert (caught.value.kind, caught.value.message) == ("TypeError", "object is not iterable")
+    assert caught.value.notes == ("Cannot convert element #0 to a sequence",)
+    assert str(caught.value) == "TypeError: object is not iterable; Cannot convert element #0 to a sequence"
+    with pytest.raises(ExpressionError, match=r"TypeError: .*[sS]equence element #0 to a sequence"):
+        parse_expression("dict([1])").evaluate({}, Budget())
 
 
 def test_the_values_are_never_changed_and_results_may_share_them() -> None:

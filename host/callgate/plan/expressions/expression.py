@@ -136,7 +136,7 @@ def guarded(budget: Budget, run: Callable[[], Any]) -> Any:
             if type(error) is KeyError:
                 for key in error.args:
                     charge_text(budget, key)  # its message is the key, written out
-            raise ExpressionError(type(error).__name__, str(error)) from None
+            raise ExpressionError(type(error).__name__, str(error), tuple(getattr(error, "__notes__", ()))) from None
     except RecursionError:
         raise BudgetExceeded("depth", MOST_DEPTH) from None
     except MemoryError:

@@ -41,12 +41,14 @@ class ExpressionError(CallgateError):
     Attributes:
         kind: name of Python's exception class, e.g. ``"KeyError"``.
         message: what `str` of that exception gives.
+        notes: what Python adds to it, from 3.14 on for instance what `dict` was about to do.
     """
 
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(f"{kind}: {message}" if message else kind)
+    def __init__(self, kind: str, message: str, notes: tuple[str, ...] = ()) -> None:
+        super().__init__(f"{kind}: {'; '.join((message, *notes))}" if message else kind)
         self.kind = kind
         self.message = message
+        self.notes = notes
 
 
 class BudgetExceeded(CallgateError):

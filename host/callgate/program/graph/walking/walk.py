@@ -115,6 +115,8 @@ class _Walk:
         except ExpressionError as error:
             if "unhashable" in error.message:  # a key of a display or comprehension: which line, depends on the version
                 raise Unsure(self._line, "a key that cannot be one, the sandbox tells where") from None
+            if error.notes:
+                raise Unsure(self._line, _NOTES) from None
             raise self._failed(error.kind, error.message, self._line) from None
         except ExpressionFault as fault:
             raise Unsure(self._line, fault.message) from None
@@ -146,8 +148,8 @@ class _Walk:
             raise self._at(pure, error) from None
 
     def _at(self, pure: Pure, error: ExpressionError) -> Exception:
-        if not pure.exact:
-            return Unsure(pure.line, "where and how this expression fails, the sandbox tells")
+        if not pure.exact or error.notes:
+            return Unsure(pure.line, _NOTES if pure.exact else "where and how this expression fails, the sandbox tells")
         return self._failed(error.kind, error.message, pure.line)
 
     def _bind(self, target: Target, value: Any) -> None:
@@ -343,6 +345,7 @@ class _Walk:
 
 _SUGGESTS: Final = sys.version_info >= (3, 12)
 """In the traceback of an AttributeError: did you mean …?"""
+_NOTES: Final = "an error to which Python adds more, which the sandbox shows"
 _NO_MORE: Final = object()
 
 _PLAIN: Final[dict[type[Operation], Any]] = {
