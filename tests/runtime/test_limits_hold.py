@@ -55,7 +55,8 @@ REACHED: dict[str, tuple[dict[str, Any], str, str, float, float | None, float | 
     "threads": ({"max_processes": 8}, THREADS, "max_processes", 8, 8, 8),
     "files": ({"max_file_bytes": MEBIBYTE}, FILL, "max_file_bytes", MEBIBYTE, MEBIBYTE, MEBIBYTE),
     "files, many": (
-        {"max_file_bytes": MEBIBYTE}, "i = 0\nwhile True:\n    i += 1\n    open(f'/tmp/{i}', 'wb').write(b'x' * 65536)",
+        {"max_file_bytes": MEBIBYTE},
+        "i = 0\nwhile True:\n    i += 1\n    with open(f'/tmp/{i}', 'wb') as file:\n        file.write(b'x' * 65536)",
         "max_file_bytes", MEBIBYTE, MEBIBYTE, MEBIBYTE),
     "calls": ({"max_tool_calls": 5}, "for i in range(9):\n    await echo(i)", "max_tool_calls", 5, 5, 5),
     "calls at once": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from callgate.runtime.result import cut
 
 pytestmark = pytest.mark.anyio
 
+MARKS = "    ~~~~~~~~~^^^^^^^^^^\n" if sys.version_info >= (3, 13) else ""  # below a line that is one call
 FOR_MODEL: dict[str, tuple[str, str]] = {
     "prints and a value": ("print('a')\n1 + 1", "a\nValue: 2"),
     "a value": ("{'a': ['é', None, 1.5]}", 'Value: {"a": ["é", null, 1.5]}'),
@@ -37,7 +39,7 @@ FOR_MODEL: dict[str, tuple[str, str]] = {
     "a limit with a place": (
         "x = 1\nbytearray(10 ** 11)",
         'The program failed.\nTraceback (most recent call last):\n  File "<program>", line 2, in <module>\n'
-        "    bytearray(10 ** 11)\nMemoryError\nlimit reached: memory_bytes is 536870912, used ",
+        f"    bytearray(10 ** 11)\n{MARKS}MemoryError\nlimit reached: memory_bytes is 536870912, used ",
     ),
     "its own end": (
         "import os\nos._exit(3)",
