@@ -210,7 +210,7 @@ async def test_calls_that_nobody_waits_for_are_cancelled_at_the_end(runtime: Run
 async def test_a_call_that_is_given_up_is_cancelled_on_the_host(runtime: Runtime) -> None:
     CANCELLED.clear()
     run = await runtime.execute_code(
-        "import asyncio\ntry:\n    await asyncio.wait_for(hang(), 0.01)\nexcept TimeoutError:\n    r = 'late'\n"
+        "import asyncio\ntry:\n    await asyncio.wait_for(hang(), 0.5)\nexcept TimeoutError:\n    r = 'late'\n"
         "[r, await echo(1), await echo(2)]"
     )
     assert (run.value, CANCELLED) == (["late", 1, 2], ["hang"])
