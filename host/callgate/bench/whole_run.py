@@ -8,8 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import anyio
-
+from callgate import event_loop
 from callgate.bench import machine, yardstick
 from callgate.bench.contest.comparison import Pace, compare
 from callgate.bench.contest.environments import Environment, ready
@@ -127,9 +126,9 @@ def run(asked: Asked, results: Results, told: Callable[[str], None], saved: Call
         told: called with what is being done.
         saved: called whenever a workload or a single thing is done.
     """
-    environments = anyio.run(_environments, asked, told)
+    environments = event_loop.run(_environments, asked, told)
     if asked.workloads:
-        anyio.run(_compare, asked, environments, results, told, saved)
+        event_loop.run(_compare, asked, environments, results, told, saved)
     if asked.measures:
 
         def found(rows: list[Row]) -> None:

@@ -11,15 +11,13 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import click
 
-from callgate import ConfigurationError, Runtime, SandboxError, SandboxUnavailable
+from callgate import ConfigurationError, Runtime, SandboxError, SandboxUnavailable, event_loop
 from callgate.sandbox.unsafe import UnsandboxedWarning
 
 from .agent_options import Chosen, agent_options, chosen_from
 from .agent_report import raised, report
-from .ending import leave_threads_behind
 from .live import data_only, log_to_stderr
 from .live_view import ApproverBelow
 from .load import load_tools
@@ -78,7 +76,7 @@ def command(context: click.Context, /, **options: Any) -> int:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UnsandboxedWarning)
-                result = anyio.run(work.run)
+                result = event_loop.run(work.run)
         except KeyboardInterrupt:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # the end is near; a second one would only get in its way
             turns = work.turns
@@ -101,7 +99,6 @@ def command(context: click.Context, /, **options: Any) -> int:
                 _say_again(_again(context, chosen, raised(result, chosen)))
             elif result.outcome in ("unavailable", "rejected"):
                 _say_again(_again(context, chosen))
-    leave_threads_behind(status)
     return status
 
 

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import click
 
+from .ending import leave_threads_behind
 from .words import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, OutputLost, Stop, explain
 
 __all__ = ["COMMANDS", "main"]
@@ -79,6 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stdout.flush()
     except OSError as fault:
         status = _without_stdout(fault)
+    leave_threads_behind(status)
     sys.exit(status)
 
 

@@ -10,9 +10,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-import anyio
-
-from callgate import CodeResult, Runtime
+from callgate import CodeResult, Runtime, event_loop
 from callgate.plan.estimate import PlanEstimate
 from callgate.program.graph.reasons import NotAGraph
 from callgate.runtime.fast_path.advice import (
@@ -79,15 +77,15 @@ def show_why(data: TextIO, program: Program, options: dict[str, Any]) -> int:
     )
     result = None
     if options["run_it"]:
-        result, saved = anyio.run(_measure, program, options)
+        result, saved = event_loop.run(_measure, program, options)
         told |= {"run": {"ok": result.ok, "path": result.path}, "savings": saved.to_dict()}
         lines += _savings_lines(saved, result)
     elif compiled.plan is not None and compiled.plan["steps"]:
-        estimate = anyio.run(_estimate, program, compiled.plan)
+        estimate = event_loop.run(_estimate, program, compiled.plan)
         told["estimate"] = estimate.to_dict()
         lines += _estimate_lines(estimate, compiled.plan)
     elif compiled.plan is None:
-        seen = anyio.run(_outlook, program)
+        seen = event_loop.run(_outlook, program)
         told["outlook"] = seen.to_dict()
         lines += _outlook_lines(seen)
     with contextlib.redirect_stdout(data):

@@ -6,10 +6,9 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import anyio
 import click
 
-from callgate import CallEnded, CodeResult, Event, Printed, Runtime, SandboxError, Tool
+from callgate import CallEnded, CodeResult, Event, Printed, Runtime, SandboxError, Tool, event_loop
 
 from .demo_data import ask_for_text, tools
 from .live import call_line
@@ -33,7 +32,7 @@ def command() -> int:
 
     Exit codes: 0 all went as it should, 1 it did not, 3 no sandbox works here.
     """
-    return anyio.run(_demo)
+    return event_loop.run(_demo)
 
 
 async def _demo() -> int:

@@ -7,8 +7,9 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
-import anyio
 import click
+
+from callgate import event_loop
 
 from .words import NO_SANDBOX, OK, emit, explain, one_line, page
 
@@ -35,7 +36,7 @@ def command(as_json: bool) -> int:
 
     # what a backend warns of while it is tried is in the report
     logging.getLogger("callgate").addHandler(logging.NullHandler())
-    report = anyio.run(examine)
+    report = event_loop.run(examine)
     if as_json:
         emit(json.dumps(report.to_dict(), ensure_ascii=False))
     else:

@@ -1,4 +1,4 @@
-"""How a command's process ends where something of it still runs. Knows no command."""
+"""How the command line's process ends where something of it still runs. Knows no command."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import sys
 import threading
 import time
 
-from .words import OutputLost
-
 __all__ = ["leave_threads_behind"]
 
 _THREADS_END_WITHIN_SECONDS = 0.5
@@ -18,21 +16,19 @@ _THREADS_END_WITHIN_SECONDS = 0.5
 def leave_threads_behind(status: int) -> None:
     """End the process where a sync tool that was given up still runs in a thread: Python would wait for it.
 
-    Raises `OutputLost` where stdout cannot be written.
+    Args:
+        status: the exit code. stdout has been flushed.
     """
     ours = threading.current_thread()
     deadline = time.monotonic() + _THREADS_END_WITHIN_SECONDS
-    for thread in threading.enumerate():
-        if thread is not ours and not thread.daemon:
-            thread.join(max(deadline - time.monotonic(), 0))
-            if thread.is_alive():
-                break
-    else:
-        return
-    try:
-        sys.stdout.flush()
-    except OSError as fault:
-        raise OutputLost(fault) from None
+    with contextlib.suppress(KeyboardInterrupt):  # impatient: then now
+        for thread in threading.enumerate():
+            if thread is not ours and not thread.daemon:
+                thread.join(max(deadline - time.monotonic(), 0))
+                if thread.is_alive():
+                    break
+        else:
+            return
     with contextlib.suppress(OSError):
         sys.stderr.flush()
     os._exit(status)

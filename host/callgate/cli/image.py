@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import click
 
+from callgate import event_loop
 from callgate.errors import ConfigurationError, SandboxError
 
 from .words import FAILED, NO_SANDBOX, OK, Stop, emit, one_line, page, say
@@ -129,7 +129,7 @@ def _with_engine(verb: str, docker_host: str | None, work: Callable[[Engine], An
             await engine.close()
 
     try:
-        return anyio.run(connected)
+        return event_loop.run(connected)
     except EngineUnreachable as error:
         raise Stop(str(error), "`callgate doctor` says what else works on this machine", NO_SANDBOX) from None
     except ConfigurationError as error:

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeVar
 
-import anyio
 import click
 
+from callgate import event_loop
 from callgate.errors import ConfigurationError
 from callgate.tools import Registry, Tool
 from callgate.tools.names import python_name
@@ -177,7 +177,7 @@ def listed(
     async def copied() -> Registry:
         return Registry(list(registry))
 
-    return anyio.run(lambda: with_servers(servers, registry, copied, ask=ask, warnings=warnings))
+    return event_loop.run(lambda: with_servers(servers, registry, copied, ask=ask, warnings=warnings))
 
 
 def _tell(states: Iterable[ServerStatus], warnings: bool) -> None:

@@ -13,12 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-import anyio
 import click
 
-from callgate import ConfigurationError, Limits, PlanResult, Runtime
+from callgate import ConfigurationError, Limits, PlanResult, Runtime, event_loop
 
-from .ending import leave_threads_behind
 from .live import data_only, log_to_stderr
 from .live_view import ApproverBelow
 from .load import load_tools
@@ -120,7 +118,7 @@ def command(**options: Any) -> int:
             if options["explain"]:
                 return show_explanation(data, look, source, options["explain"], allow)
             if options["estimate"]:
-                return anyio.run(show_estimate, data, look, source, options["as_json"], allow)
+                return event_loop.run(show_estimate, data, look, source, options["as_json"], allow)
             screen = PlanScreen(
                 [],
                 lines=not options["as_json"] or options["verbose"],
@@ -134,9 +132,7 @@ def command(**options: Any) -> int:
                 sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (for as long as the process lives)
         except ConfigurationError as error:
             raise Stop(str(error), "callgate plan --help shows what each option takes") from None
-        status = INTERRUPTED if result is None else _report(result, data, source, limits, page, options)
-    leave_threads_behind(status)
-    return status
+        return INTERRUPTED if result is None else _report(result, data, source, limits, page, options)
 
 
 def _check_choices(options: dict[str, Any]) -> None:
@@ -203,7 +199,7 @@ async def _run(
 def _interruptible(run: Any, screen: PlanScreen) -> PlanResult | None:
     """What came of the run; None where it was interrupted, which is said."""
     try:
-        result: PlanResult = anyio.run(run)
+        result: PlanResult = event_loop.run(run)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the end is near; a second one would only get in its way
         good = sum(step.status == "succeeded" for step in screen.ended)

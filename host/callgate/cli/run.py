@@ -9,10 +9,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TextIO
 
-import anyio
 import click
 
-from callgate import CodeResult, ConfigurationError, Event, Limits, Runtime, SandboxError
+from callgate import CodeResult, ConfigurationError, Event, Limits, Runtime, SandboxError, event_loop
 from callgate.sandbox.unsafe import UnsandboxedWarning
 
 from .approval import Approver
@@ -83,7 +82,7 @@ def command(**options: Any) -> int:
             "limits": limits,
         }
         options["servers"] = servers_from(options.pop("mcp_file"), ask)
-        return anyio.run(_run, data, source, inputs, runtime_options, options)
+        return event_loop.run(_run, data, source, inputs, runtime_options, options)
 
 
 async def _run(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import click
 
-from callgate import Allow, ApprovalRequest, ConfigurationError, Runtime, SandboxError
+from callgate import Allow, ApprovalRequest, ConfigurationError, Runtime, SandboxError, event_loop
 from callgate.sandbox.unsafe import UnsandboxedWarning
 from callgate.tools import Registry
 
@@ -93,7 +93,7 @@ def command(**options: Any) -> int:
                 "there are no tools to serve", "name MCP servers with --mcp FILE, or own tools with --tools FILE.py"
             )
         runtime_options = {**sandbox, "limits": limits, "statistics": options.pop("statistics")}
-        return anyio.run(_serve, registry, servers, news, runtime_options, wire, http, options)
+        return event_loop.run(_serve, registry, servers, news, runtime_options, wire, http, options)
 
 
 def _http_from(options: dict[str, Any]) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 
+from callgate import event_loop
 from callgate.bench.peers.process import Bubblewrap, MontyPeer, PeerFailed, plain
 from callgate.bench.rows import Row
 from callgate.bench.singles.context import CALLS, Bench, BenchFailed, Sizes, opened
@@ -59,7 +60,7 @@ def run(
         found(rows)
 
     pythons = interpreters or {}
-    anyio.run(_measure, measured, sizes, only or tuple(MEASURES), told, calls, pythons, keep, backend="asyncio")
+    event_loop.run(_measure, measured, sizes, only or tuple(MEASURES), told, calls, pythons, keep)
     again = [name for name in ON_TRIO if name in only or not only]
     if again and find_spec("trio"):
 

@@ -1,0 +1,66 @@
+"""Signals reach an event loop that waits for something that never comes."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from callgate import event_loop
+
+PATIENCE_SECONDS = 60
+
+
+def interrupt(main: int, seconds: float, ended: threading.Event, waited: list[bool]) -> None:
+    """In a worker's thread: a SIGINT that the kernel gives to this one, while the main thread sleeps in the loop."""
+    status = Path(f"/proc/self/task/{main}/stat")
+    while status.read_text().rpartition(")")[2].split()[0] != "S":
+        ended.wait(0.01)
+    ended.wait(0.1)  # asleep for good, not for a lock
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+    waited.append(ended.wait(seconds))
+
+
+def test_a_signal_that_another_thread_gets_wakes_the_loop() -> None:
+    ended, waited = threading.Event(), list[bool]()
+
+    async def wait() -> None:
+        await anyio.to_thread.run_sync(
+            interrupt, threading.get_native_id(), PATIENCE_SECONDS, ended, waited, abandon_on_cancel=True
+        )
+
+    with pytest.raises(KeyboardInterrupt):
+        event_loop.run(wait)
+    assert waited == []
+    ended.set()
+
+
+def test_nothing_of_it_is_left_and_what_was_set_before_is_set_again() -> None:
+    async def answer(number: int) -> int:
+        assert signal.set_wakeup_fd(-1) > 0
+        return number + 1
+
+    files = len(list(Path("/proc/self/fd").iterdir()))
+    before = signal.set_wakeup_fd(-1)
+    try:
+        assert event_loop.run(answer, 41) == 42
+        assert signal.set_wakeup_fd(-1) == -1
+    finally:
+        signal.set_wakeup_fd(before)
+    assert len(list(Path("/proc/self/fd").iterdir())) == files
+
+
+def test_in_a_thread_of_its_own_it_is_a_loop_like_any_other() -> None:
+    found: list[int] = []
+
+    async def answer() -> int:
+        return 42
+
+    thread = threading.Thread(target=lambda: found.append(event_loop.run(answer)))
+    thread.start()
+    thread.join(PATIENCE_SECONDS)
+    assert found == [42]
