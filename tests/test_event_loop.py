@@ -51,7 +51,7 @@ def test_nothing_of_it_is_left_and_what_was_set_before_is_set_again() -> None:
         assert signal.set_wakeup_fd(-1) == -1
     finally:
         signal.set_wakeup_fd(before)
-    assert len(list(Path("/proc/self/fd").iterdir())) == files
+    assert len(list(Path("/proc/self/fd").iterdir())) <= files  # what earlier tests dropped may be closed meanwhile
 
 
 def test_in_a_thread_of_its_own_it_is_a_loop_like_any_other() -> None:
