@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -64,3 +66,45 @@ def test_in_a_thread_of_its_own_it_is_a_loop_like_any_other() -> None:
     thread.start()
     thread.join(PATIENCE_SECONDS)
     assert found == [42]
+
+
+UVLOOP = """
+import os, signal, threading
+import anyio, uvloop
+from callgate import event_loop
+
+uvloop.install()
+
+async def wait():
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    await anyio.sleep(60)
+
+try:
+    event_loop.run(wait)
+except KeyboardInterrupt:
+    print("heard")
+"""
+
+
+def test_a_loop_that_hears_signals_by_itself_goes_on_doing_so() -> None:
+    # what installs it is deprecated on newer Pythons, and what operators' tools do
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", UVLOOP], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout == "heard\n"
+
+
+def test_a_handler_that_comes_and_goes_meanwhile_changes_nothing() -> None:
+    ended, waited = threading.Event(), list[bool]()
+
+    async def wait() -> None:
+        with anyio.open_signal_receiver(signal.SIGUSR2):
+            pass
+        await anyio.to_thread.run_sync(
+            interrupt, threading.get_native_id(), PATIENCE_SECONDS, ended, waited, abandon_on_cancel=True
+        )
+
+    with pytest.raises(KeyboardInterrupt):
+        event_loop.run(wait)
+    assert waited == []
+    ended.set()

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import shlex
-import signal
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from callgate.sandbox.unsafe import UnsandboxedWarning
 
 from .agent_options import Chosen, agent_options, chosen_from
 from .agent_report import raised, report
+from .ending import only_end
 from .live import data_only, log_to_stderr
 from .live_view import ApproverBelow
 from .load import load_tools
@@ -78,7 +78,7 @@ def command(context: click.Context, /, **options: Any) -> int:
                 warnings.simplefilter("ignore", UnsandboxedWarning)
                 result = event_loop.run(work.run)
         except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the end is near; a second one would only get in its way
+            only_end()
             turns = work.turns
             say(f"interrupted in turn {turns}" if turns else "interrupted", "bold red")
             _say_again(_again(context, chosen))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
 import click
 
-from .ending import leave_threads_behind
+from .ending import leave_threads_behind, only_end
 from .words import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, OutputLost, Stop, explain
 
 __all__ = ["COMMANDS", "main"]
@@ -75,11 +77,19 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (for as long as the process lives)
         elif mode == "w":
             stream.reconfigure(errors="backslashreplace")
-    status = _run(arguments)
     try:
-        sys.stdout.flush()
-    except OSError as fault:
-        status = _without_stdout(fault)
+        status = _run(arguments)
+        try:
+            sys.stdout.flush()
+        except OSError as fault:
+            status = _without_stdout(fault)
+    except KeyboardInterrupt:  # one that came late
+        only_end()
+        status = INTERRUPTED
+    except (Exception, BaseExceptionGroup):  # a fault of ours
+        with contextlib.suppress(OSError):
+            traceback.print_exc()
+        status = FAILED
     leave_threads_behind(status)
     sys.exit(status)
 
@@ -99,6 +109,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         explain(error.format_message(), "callgate --help shows what there is")
         return USAGE
     except (KeyboardInterrupt, click.Abort):
+        only_end()
         return INTERRUPTED
     except OutputLost as lost:
         return _without_stdout(lost.fault)

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import threading
 import time
 
-__all__ = ["leave_threads_behind"]
+from .words import INTERRUPTED
+
+__all__ = ["leave_threads_behind", "only_end"]
 
 _THREADS_END_WITHIN_SECONDS = 0.5
+_WORDS_TAKE_SECONDS = 5.0
+
+
+def only_end() -> None:
+    """Ctrl-C was heard: another one gets in nobody's way, and the rest, a few words, has a few seconds.
+
+    Whoever should take the words may not: a write to a full pipe, and waiting for one, cannot be interrupted.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end = threading.Timer(_WORDS_TAKE_SECONDS, os._exit, (INTERRUPTED,))
+    end.daemon = True
+    end.start()
 
 
 def leave_threads_behind(status: int) -> None:

@@ -7,7 +7,6 @@ import functools
 import json
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import click
 
 from callgate import ConfigurationError, Limits, PlanResult, Runtime, event_loop
 
+from .ending import only_end
 from .live import data_only, log_to_stderr
 from .live_view import ApproverBelow
 from .load import load_tools
@@ -201,7 +201,7 @@ def _interruptible(run: Any, screen: PlanScreen) -> PlanResult | None:
     try:
         result: PlanResult = event_loop.run(run)
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the end is near; a second one would only get in its way
+        only_end()
         good = sum(step.status == "succeeded" for step in screen.ended)
         running = screen.under_way()
         others = f" and {len(running) - 5} more" if len(running) > 5 else ""

@@ -148,18 +148,19 @@ async def _serve(
     async def until_signal(scope: anyio.CancelScope) -> None:
         nonlocal status
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
-            async for each in signals:
-                status = INTERRUPTED if each == signal.SIGINT else OK
-                scope.cancel()
-                return
+            async for each in signals:  # until all has ended: a second one would leave MCP servers behind
+                if not scope.cancel_called:
+                    status = INTERRUPTED if each == signal.SIGINT else OK
+                    scope.cancel()
 
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(until_signal, tasks.cancel_scope)
-        try:
-            await _served(registry, servers, news, runtime_options, wire, http, options)
-        except* (ConfigurationError, SandboxError) as group:
-            failure = _first(group)
+        with anyio.CancelScope() as scope:
+            tasks.start_soon(until_signal, scope)
+            try:
+                await _served(registry, servers, news, runtime_options, wire, http, options)
+            except* (ConfigurationError, SandboxError) as group:
+                failure = _first(group)
         tasks.cancel_scope.cancel()
     if isinstance(failure, SandboxError):
         tip = "`callgate doctor` says what works on this machine and what to do"

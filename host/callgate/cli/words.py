@@ -5,6 +5,7 @@ What a guest, a tool or a file wrote never drives the user's terminal: `tame` ma
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -94,10 +95,11 @@ def one_line(text: str, longest: int = _LONGEST) -> str:
 def say(text: str, style: str = "") -> None:
     """Write tamed text and a newline to stderr; in colour on a terminal, unless ``NO_COLOR`` is set."""
     text = tame(text)
-    if style and sys.stderr.isatty():
-        page(sys.stderr).print(text, style=style)
-    else:
-        print(text, file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError, OutputLost):  # nobody reads it any more; the exit code still tells
+        if style and sys.stderr.isatty():
+            page(sys.stderr).print(text, style=style)
+        else:
+            print(text, file=sys.stderr, flush=True)
 
 
 def page(stream: TextIO) -> Console:
