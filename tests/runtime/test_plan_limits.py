@@ -26,8 +26,8 @@ async def test_wall_seconds_ends_everything_and_tells_what_may_have_happened() -
         plan = {
             "steps": [step("r", "wait"), step("w", "hang"), step("n", depends_on="r"), step("done")],
         }
-        with anyio.fail_after(10):
-            result = await runtime.execute_tool_plan(plan, limits=Limits(wall_seconds=0.2))
+        with anyio.fail_after(30):
+            result = await runtime.execute_tool_plan(plan, limits=Limits(wall_seconds=1))
     assert limit_of(result) == "wall_seconds"
     assert statuses(result) == {"r": "failed", "w": "unknown_outcome", "n": "skipped", "done": "succeeded"}
     assert str(result.step("r").error).startswith("interrupted: the run was ended")
@@ -35,7 +35,7 @@ async def test_wall_seconds_ends_everything_and_tells_what_may_have_happened() -
     assert made.log[-2:] in (["end r", "gone w"], ["gone w", "end r"])
     assert made.running == 0
     assert result.outputs == {"done": "done"}
-    assert result.for_model().startswith("1/4 steps succeeded. The run was ended: limit reached: wall_seconds is 0.2")
+    assert result.for_model().startswith("1/4 steps succeeded. The run was ended: limit reached: wall_seconds is 1")
 
 
 async def test_max_tool_calls_ends_the_plan() -> None:
