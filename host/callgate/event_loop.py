@@ -25,7 +25,7 @@ _Arguments = TypeVarTuple("_Arguments")
 
 
 def run(function: Callable[[*_Arguments], Awaitable[_Result]], *arguments: *_Arguments) -> _Result:
-    """`anyio.run` on asyncio, in which no signal is kept waiting: Ctrl-C ends it at once, always.
+    """`anyio.run` on asyncio, in which no signal is kept waiting: Ctrl-C is heard at once, always.
 
     Python runs the handlers of signals between two instructions of its main thread. A signal that arrives when the
     loop is just about to wait, or in another thread, would have its turn only when something else wakes the loop, which

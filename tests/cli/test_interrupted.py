@@ -11,7 +11,6 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ import pytest
 from callgate.bench.model.stand_in import Call
 from cli.agents import playing, with_key
 from cli.command import SECONDS, Command
+from probes.processes import eventually
 
 HOSTILE = Path(__file__).parents[1] / "with_mcp" / "servers" / "hostile.py"
 STUCK = '''
@@ -88,13 +88,6 @@ def begun(cli: Command) -> bool:
     return (cli.folder / "never").exists()
 
 
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("command", ["run", "plan"])
 @pytest.mark.parametrize("tool", ["interrupts", "interrupts_twice"])
 def test_a_command_whose_loop_sleeps_hears_ctrl_c(cli: Command, command: str, tool: str) -> None:
@@ -139,7 +132,7 @@ def test_a_plan_whose_words_nobody_takes_ends_by_ctrl_c(cli: Command) -> None:
         def full() -> bool:
             return int.from_bytes(fcntl.ioctl(err, termios.FIONREAD, bytes(4)), sys.byteorder) >= 4000
 
-        eventually(lambda: full() and begun(cli))
+        eventually(lambda: full() and begun(cli), "the pipe is full, and the tool waits", SECONDS)
         process.send_signal(signal.SIGINT)
         assert process.wait(SECONDS) == 130
 
@@ -170,7 +163,7 @@ def test_a_second_signal_does_not_leave_a_stubborn_server_behind(
             while not process.stderr.readline().startswith(b"callgate serves on "):
                 assert process.poll() is None
         else:
-            eventually(lambda: begun(cli))
+            eventually(lambda: begun(cli), "the tool waits", SECONDS)
         (started,) = servers_of(process.pid)
         process.send_signal(first)
         time.sleep(0.5)

@@ -102,10 +102,10 @@ def test_help_and_version_are_quick_and_load_no_runtime() -> None:
     assert "callgate [OPTIONS] COMMAND" in done.stdout
 
 
-def test_help_is_answered_within_150_ms(cli: Command) -> None:
+def test_help_takes_less_than_150_ms_of_a_processor(cli: Command) -> None:
     whole = dataclasses.replace(cli, forks=False)
     taken = [math.inf]
-    while min(taken) > 0.15 and len(taken) <= 20:
+    while min(taken) > 0.15 and len(taken) <= 5:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)  # processor time: the machine may have other things to do
         assert whole("--help").status == 0
         after = resource.getrusage(resource.RUSAGE_CHILDREN)

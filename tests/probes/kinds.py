@@ -56,8 +56,8 @@ class Kind:
     one_layout: bool = True
     host_packages: bool = False
     caught_at: frozenset[str] = frozenset({"SandboxCrashed", "GuestDied"})
-    gone_seconds: float = 5.0
-    grace_seconds: float = 10.0
+    gone_seconds: float = 1.0
+    grace_seconds: float = 1.5
     runs: int = 400
     resident_bytes: int = 128 << 20
 
@@ -86,13 +86,13 @@ TIER_2 = Kind(
 DOCKER = Kind(
     id="docker", options=lambda: {"sandbox": DockerBackend()}, source="sandbox, tier = 'docker', None", what="Docker",
     contained=True, own_namespaces=_NAMESPACES, between_guests=_NAMESPACES, groups=(65534,), one_layout=False,
-    caught_at=frozenset({"SandboxCrashed"}), gone_seconds=10.0, grace_seconds=20.0, runs=24, resident_bytes=256 << 20,
+    caught_at=frozenset({"SandboxCrashed"}), gone_seconds=5.0, grace_seconds=4.0, runs=24, resident_bytes=256 << 20,
 )  # fmt: skip
 TENANT = Kind(
     id="tenant", options=lambda: {"sandbox": DockerBackend(per="tenant")},
     source="from callgate.sandbox.docker.backend import DockerBackend\nsandbox, tier = DockerBackend(per='tenant'), None", what="Docker",
     leaks=frozenset({"scratch directory"}), contained=True, own_namespaces=_NAMESPACES, between_guests=_NAMESPACES,
-    groups=(65534,), reuses=True, caught_at=frozenset({"SandboxCrashed"}), gone_seconds=10.0, grace_seconds=20.0, runs=60, resident_bytes=256 << 20,
+    groups=(65534,), reuses=True, caught_at=frozenset({"SandboxCrashed"}), gone_seconds=5.0, grace_seconds=4.0, runs=60, resident_bytes=256 << 20,
 )  # fmt: skip
 
 KINDS: Mapping[str, Kind] = {each.id: each for each in (TIER_1, TIER_2, DOCKER, TENANT)}

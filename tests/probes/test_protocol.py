@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from typing import Any
 
@@ -146,9 +145,8 @@ while True: send(block)
     result = flood.result()
     assert result.error is not None
     assert result.error.kind == "ProtocolError" or result.error.limit in ("wall_seconds", "max_tool_calls")
-    # one may have waited for the machine; who is held up by the flood waits for its end, and is the only one
-    assert statistics.median(others or [0.0]) < (2.5 if jail.kind.contained else 1.0)  # theirs may wait for a container
-    assert result.usage.wall_seconds < WALL.wall_seconds + jail.kind.grace_seconds
+    assert max(others, default=0.0) < (2.5 if jail.kind.contained else 1.0)  # theirs may wait for a container
+    assert result.usage.wall_seconds < 2.5
     assert resident_bytes() - before < 64 << 20
 
 
@@ -166,11 +164,10 @@ DEEP = {
 def test_p56_a_message_cannot_cost_the_host_more_than_its_bytes(jail: Jail, how: str) -> None:
     attack, text = DEEP[how]
     before = resident_bytes()
-    started, worked = time.monotonic(), time.process_time()
+    started = time.monotonic()
     result = jail.attack(f"{attack}\nimport time\ntime.sleep(60)", inputs={"call": CALL.strip()})
     assert failed(result, "ProtocolError", text)
-    assert time.process_time() - worked < 4
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 4
     assert resident_bytes() - before < 200 << 20
     assert len(jail.toolbox.seen) <= 1024
 

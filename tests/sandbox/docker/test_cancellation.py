@@ -111,5 +111,5 @@ async def test_a_large_reply_that_nobody_reads_does_not_put_off_the_end(engine: 
         run = await runtime.execute_code("t = big()\nwhile True: pass", limits=Limits(wall_seconds=1), check=False)
     assert run.error is not None
     assert run.error.limit == "wall_seconds"
-    assert run.usage.wall_seconds < 20
+    assert run.usage.wall_seconds < 5
     await none_left(engine)

@@ -82,7 +82,9 @@ async def test_the_containers_of_a_host_that_is_killed_end_by_themselves(engine:
             assert len(await owned(engine, owner)) >= 3
         finally:
             host.kill()
-    await none_left(engine, owner, 15)  # 0.3 s where nothing else happens
+    killed = time.monotonic()
+    await none_left(engine, owner, 10)
+    assert time.monotonic() - killed < 5  # 0.3 s where nothing else happens
 
 
 async def test_leaving_the_runtime_with_runs_in_flight_ends_at_once_and_leaves_nothing(engine: Engine) -> None:
@@ -101,7 +103,7 @@ async def test_leaving_the_runtime_with_runs_in_flight_ends_at_once_and_leaves_n
         started = time.monotonic()
         with anyio.fail_after(SECONDS):
             await runtime.__aexit__(None, None, None)
-        assert time.monotonic() - started < 20
+        assert time.monotonic() - started < 8
     assert not await owned(engine)
     assert [each.error and each.error.kind for each in results] == ["SandboxCrashed"] * 3
 
