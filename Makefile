@@ -1,10 +1,14 @@
 # Everything from a bare Python 3.11 or newer: each target sets up what it needs in .venv, once per change of pyproject.toml.
 #
 #   make demo    see a program run in the sandbox and call tools
-#   make test    ruff, mypy, import-linter, pytest; as root on Linux, the sandbox tests once more as an unprivileged user
-#   make lint    the first three alone
+#   make test    ruff, mypy, import-linter and the quick tests, in some minutes; needs no Docker and no rights
+#   make test-all  what make test leaves out: slow tests, containers, trio, every probe, many generated examples; as root
+#                on Linux, what depends on the user once more as an unprivileged one. CI runs both
+#   make soak    long campaigns: generated examples by the ten thousand, processes killed by the thousand; takes hours
+#   make lint    ruff, mypy and import-linter alone
 #   make examples  run every example
 #   make bench   every mode beside its peers, measured here
+#   make guard   before and after something large is taken away: coverage, mutants, speed, against guard/base; about two hours
 #   make clean   remove .venv and what the tools left
 #
 # Another Python: make PYTHON=python3.13 demo
@@ -14,31 +18,56 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install -qq
 
-.PHONY: demo test lint examples bench clean
+.PHONY: demo test test-all soak lint compiled examples bench guard clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.runtime
 	@$(BIN)/callgate demo
 
-# Most tests wait for a process or a container, so there are more workers than processors; a file goes to one as a whole.
-# The probes hold hostile programs against time limits and count what is left: they have the machine to themselves.
-test: lint
-	$(BIN)/python -m compileall -q host sandbox_image
+# tests/conftest.py says which tests are quick. Most tests wait for a process or a container, so there are more workers
+# than processors; a file goes to one worker. The probes hold hostile programs against time limits and count what is left,
+# and tests marked alone judge time: they have the machine to themselves.
+unexport PYTHONDONTWRITEBYTECODE  # else each worker prepares every test file anew
+PYTEST := $(BIN)/python -m pytest
+WORKERS := --numprocesses 3 --dist loadfile --no-loadscope-reorder
+
+test: lint compiled
+	$(PYTEST) --hypothesis-profile quick -m "not slow" tests/probes
+	$(PYTEST) --hypothesis-profile quick -m "not slow" $(WORKERS) --ignore tests/probes
+
+test-all: compiled
 	tests/run_unprivileged.sh
-	$(BIN)/python -m pytest tests/probes
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --ignore tests/probes
+	$(PYTEST) -m alone
+	$(PYTEST) -m "(slow or generated) and not alone" $(WORKERS)
+
+# SOAK repeats each test marked campaign so many times
+SOAK ?= 200
+soak: compiled
+	$(PYTEST) -m campaign --times $(SOAK)
+	$(PYTEST) -m generated --hypothesis-profile soak --timeout 0 $(WORKERS)
+	CALLGATE_NURSERY_RUNS=10000 $(PYTEST) --timeout 0 tests/guard/test_a_program_is_a_nursery.py
+	PYTHONPATH=tests $(BIN)/python -m fast_path --programs 20000
+
+# each process that a test starts reads these
+compiled: $(VENV)/.test
+	@$(BIN)/python -m compileall -q host sandbox_image
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 	$(BIN)/lint-imports
 
-examples: $(VENV)/.test
-	@for example in examples/*.py; do echo "== $$example"; $(BIN)/python $$example || exit 1; done
+examples: $(VENV)/.examples
+	@set -- examples/*.py; number=0; for example; do number=$$((number + 1)); \
+	  echo "== $$number of $$#: $$example"; $(BIN)/python $$example || exit 1; done; echo "== all $$# examples ran"
 
 bench: $(VENV)/.bench
 	$(BIN)/callgate bench
+
+# Goes on where it was interrupted; `$(BIN)/python guard coverage` and so on run one part. Needs the machine to itself.
+guard: $(VENV)/.guard
+	$(BIN)/python guard
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -56,13 +85,26 @@ $(VENV)/.pip:
 
 # pip 25.1 is the first that knows dependency groups
 $(VENV)/.runtime: pyproject.toml $(VENV)/.pip
+	@echo "installing callgate in $(VENV) ..."
 	@$(PIP) --editable .
 	@touch $@
 
 $(VENV)/.test: pyproject.toml $(VENV)/.pip
+	@echo "installing what the tests need in $(VENV); this may take some minutes ..."
 	@$(PIP) --editable . --group test --group lint --group bench
 	@touch $@ $(VENV)/.runtime
 
+$(VENV)/.examples: pyproject.toml $(VENV)/.pip
+	@echo "installing what the examples need in $(VENV); this may take a minute or two ..."
+	@$(PIP) --editable . --group examples
+	@touch $@ $(VENV)/.runtime
+
 $(VENV)/.bench: pyproject.toml $(VENV)/.pip
+	@echo "installing what the comparison needs in $(VENV); this may take some minutes ..."
 	@$(PIP) --editable . --group bench
+	@touch $@ $(VENV)/.runtime
+
+$(VENV)/.guard: pyproject.toml $(VENV)/.pip
+	@echo "installing what the guard needs in $(VENV); this may take some minutes ..."
+	@$(PIP) --editable . --group test --group bench --group guard
 	@touch $@ $(VENV)/.runtime

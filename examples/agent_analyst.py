@@ -36,6 +36,10 @@ from callgate.agent.models.model import Model, Request, User
 from callgate.agent.models.scripted import Calls
 from callgate.agent.react.actions import HistoryEntry
 from callgate.agent.react.worker import WorkerResult
+from needs import needs
+
+with needs("agent"):
+    import yaml  # noqa: F401  # `read_config` reads YAML with it
 
 TASK = "Find and analyze active users"
 RECORDING = FOLDER / "recording.jsonl"

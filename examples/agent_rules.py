@@ -4,7 +4,7 @@ A question is taken apart, tools are chosen for its parts, the plan runs side by
 results into words with their sources, and a tool holds these words against the sections that they cite. The corpus is
 the language reference of the Python that runs this, see [rules/](rules/__init__.py); retrieval is by `bm25s`.
 
-It needs `pip install 'callgate[agent]' bm25s`. The model is played. With `--model NAME` a real one answers
+It needs `pip install -e '.[agent]' bm25s` in a clone. The model is played. With `--model NAME` a real one answers
 (`openai:NAME`, `anthropic:NAME`, `ollama:NAME`), and what it makes of the questions is printed instead of asserted.
 """
 
@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import json
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -34,13 +33,12 @@ from callgate.agent import (
     model_named,
 )
 from callgate.agent.models.model import Model, Request, User
+from needs import needs
 
-try:
+with needs("agent", "bm25s"):
     from rules import search
     from rules.questions import QUESTIONS
     from rules.tools import TOOLS
-except ModuleNotFoundError as missing:
-    sys.exit(f"{missing}; this example needs: pip install 'callgate[agent]' bm25s")
 
 SIMPLE = "What happens to the name bound by 'as' when an except clause ends?"
 COMPARISON = "What is the difference between break and continue?"

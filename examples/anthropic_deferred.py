@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from anthropic import AsyncAnthropic
-
 from callgate import Runtime
-from callgate.bench.model.stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
-from callgate.bench.model.stand_in.server import KEY
+from callgate_bench.model.stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
+from callgate_bench.model.stand_in.server import KEY
+from needs import needs
 from shop import DATABASE, TOOLS
+
+with needs("anthropic"):
+    from anthropic import AsyncAnthropic
 
 
 async def converse(client: AsyncAnthropic, runtime: Runtime, question: str) -> str:

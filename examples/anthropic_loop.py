@@ -4,7 +4,7 @@
 searches, writes a program, gets one argument wrong, reads what is wrong, and writes it again. Then it calls a tool that
 waits for approval, which is the host's business and not the model's.
 
-What the stand-in checks is in callgate.bench.model.stand_in; what plays the model is `SCRIPT`, which sees what a model
+What the stand-in checks is in callgate_bench.model.stand_in; what plays the model is `SCRIPT`, which sees what a model
 would see.
 """
 
@@ -14,13 +14,15 @@ import asyncio
 import re
 from typing import Any
 
-from anthropic import AsyncAnthropic
-from anthropic.types import MessageParam
-
 from callgate import Allow, ApprovalRequest, Deny, Runtime
-from callgate.bench.model.stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
-from callgate.bench.model.stand_in.server import KEY
+from callgate_bench.model.stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
+from callgate_bench.model.stand_in.server import KEY
+from needs import needs
 from shop import SENT, TOOLS, over_budget
+
+with needs("anthropic"):
+    from anthropic import AsyncAnthropic
+    from anthropic.types import MessageParam
 
 QUESTION = "Which customers in the west are over their budget? Remind the first of them."
 DIRECT = ["exchange_rate", "send_reminder"]

@@ -11,11 +11,13 @@ import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
-from anthropic import AsyncAnthropic
-
 from callgate import Runtime, tool
-from callgate.bench.model.stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
-from callgate.bench.model.stand_in.server import KEY
+from callgate_bench.model.stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
+from callgate_bench.model.stand_in.server import KEY
+from needs import needs
+
+with needs("anthropic"):
+    from anthropic import AsyncAnthropic
 
 WRITTEN: list[str] = [""]
 """What the stand-in has sent of the plan."""

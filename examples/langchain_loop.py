@@ -10,18 +10,20 @@ import asyncio
 import json
 from typing import Any
 
-from anyio.from_thread import start_blocking_portal
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.messages import ToolCall as LangChainCall
-from langchain_core.messages.utils import convert_to_openai_messages
-from langchain_core.utils.function_calling import convert_to_openai_tool
-from openai import AsyncOpenAI
-
 from callgate import Runtime
-from callgate.adapters.langchain import langchain_tools
-from callgate.bench.model.stand_in import Call, Move, OpenAIChat, Script, Turn, serving
-from callgate.bench.model.stand_in.server import KEY
+from callgate_bench.model.stand_in import Call, Move, OpenAIChat, Script, Turn, serving
+from callgate_bench.model.stand_in.server import KEY
+from needs import needs
 from shop import TOOLS, over_budget
+
+with needs("langchain,openai"):
+    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+    from langchain_core.messages import ToolCall as LangChainCall
+    from langchain_core.messages.utils import convert_to_openai_messages
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+    from openai import AsyncOpenAI
+
+    from callgate.adapters.langchain import langchain_tools
 
 PROGRAM = """
 over = []
@@ -67,10 +69,9 @@ def concludes(turn: Turn) -> Move:
 
 
 def without_an_event_loop() -> str:
-    """For a program that is not async: the runtime lives in a thread of its own, and `invoke` waits for it."""
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Runtime(TOOLS)) as runtime:
-        tools = {tool.name: tool for tool in portal.call(langchain_tools, runtime)}
-        return str(tools["execute_code"].invoke({"code": PROGRAM}))
+    """For a program that is not async: `invoke` enters the runtime, and leaves it when the call has ended."""
+    tools = {tool.name: tool for tool in langchain_tools(Runtime(TOOLS))}
+    return str(tools["execute_code"].invoke({"code": PROGRAM}))
 
 
 async def main() -> None:

@@ -12,11 +12,13 @@ import json
 import sqlite3
 from typing import Any
 
-from anthropic import AsyncAnthropic
-
 from callgate import Runtime, Tool
-from callgate.bench.model.stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
-from callgate.bench.model.stand_in.server import KEY
+from callgate_bench.model.stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
+from callgate_bench.model.stand_in.server import KEY
+from needs import needs
+
+with needs("anthropic"):
+    from anthropic import AsyncAnthropic
 
 KINDS = ("weather", "traffic", "tides", "pollen")
 CATALOGUE = sqlite3.connect(":memory:", check_same_thread=False)

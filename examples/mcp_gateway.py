@@ -16,12 +16,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp.types import CallToolResult, LoggingMessageNotificationParams
-
 from installing import NotHere, git_server, time_server
 from mcp_servers import make_repository
+from needs import needs
+
+with needs("mcp"):
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+    from mcp.types import CallToolResult, LoggingMessageNotificationParams
 
 PROGRAM = """
 history = await git.git_log(repo_path={repository!r}, max_count=20)

@@ -18,8 +18,13 @@ import zoneinfo
 from pathlib import Path
 
 from callgate import Runtime
-from callgate.mcp import McpServers
 from installing import NotHere, filesystem_server, git_server, time_server
+from needs import needs
+
+with needs("mcp"):
+    import mcp  # noqa: F401  # callgate.mcp speaks through it
+
+    from callgate.mcp import McpServers
 
 MEETINGS = {"standup": "09:30 Asia/Kolkata", "review": "18:00 America/Bogota", "retrospective": "15:15 Asia/Tokyo"}
 

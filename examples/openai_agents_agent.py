@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import asyncio
 
-from agents import Agent, ModelSettings, OpenAIResponsesModel, RunConfig, Runner
-from openai import AsyncOpenAI
-
 from callgate import Runtime
-from callgate.adapters.openai_agents import openai_agents_tools
-from callgate.bench.model.stand_in import Call, Move, OpenAIResponses, Script, Turn, serving
-from callgate.bench.model.stand_in.server import KEY
+from callgate_bench.model.stand_in import Call, Move, OpenAIResponses, Script, Turn, serving
+from callgate_bench.model.stand_in.server import KEY
+from needs import needs
 from shop import TABLES, TOOLS
+
+with needs("openai-agents"):
+    from agents import Agent, ModelSettings, OpenAIResponsesModel, RunConfig, Runner
+    from openai import AsyncOpenAI
+
+    from callgate.adapters.openai_agents import openai_agents_tools
 
 PROGRAM = """
 import asyncio

@@ -4,7 +4,7 @@ The model is made to begin with a plan (`tool_choice`): a call for each customer
 without running any code of the model's. Its calls are handed over as they come, arguments as JSON text; what is wrong
 with them is answered in words, and the model corrects itself. Every reminder waits for approval.
 
-What the stand-in checks is in callgate.bench.model.stand_in; what plays the model is `SCRIPT`, which sees what a model
+What the stand-in checks is in callgate_bench.model.stand_in; what plays the model is `SCRIPT`, which sees what a model
 would see.
 """
 
@@ -15,12 +15,14 @@ import json
 import re
 from typing import Any
 
-from openai import AsyncOpenAI
-
 from callgate import ApprovalRequest, Runtime
-from callgate.bench.model.stand_in import Call, Move, OpenAIChat, Script, Turn, serving
-from callgate.bench.model.stand_in.server import KEY
+from callgate_bench.model.stand_in import Call, Move, OpenAIChat, Script, Turn, serving
+from callgate_bench.model.stand_in.server import KEY
+from needs import needs
 from shop import SENT, TOOLS, list_customers
+
+with needs("openai"):
+    from openai import AsyncOpenAI
 
 QUESTION = "Tell every customer in the north which budget was agreed."
 

@@ -11,12 +11,14 @@ import asyncio
 import json
 from typing import Any
 
-from openai import AsyncOpenAI
-
 from callgate import Runtime
-from callgate.bench.model.stand_in import Call, Move, OpenAIResponses, Script, Turn, serving
-from callgate.bench.model.stand_in.server import KEY
+from callgate_bench.model.stand_in import Call, Move, OpenAIResponses, Script, Turn, serving
+from callgate_bench.model.stand_in.server import KEY
+from needs import needs
 from shop import DATABASE, TOOLS
+
+with needs("openai"):
+    from openai import AsyncOpenAI
 
 
 async def converse(client: AsyncOpenAI, runtime: Runtime, question: str) -> str:

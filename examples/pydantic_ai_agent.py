@@ -9,17 +9,21 @@ from __future__ import annotations
 import asyncio
 import json
 
-from anthropic import AsyncAnthropic
 from pydantic import BaseModel
-from pydantic_ai import Agent
-from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.providers.anthropic import AnthropicProvider
 
 from callgate import ApprovalRequest, Runtime
-from callgate.adapters.pydantic_ai import CallgateToolset
-from callgate.bench.model.stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
-from callgate.bench.model.stand_in.server import KEY
+from callgate_bench.model.stand_in import AnthropicMessages, Call, Move, Script, Turn, serving
+from callgate_bench.model.stand_in.server import KEY
+from needs import needs
 from shop import SENT, TOOLS, over_budget
+
+with needs("pydantic-ai,anthropic"):
+    from anthropic import AsyncAnthropic
+    from pydantic_ai import Agent
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    from callgate.adapters.pydantic_ai import CallgateToolset
 
 
 class Report(BaseModel):

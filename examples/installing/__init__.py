@@ -102,6 +102,7 @@ def _installed(name: str, install: Callable[[Path], None]) -> Path:
         with _locked(cache / f".{name}.lock"):
             done = folder / ".complete"
             if not done.exists():
+                print(f"installing {name} in {cache}, once", flush=True)
                 shutil.rmtree(folder, ignore_errors=True)
                 install(folder)
                 done.touch()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .lazily import names_from
 from .version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         Event,
         Found,
         NotAGraph,
+        PlanApprovalRequest,
         PlanResult,
         Printed,
         RunError,
@@ -94,6 +95,7 @@ __all__ = [
     "ModelRejected",
     "ModelUnavailable",
     "NotAGraph",
+    "PlanApprovalRequest",
     "PlanFault",
     "PlanResult",
     "Printed",
@@ -123,16 +125,73 @@ __all__ = [
     "tool",
 ]
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def __getattr__(name: str) -> Any:
-    """Load a public name's room when it is first asked for (PEP 562); `callgate --help` needs none."""
-    if name in __all__:
-        for room in ("errors", "limits", "tools", "plan", "program", "runtime", "sandbox.docker.backend", "agent"):
-            module = importlib.import_module(f".{room}", __name__)
-            if hasattr(module, name):
-                return globals().setdefault(name, getattr(module, name))
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = names_from(
+    __name__,
+    {
+        "agent": (
+            "Agent",
+            "AgentResult",
+            "Budget",
+        ),
+        "errors": (
+            "CallgateError",
+            "ConfigurationError",
+            "ContextExceeded",
+            "InvalidArguments",
+            "LimitReached",
+            "ModelError",
+            "ModelRejected",
+            "ModelUnavailable",
+            "ProtocolError",
+            "SandboxBusy",
+            "SandboxCrashed",
+            "SandboxError",
+            "SandboxUnavailable",
+            "ToolCancelled",
+            "ToolError",
+            "ToolNotAllowed",
+            "ToolNotFound",
+            "ToolTimedOut",
+        ),
+        "limits": ("Limits",),
+        "plan.faults": ("PlanFault",),
+        "program.findings": ("Finding",),
+        "runtime": (
+            "Allow",
+            "Answer",
+            "ApprovalRequest",
+            "CallEnded",
+            "CallProgressed",
+            "CallRecord",
+            "CallStarted",
+            "CodeResult",
+            "Compilation",
+            "Conversation",
+            "Deny",
+            "Described",
+            "Event",
+            "Found",
+            "NotAGraph",
+            "PlanApprovalRequest",
+            "PlanResult",
+            "Printed",
+            "RunError",
+            "RunUsage",
+            "Runtime",
+            "SearchResult",
+            "Session",
+            "Source",
+            "StepEnded",
+            "StepResult",
+            "StepStarted",
+            "report_progress",
+        ),
+        "sandbox.docker.backend": ("DockerBackend",),
+        "tools": (
+            "Registry",
+            "Retry",
+            "Tool",
+            "tool",
+        ),
+    },
+)

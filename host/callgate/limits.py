@@ -40,8 +40,10 @@ class Limits:
     """UTF-8 bytes that the program may print."""
     max_value_bytes: int = 8 * 1024 * 1024
     """Bytes of the run's value, as compact JSON."""
-    max_source_bytes: int = 256 * 1024
-    """UTF-8 bytes of a program's source. Far larger sources can stall Python's own parser, which runs on the host."""
+    max_source_bytes: int = 64 * 1024
+    """UTF-8 bytes of a program's source. Python's own parser runs on the host and holds the interpreter's lock, in any
+    thread: 240 KB of source can take it 0.2 to 0.5 s, in which the host does nothing else. Raise this limit only for
+    programs that you trust."""
     max_message_bytes: int = 16 * 1024 * 1024
     """Bytes of one message on the wire, in either direction: the source with its inputs, a call's arguments, a
     tool's result."""

@@ -1,7 +1,8 @@
 """Calling the host's tools from a program: the functions a program sees, and the call in flight.
 
-1. A call starts when it is written down: the request leaves at once. In async code the caller gets a `ToolCall` to
-   await; in a plain function or a thread it gets the result, after blocking for it.
+1. A call starts when it is written down. In async code the caller gets a `ToolCall` to await, and the request leaves
+   when the program next waits for anything: see `link`. In a plain function or a thread the request leaves at once, and
+   the caller gets the result, after blocking for it.
 2. A `ToolCall` is a coroutine to asyncio (`gather`, `create_task`, `wait_for`, `TaskGroup` take it), and an error to
    everything else: using one as a value says to await it.
 3. A failed call raises `ToolError`; it is never returned as data.
@@ -16,11 +17,14 @@ import types
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE, iscoroutine
 from itertools import repeat
 from typing import Any
 
-from .link import Link, NotJson
+from .explain import note_wait
+from .json_forms import NotJson
+from .link import Link
+from .records import HiddenField
 from .wire import CANCEL, CANCELLED, DESCRIBE_TOOLS, TOOL_FAILED
 
 _ASYNC = CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE
@@ -40,6 +44,10 @@ class ToolError(Exception):
         retryable: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(message)
+        self._number: int | None = None
+        """Of the call, where the host has answered it so."""
+        self._place: tuple[types.CodeType, int] | None = None
+        """Where the program made the call: its code, and the instruction in it."""
         self.message = message
         self.tool = tool
         self.code = code
@@ -53,18 +61,27 @@ ToolError.__module__ = "builtins"
 class ToolCall:
     """One call in flight. Await it."""
 
-    __slots__ = ("__weakref__", "_error", "_generators", "_link", "_number", "_tool", "_value", "_waiters", "done")
+    __slots__ = (
+        "__weakref__", "_error", "_generators", "_link", "_number", "_place", "_tool", "_value", "_waiters", "blocks",
+        "done", "home",
+    )  # fmt: skip
 
-    def __init__(self, link: Link, tool: str, arguments: dict[str, Any]) -> None:
+    def __init__(self, link: Link, tool: str, arguments: dict[str, Any], *, blocks: bool) -> None:
         self._link = link
         self._tool = tool
         self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._generators: dict[asyncio.Task[Any] | None, Generator[Any, Any, Any]] = {}
         self._error: dict[str, Any] | None = None
         self._value: Any = None
+        self._place: tuple[types.CodeType, int] | None = None
+        self.blocks = blocks
+        """A thread waits for it, or a plain function: see `nursery`."""
         self.done = False
+        self.home = asyncio._get_running_loop()
+        """The loop that it was made in; None at a top level that runs beside the loop."""
         try:
-            self._number = link.request(tool, arguments, self)
+            holds = not blocks and (self.home is None or getattr(self.home, "holds_calls", False))
+            self._number = link.request(tool, arguments, self, holds=holds)
         except (TypeError, ValueError, RecursionError) as error:
             raise _not_json(tool, arguments, error) from None
 
@@ -83,12 +100,31 @@ class ToolCall:
         self._waiters.clear()
 
     def result(self) -> Any:
-        error = self._error
-        if error is None:
+        if self._error is None:
             return self._value
-        data = error.get("data") or {}
+        raise self.error()
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended, with an error."""
+        return self._error is not None
+
+    def error(self) -> ToolError:
+        """The error that it has ended with."""
+        told = self._error
+        assert told is not None
+        data = told.get("data") or {}
         tool, retryable = data.get("tool", self._tool), data.get("retryable", False)
-        raise ToolError(error["message"], tool=tool, code=error["code"], data=data.get("data"), retryable=retryable)
+        error = ToolError(told["message"], tool=tool, code=told["code"], data=data.get("data"), retryable=retryable)
+        error._number, error._place = self._number, self._place
+        return error
+
+    def made(self) -> ToolCall:
+        """This call, which async code has made: it has to be awaited."""
+        frame = sys._getframe(2)
+        self._place = frame.f_code, frame.f_lasti
+        self._link.unawaited[self._number] = self
+        return self
 
     def block(self) -> Any:
         self._link.wait(self)
@@ -99,8 +135,11 @@ class ToolCall:
     # the coroutine protocol
 
     def __await__(self) -> Generator[Any, Any, Any]:
+        self._link.unawaited.pop(self._number, None)
         if not self.done:
-            loop = asyncio.get_running_loop()
+            loop = asyncio._get_running_loop()
+            if loop is None:
+                raise RuntimeError("no running event loop")
             future = loop.create_future()
             self._waiters.append((loop, future))
             self._link.watch(loop)
@@ -117,10 +156,13 @@ class ToolCall:
         return self.result()
 
     def _give_up(self) -> None:
+        if asyncio._get_running_loop() in self._link.ending:  # its task is cancelled because the program is over
+            return
         self._error = {"code": CANCELLED, "message": "the program gave this call up"}
         self.done = True
-        self._link.forget(self._number)
-        self._link.notify(CANCEL, {"id": self._number})
+        if not self._link.withdraw(self._number):
+            self._link.forget(self._number)
+            self._link.notify(CANCEL, {"id": self._number})
 
     # a task drives it by `send`; several may, each with a generator of its own
 
@@ -128,6 +170,7 @@ class ToolCall:
         return self._step(lambda generator: generator.send(value))
 
     def throw(self, *error: Any) -> Any:
+        self._leave()
         return self._step(lambda generator: generator.throw(*error))
 
     def _step(self, step: Callable[[Generator[Any, Any, Any]], Any]) -> Any:
@@ -141,7 +184,16 @@ class ToolCall:
             self._generators.pop(task, None)
             raise
 
+    def _leave(self) -> None:
+        """A task gives it up before its first step; whoever has begun to wait for it does that in `__await__`."""
+        link = self._link
+        if asyncio._get_running_loop() in link.ending:
+            return
+        if link.unawaited.pop(self._number, None) is not None and not self.done:
+            self._give_up()
+
     def close(self) -> None:
+        self._leave()
         for generator in list(self._generators.values()):
             generator.close()
         self._generators.clear()
@@ -162,7 +214,22 @@ class ToolCall:
     __hash__ = object.__hash__
 
     def _not_awaited(self) -> TypeError:
-        return TypeError(f"the call of {self._tool} was not awaited: write `await {self._tool}(...)`")
+        hint = _WHERE_NO_AWAIT.get(_innermost(), f"write `await {self._tool}(...)`")
+        return TypeError(f"the call of {self._tool} was not awaited: {hint}")
+
+
+_WHERE_NO_AWAIT = {
+    "<lambda>": "a lambda cannot await, so get the results first, in a list, and use that",
+    "<genexpr>": "write a list, `[...]`, instead of the generator, and await the call in it",
+}
+
+
+def _innermost() -> str:
+    """The name of the function of the program that is running."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and not frame.f_code.co_filename.startswith("<program"):
+        frame = frame.f_back
+    return "" if frame is None else frame.f_code.co_name
 
 
 def _wake(future: asyncio.Future[None]) -> None:
@@ -187,23 +254,21 @@ Coroutine.register(ToolCall)
 ToolCall.__name__ = ToolCall.__qualname__ = "tool call (not awaited: write await in front of it)"
 
 
-_LISTABLE = {"set", "frozenset", "dict_keys", "dict_values", "dict_items", "generator", "map", "filter", "zip", "range"}
-
-
 def _not_json(tool: str, arguments: dict[str, Any], error: Exception) -> Exception:
     """A clear error for arguments that cannot cross the wire."""
     if isinstance(error, NotJson):
         value = error.value
         if isinstance(value, ToolCall):
             return value._not_awaited()
-        if asyncio.iscoroutine(value) or asyncio.isfuture(value):
+        if isinstance(value, HiddenField):
+            return value.misused()
+        if iscoroutine(value) or asyncio.isfuture(value):
             return TypeError(f"{tool} was given something that was not awaited: write `await` in front of it")
-        kind = type(value).__name__
-        hint = "; pass list(...)" if kind in _LISTABLE else "; pass text" if kind in ("bytes", "bytearray") else ""
-        return TypeError(f"the arguments of {tool} must be JSON values; {kind} is not{hint}")
+        return TypeError(f"the arguments of {tool} must be JSON values: {error}")
     if isinstance(error, RecursionError):
         return ValueError(f"the arguments of {tool} are nested too deeply for JSON")
-    return type(error)(f"the arguments of {tool} must be JSON values: {error}")
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(f"the arguments of {tool} must be JSON values: {error}")
 
 
 def called_from_async() -> bool:
@@ -226,9 +291,11 @@ def _function() -> types.CodeType:
     link: Any = None
 
     def call(*positional: Any, **arguments: Any) -> Any:
+        """A tool of the host. `describe_tools` tells what it does."""
         name, tool, *parameters = entry.split(" ") if isinstance(entry, str) else entry
         tool = tool or name
         if positional:
+            parameters = [each.removesuffix("=") for each in parameters]
             if tool == DESCRIBE_TOOLS and not isinstance(positional[0], (list, tuple)):
                 positional = (list(positional),)
             if len(positional) > len(parameters):
@@ -240,13 +307,21 @@ def _function() -> types.CodeType:
                 if parameter in arguments:
                     raise TypeError(f"{name}() got multiple values for argument {parameter!r}")
                 arguments[parameter] = value
-        started = ToolCall(link, tool, arguments)
-        return started if called_from_async() else started.block()
+        blocks = not called_from_async()
+        started = ToolCall(link, tool, arguments, blocks=blocks)
+        return _blocked(started) if blocks else started.made()
 
-    return call.__code__
+    # `inspect` and `asyncio` take it for a function to await; without the opcode for it the flag makes no coroutine
+    return call.__code__.replace(co_flags=call.__code__.co_flags | CO_COROUTINE)
 
 
-_FUNCTION = _function()
+def _blocked(started: ToolCall) -> Any:
+    """The result of a call in a plain function, which has waited then; what awaits that result is told so."""
+    note_wait(sys._getframe(2).f_code.co_name, started._tool)
+    return started.block()
+
+
+FUNCTION = _function()
 _GLOBALS = {**globals(), "__name__": "tools"}
 
 
@@ -263,21 +338,25 @@ class Offered:
         self._variables = variables
         self._last: Any = None
 
-    def bind(self, tools: list[str | list[str]], namespaces: dict[str, str]) -> None:
+    def bind(self, tools: list[str | list[str]], namespaces: dict[str, str], docs: list[str] | None = None) -> None:
         """Give the next program its tools. Those of earlier ones stay, for the host to refuse, and so do variables.
 
         Args:
-            tools: words, in one text if they can be: name, name on the wire (empty where it is the same), parameters.
+            tools: words, in one text if they can be: name, name on the wire (empty where it is the same), parameters,
+                with ``=`` behind those that may be left out.
             namespaces: ``"member=name"``, several in a text; ``member`` alone where the name is ``namespace_member``.
+            docs: the docstrings of the tools, in their order; None where they are too many.
         """
-        if (tools, namespaces) == self._last:
+        if (tools, namespaces, docs) == self._last:
             return
-        self._last = tools, namespaces
+        self._last = tools, namespaces, docs
         names = [tool.partition(" ")[0] if type(tool) is str else tool[0] for tool in tools]
         closures = zip(map(types.CellType, tools), repeat(self._link))
-        made = map(types.FunctionType, repeat(_FUNCTION), repeat(_GLOBALS), names, repeat(None), closures)
+        made = map(types.FunctionType, repeat(FUNCTION), repeat(_GLOBALS), names, repeat(None), closures)
         given: dict[str, Any] = dict(zip(names, made, strict=True))
         deque(map(setattr, given.values(), repeat("__qualname__"), given), 0)
+        if docs is not None:
+            deque(map(setattr, given.values(), repeat("__doc__"), docs), 0)
         for name in filter(None, namespaces):
             members = partial(_members, name, namespaces[name], self._own)
             given[name] = sys.modules[f"tools.{name}"] = _module(f"tools.{name}", f" in {name}", members)
@@ -317,7 +396,8 @@ def call_by_name(link: Link) -> Callable[..., Any]:
     def tool_call(name: str, /, **arguments: Any) -> Any:
         if not isinstance(name, str):
             raise TypeError(f"tool_call() takes the tool's name first, not {type(name).__name__}")
-        started = ToolCall(link, name, arguments)
-        return started if called_from_async() else started.block()
+        blocks = not called_from_async()
+        started = ToolCall(link, name, arguments, blocks=blocks)
+        return _blocked(started) if blocks else started.made()
 
     return tool_call

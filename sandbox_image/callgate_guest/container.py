@@ -192,7 +192,7 @@ class _Guest:
         try:
             cpu = time.clock_gettime(~self.pid << 3 | 2)  # the clock of another process: clock_getcpuclockid(3)
             text = os.pread(self._status, 4096, 0)
-            peak = text.index(b"VmHWM:") + 6
+            peak = text.index(b"\nVmHWM:") + 7  # a program may name itself so, but not begin a line
             return frames.USAGE.pack(cpu, int(text[peak : text.index(b"kB", peak)]) * 1024)
         except (OSError, ValueError):
             return frames.USAGE.pack(0.0, 0)

@@ -4,7 +4,11 @@
    thread that blocks for a reply reads it itself. At most one of them reads at a time (`_reading`); it hands every
    other reply to its owner.
 2. A write never deadlocks with a host that pushes back: while the wire takes no more, the writer reads.
-3. Knows messages, not what they mean: a call resolves itself, a request is queued for `next_request`.
+3. Calls of async code leave when the program next waits: when its loop has nothing ready to run, when a thread blocks,
+   or at its end; at the latest after `_MOST_TURNS` turns of the loop or `_MOST_HELD` characters. What the program
+   cancels before that has never begun, and does not depend on how quick the host is. Prints and cancellations keep
+   their place behind calls that are held.
+4. Knows messages, not what they mean: a call resolves itself, a request is queued for `next_request`.
 """
 
 from __future__ import annotations
@@ -18,27 +22,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from .wire import OUT_OF_MEMORY, LineBuffer
+from .json_forms import encoder
+from .records import Record
+from .wire import OUT_OF_MEMORY, WITHDRAWN, LineBuffer
 
+_MOST_TURNS = 64
+_MOST_HELD = 1 << 16
 _CHUNK = 1 << 16  # what a pipe holds; above 128 KiB, malloc would map and unmap memory for every read
-
-
-class Record(dict[str, Any]):
-    """A JSON object of a tool's result: a dict whose fields can also be read as attributes."""
-
-    __slots__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            if name.startswith("__"):
-                raise AttributeError(name) from None
-            fields = ", ".join(map(repr, list(self)[:20])) or "none"
-            raise AttributeError(f"the result has no field {name!r}; its fields are: {fields}") from None
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"set a field with result[{name!r}] = ..., not as an attribute")
 
 
 class Reply(Protocol):
@@ -49,20 +39,8 @@ class Reply(Protocol):
     done: bool
 
 
-class NotJson(TypeError):
-    """A value that is not JSON. `value` is that value, not what it sits in."""
-
-    def __init__(self, value: object) -> None:
-        self.value = value
-        super().__init__(type(value).__name__)
-
-
-def _refuse(value: object) -> Any:
-    raise NotJson(value)
-
-
 decode: Callable[[str], Any] = json.JSONDecoder(object_hook=Record).decode
-encode: Callable[[Any], str] = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_refuse).encode
+encode = encoder()
 
 
 class Link:
@@ -77,12 +55,22 @@ class Link:
         self._write_lock = threading.RLock()  # a signal handler or a finalizer may write in the middle of a write
         self._writing = False
         self._unsent: deque[bytes] = deque()
+        self.held: dict[int, tuple[str, str, str]] = {}
+        """By the ids of requests, and by negative numbers where there is none: the message, and of a request its method
+        and its params as JSON."""
+        self.held_size = self._turns = self._unnumbered = 0
         self._turn = threading.Condition()
         self._reading = False
         self._sleepers = 0
-        self._pending: dict[int, Reply] = {}
+        self.pending: dict[int, Reply] = {}
+        """Calls that the host has not answered, by their ids."""
+        self.unawaited: dict[int, Any] = {}
+        """Calls of async code that nobody has awaited so far: see `nursery`."""
+        self.ending: set[asyncio.AbstractEventLoop | None] = set()
+        """Loops whose tasks are cancelled because their program is over, which gives up none of their calls."""
+        self._news: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._requests: deque[dict[str, Any]] = deque()
-        self._last_id = 0
+        self.last_id = 0
         self._watching: set[asyncio.AbstractEventLoop] = set()
         self.on_cancel: Callable[[], None] = lambda: None
         self.before_write: Callable[[], None] = lambda: None
@@ -94,20 +82,63 @@ class Link:
 
     # writing
 
-    def request(self, method: str, params: dict[str, Any], reply: Reply) -> int:
-        """Send a request; `reply.resolve` is called with the response, from whichever thread reads it."""
+    def request(self, method: str, params: dict[str, Any], reply: Reply, *, holds: bool = False) -> int:
+        """Send a request; `reply.resolve` is called with the response, from whichever thread reads it.
+
+        Args:
+            method: what is called.
+            params: by name.
+            reply: who waits.
+            holds: it leaves when the program next waits, by `idle`.
+        """
         body = encode(params)
         self.before_write()
         with self._turn:
-            self._last_id += 1
-            number = self._last_id
-            self._pending[number] = reply
-        self._write(f'{{"jsonrpc":"2.0","method":{encode(method)},"params":{body},"id":{number}}}\n')
+            self.last_id += 1
+            number = self.last_id
+            self.pending[number] = reply
+        text = f'{{"jsonrpc":"2.0","method":{encode(method)},"params":{body},"id":{number}}}\n'
+        if holds:
+            self._hold(number, text, method, body)
+        else:
+            self._write(text)
         return number
+
+    def withdraw(self, number: int) -> bool:
+        """Take back a request that has not left. Returns whether that was possible; the host is told of it."""
+        if number not in self.held:
+            return False
+        _, method, body = self.held[number]
+        params = f'{{"tool":{encode(method)},"arguments":{body}}}'
+        self.held[number] = f'{{"jsonrpc":"2.0","method":"{WITHDRAWN}","params":{params}}}\n', "", ""
+        self.forget(number)
+        return True
+
+    def _hold(self, number: int, text: str, method: str = "", body: str = "") -> None:
+        self.held[number] = text, method, body
+        self.held_size += len(text)
+        if self.held_size > _MOST_HELD:
+            self._write("")
+
+    def idle(self, timeout: float | None) -> None:
+        """An event loop is about to wait that long for something to happen; 0 where it has something to run."""
+        self._turns += 1
+        if timeout != 0 or self._turns > _MOST_TURNS:
+            self._write("")
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send a notification."""
-        self._write(f'{{"jsonrpc":"2.0","method":"{method}","params":{encode(params)}}}\n')
+        text = f'{{"jsonrpc":"2.0","method":"{method}","params":{encode(params)}}}\n'
+        if self.held:
+            self._unnumbered -= 1
+            self._hold(self._unnumbered, text)
+        else:
+            self._write(text)
+
+    def tell(self, method: str, body: str) -> None:
+        """Send a notification; `body` is the members of its params as JSON text."""
+        self.before_write()
+        self._write(f'{{"jsonrpc":"2.0","method":"{method}","params":{{{body}}}}}\n')
 
     def reply(self, number: Any, body: str) -> None:
         """Answer a request of the host; `body` is ``"result":...`` or ``"error":...``."""
@@ -115,6 +146,10 @@ class Link:
         self._write(f'{{"jsonrpc":"2.0",{body},"id":{encode(number)}}}\n')
 
     def _write(self, text: str) -> None:
+        if self.held:
+            held, self.held = self.held, {}
+            self.held_size = self._turns = 0
+            text = "".join([each for each, _, _ in held.values()]) + text
         self._unsent.append(text.encode())
         with self._write_lock:
             if self._writing:  # this very thread is in the middle of a message: it sends this one after it
@@ -179,16 +214,32 @@ class Link:
         for line in self._lines.feed(data):
             message = decode(line.decode())
             if "method" not in message:
-                waiting = self._pending.pop(message["id"], None)
+                waiting = self.pending.pop(message["id"], None)
                 if waiting is not None:
                     waiting.resolve(message)
             elif "id" in message:
                 self._requests.append(message)
             else:
                 self.on_cancel()
+        if self._news:
+            self.tell_news()
         if self._sleepers:
             with self._turn:
                 self._turn.notify_all()
+
+    def news(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+        """A future of `loop` that is done when any call has been answered or given up."""
+        future = loop.create_future()
+        self._news.append((loop, future))
+        self.watch(loop)
+        return future
+
+    def tell_news(self) -> None:
+        """Something has happened that `news` tells of."""
+        while self._news:
+            loop, future = self._news.pop()
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_done, future)
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let `loop` read replies as they come, until it is closed."""
@@ -236,10 +287,16 @@ class Link:
 
     def forget(self, number: int) -> None:
         """Nobody waits for this response any more."""
-        self._pending.pop(number, None)
+        self.pending.pop(number, None)
+        self.tell_news()
 
     def forget_all(self, error: dict[str, Any]) -> None:
         """The host answers none of the requests that are still pending: end them with `error`."""
-        pending, self._pending = self._pending, {}
+        pending, self.pending = self.pending, {}
         for waiting in pending.values():
             waiting.resolve({"error": error})
+
+
+def _done(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

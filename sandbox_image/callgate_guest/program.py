@@ -17,8 +17,11 @@ from collections.abc import Iterable, Iterator
 from inspect import CO_COROUTINE
 from typing import Any
 
-from .calls import ToolCall
-from .link import NotJson, encode
+from .calls import ToolCall, ToolError
+from .explain import advice
+from .json_forms import NotFinite, NotJson, Unordered
+from .link import encode
+from .records import HiddenField
 from .wire import PROGRAM_NAME
 
 VALUE = "__callgate_value__"
@@ -138,8 +141,13 @@ def value_of(namespace: dict[str, Any]) -> str:
         inner = error.value if isinstance(error, NotJson) else None
         if type(inner) is ToolCall:
             raise inner._not_awaited() from None
+        if type(inner) is HiddenField:
+            raise inner.misused() from None
         if asyncio.isfuture(inner):
             raise TypeError("the value holds something not awaited: write `await` in front of it") from None
+        if isinstance(error, (Unordered, NotFinite)):
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"the program's value: {error}") from None
         return f'"value":null,"value_repr":{encode(_cut(safe_repr(value)))}'
 
 
@@ -159,9 +167,16 @@ def _cut(text: str) -> str:
 
 def describe(error: BaseException) -> dict[str, Any]:
     """What the host is told of an error that ended the program: kind, message, line, the program's own frames."""
+    more = None
     try:
+        _show_calls(error)
+        more = advice(error)
+        if more is not None:
+            error.add_note(more)
         told = traceback.TracebackException.from_exception(error, limit=None, compact=True)
         line = _prune(told)
+        if line is None and type(error) is ToolError and error._place is not None:  # of a call that was never awaited
+            line = _place(told, *error._place)
         text = "".join(told.format())
     except BaseException as failure:  # an exception made to break its own formatting
         line, text = None, f"{type(error).__name__}: (its traceback could not be formatted: {type(failure).__name__})\n"
@@ -171,6 +186,8 @@ def describe(error: BaseException) -> dict[str, Any]:
         message = "<exception whose str() raised>"
     if isinstance(error, SyntaxError):
         line, message = error.lineno, error.msg or message
+    if more is not None:
+        message = f"{message}; {more}"
     kind = "".join(c for c in type(error).__name__ if c.isidentifier() or c.isdigit())[:200] or "Exception"
     told_of: dict[str, Any] = {"kind": kind, "message": _cut(message), "line": line, "traceback": _cut(text)}
     if isinstance(error, OSError):
@@ -179,6 +196,21 @@ def describe(error: BaseException) -> dict[str, Any]:
         if kind == "ToolError" and hasattr(error, field):
             told_of[field] = getattr(error, field)
     return told_of
+
+
+def _show_calls(error: BaseException) -> None:
+    """Have calls that were not awaited, and that are the text of an exception, show as such."""
+    if any(type(each) is ToolCall for each in error.args):
+        error.args = tuple(repr(each) if type(each) is ToolCall else each for each in error.args)
+
+
+def _place(told: traceback.TracebackException, code: types.CodeType, instruction: int) -> int | None:
+    """Show where the program made the call that failed. Returns the line."""
+    line = next((line for start, end, line in code.co_lines() if start <= instruction < end), None)
+    if line is None or not code.co_filename.startswith("<program"):
+        return None
+    told.stack = traceback.StackSummary.from_list([(code.co_filename, line, code.co_name, None)])
+    return line
 
 
 def _prune(told: traceback.TracebackException) -> int | None:

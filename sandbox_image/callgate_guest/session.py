@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import contextvars
 import json
 import linecache
 import mmap
@@ -18,11 +17,14 @@ import types
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from .calls import Offered, ToolError, call_by_name
+from . import asking, own_frames
+from .calls import FUNCTION, Offered, ToolError, call_by_name
 from .link import Link, encode
+from .loops import Loops
+from .nursery import Nursery, join_threads
 from .output import Output
 from .program import VALUE, Program, describe, value_of
-from .wire import CANCELLED, PRINT, PROGRAM_FAILED, PROGRAM_NAME
+from .wire import CANCELLED, ENDING, PRINT, PROGRAM_FAILED, PROGRAM_NAME
 
 
 class TooManyThreads(RuntimeError):
@@ -68,14 +70,15 @@ class Session:
         self._offered = Offered(self.link, self._namespace)
         self._count = 0
         self._main: asyncio.Task[Any] | None = None
-        self._loop = asyncio.new_event_loop()
+        self._nursery = Nursery(self.link)
+        self._loops = Loops(self.link, self._nursery)
         self._outputs = (Output(self._print, 1), Output(self._print, 2))
         self.link.before_write = self._flush
         self.link.on_cancel = self._cancel
 
     def close(self) -> None:
         """Close the event loop and the wire."""
-        self._loop.close()
+        self._loops.close()
         self.link.close()
 
     def serve(self, *, once: bool = False) -> None:
@@ -86,7 +89,9 @@ class Session:
         builtins.ToolError = ToolError  # type: ignore[attr-defined]
         builtins.tool_call = call_by_name(self.link)  # type: ignore[attr-defined]
         builtins.tools = self._offered.module  # type: ignore[attr-defined]
-        asyncio.run = self._run_anywhere
+        asking.give(FUNCTION)
+        own_frames.hide()
+        self._loops.install()
         for name, start in _THREAD_STARTERS.items():
             setattr(threading, name, _guarded(start))
         while (request := self.link.next_request()) is not None:
@@ -103,85 +108,88 @@ class Session:
 
     def _execute(self, params: dict[str, Any]) -> str:
         self._count += 1
-        self._offered.bind(params["tools"], params.get("namespaces", {}))
+        self._offered.bind(params["tools"], params.get("namespaces", {}), params.get("docs"))
         self._namespace.update(params["inputs"])
         name = PROGRAM_NAME if self._count == 1 else f"<program-{self._count}>"
         program = Program(params["code"], name)
         self._namespace.pop(VALUE, None)  # of a program that failed after it
+        keeps = params.get("keeps", False)
+        nursery = self._nursery
+        nursery.begin()
+        try:
+            self._run(program)
+            self._finish()
+            error = nursery.unseen(keeps=keeps)
+        except BaseException:
+            self._abandon()
+            raise
+        finally:
+            self.link.forget_all({"code": CANCELLED, "message": "the program that made this call has ended"})
+        if error is not None:
+            raise error
+        notes = {"dropped": nursery.dropped, "failed": nursery.failed, "waiting": nursery.waiting}
+        told = f',"notes":{json.dumps(notes)}' if any(notes.values()) else ""
+        try:
+            return value_of(self._namespace) + told
+        except BaseException:
+            nursery.forget()  # else the next program is blamed for the calls that this value holds
+            raise
+
+    # the event loop, and the end of a program: see `nursery`
+
+    def _run(self, program: Program) -> None:
+        loop = self._loops.own
         try:
             value = types.FunctionType(program.code, self._namespace)()
             if program.is_async:
-                value = self._run_main(value)
-            if program.returns:
+                loop.run_until_complete(self._main_of(value, program))
+            elif program.returns:
                 self._namespace[VALUE] = value
         except SystemExit as leave:
             if leave.code not in (None, 0):
                 raise
-        finally:
-            self._settle()
-        return value_of(self._namespace)
-
-    # the event loop
-
-    def _run_main(self, main: Coroutine[Any, Any, Any]) -> Any:
-        async def run() -> Any:
-            self._main = asyncio.current_task()
-            try:
-                return await main
-            finally:
-                await self._end_tasks()
-
-        try:
-            return self._loop.run_until_complete(run())
+            if self._nursery.busy(self._loops.own):
+                self._loops.own.run_until_complete(self._nursery.leave(self._tell_value))
         finally:
             self._main = None
 
+    async def _main_of(self, main: Coroutine[Any, Any, Any], program: Program) -> None:
+        self._main = asyncio.current_task()
+        try:
+            value = await main
+            if program.returns:
+                self._namespace[VALUE] = value
+            await self._nursery.end(self._tell_value)
+        except BaseException:
+            await self._nursery.stop()
+            raise
+
+    def _tell_value(self) -> None:
+        """Tell the host the value of a program that waits for its calls: should they never end, it has that."""
+        try:
+            body = value_of({VALUE: self._namespace.get(VALUE)})
+        except TypeError:  # it holds a call; the reply will say so
+            body = '"value":null'
+        self.link.tell(ENDING, body)
+
+    def _finish(self) -> None:
+        while True:
+            if self._nursery.busy(loop := self._loops.own):
+                loop.run_until_complete(self._nursery.end(self._tell_value))
+            join_threads()
+            if not self._nursery.busy(self._loops.own):
+                return
+
+    def _abandon(self) -> None:
+        """The program has failed: its tasks do not go on."""
+        if asyncio.all_tasks(loop := self._loops.own):
+            loop.run_until_complete(self._nursery.stop())
+        join_threads()
+        self._nursery.forget()
+
     def _cancel(self) -> None:
         if self._main is not None:
-            self._loop.call_soon_threadsafe(self._main.cancel)
-
-    def _run_anywhere(self, main: Coroutine[Any, Any, Any], **options: Any) -> Any:
-        """``asyncio.run``, which programs also call where a loop is running already: then on a thread of its own."""
-        if asyncio._get_running_loop() is None:
-            return _asyncio_run(main, **options)
-        outcome: list[Any] = []
-        context = contextvars.copy_context()
-
-        def work() -> None:
-            try:
-                outcome.extend((True, _asyncio_run(main, **options)))
-            except BaseException as error:
-                outcome.extend((False, error))
-
-        thread = threading.Thread(target=context.run, args=(work,))
-        thread.start()
-        thread.join()
-        if outcome[0]:
-            return outcome[1]
-        raise outcome[1]
-
-    def _settle(self) -> None:
-        """What CPython does at the end of a program: wait for its threads. Calls that nobody waits for are given up."""
-        if asyncio.all_tasks(self._loop):  # a task raised SystemExit, which stops the loop at once
-            self._loop.run_until_complete(self._end_tasks())
-        futures = sys.modules.get("concurrent.futures.thread")
-        pooled = getattr(futures, "_threads_queues", {})
-        here = threading.current_thread()
-        for thread in threading.enumerate():
-            if thread is not here and not thread.daemon and thread not in pooled:
-                thread.join()
-        self.link.forget_all({"code": CANCELLED, "message": "the program that made this call has ended"})
-
-    async def _end_tasks(self) -> None:
-        """What `asyncio.run` does at its end: cancel the tasks that are left, close the asynchronous generators."""
-        await asyncio.sleep(0)  # a generator that was just dropped starts a task to close itself
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        if left:
-            await asyncio.gather(*left, return_exceptions=True)
-        generators = list(getattr(self._loop, "_asyncgens", ()))
-        await asyncio.gather(*(generator.aclose() for generator in generators), return_exceptions=True)
+            self._loops.own.call_soon_threadsafe(self._main.cancel)
 
     # what the program prints
 
@@ -191,9 +199,6 @@ class Session:
     def _flush(self) -> None:
         for output in self._outputs:
             output.flush()
-
-
-_asyncio_run: Callable[..., Any] = asyncio.run
 
 
 def _encode_failure(failure: dict[str, Any]) -> str:

@@ -11,6 +11,8 @@ from typing import Final
 EXECUTE: Final = "execute"  # host -> guest, request: run a program
 PRINT: Final = "print"  # guest -> host, notification: {"text": ...}
 CANCEL: Final = "cancel"  # both ways, notification: {} ends the program; {"id": n} gives up one tool call
+WITHDRAWN: Final = "rpc.withdrawn"  # guest -> host, notification: a call that was cancelled before its request left
+ENDING: Final = "rpc.ending"  # guest -> host, notification: the value of a program that still waits for calls
 
 DESCRIBE_TOOLS: Final = "describe_tools"  # a built-in tool: its one parameter takes all positional arguments
 
@@ -37,13 +39,13 @@ PROGRAM_NAME: Final = "<program>"  # file name of the program's own frames; late
 class LineBuffer:
     """Bytes in, complete lines out. Holds at most `max_bytes` of an unfinished line, and what one `feed` brought.
 
-    A line above the limit sets `too_long`; the lines before it are still given, nothing after it is.
+    A line above the limit sets `too_long`; the lines before it are still given, nothing after it is. An unfinished line
+    is one buffer, however many pieces it comes in: an object for each piece would take many times its bytes.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._unfinished = bytearray()
         self.too_long = False
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -52,17 +54,14 @@ class LineBuffer:
             return []
         lines = data.split(b"\n")
         rest = lines.pop()
-        if lines and self._parts:
-            self._parts.append(lines[0])
-            lines[0] = b"".join(self._parts)
-            self._parts.clear()
-            self._size = 0
-        if rest:
-            self._parts.append(rest)
-            self._size += len(rest)
+        if lines and self._unfinished:
+            self._unfinished += lines[0]
+            lines[0] = bytes(self._unfinished)
+            self._unfinished = bytearray()
+        self._unfinished += rest
         for number, line in enumerate(lines):
             if len(line) > self._max_bytes:
                 self.too_long = True
                 return lines[:number]
-        self.too_long = self._size > self._max_bytes
+        self.too_long = len(self._unfinished) > self._max_bytes
         return lines

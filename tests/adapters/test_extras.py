@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from callgate.extras import how_to_install
+
 PACKAGES = ("pydantic_ai", "langchain_core", "agents", "openai", "anthropic", "mcp")
 
 
@@ -33,4 +35,4 @@ def test_an_adapter_without_its_package_says_what_to_install(adapter: str, packa
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("ModuleNotFoundError: ")
-    assert last.endswith(f"is not installed: pip install 'callgate[{extra}]'")
+    assert last.endswith(f"is not installed: {how_to_install(extra)}")

@@ -1,16 +1,12 @@
-"""Workloads for the tests of the scripted endpoint: what a script may do, and what it should not."""
+"""Workloads for the tests of the scripted model: what a script may do, and what it should not."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import subprocess
-import sys
-from collections.abc import Generator, Iterator
-from pathlib import Path
+from collections.abc import Generator
 from typing import Any
 
-from callgate.bench.workloads.workload import Call, ScriptFailed, Workload, marked, read
+from callgate_bench.workloads.scripts import marked, read
+from callgate_bench.workloads.workload import Call, ScriptFailed, Workload
 
 CITIES = ("Rome", "Oslo", "Bäle")
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -86,19 +82,3 @@ WORKLOADS = {
         _workload("uncalled", None),
     )
 }
-
-
-@contextlib.contextmanager
-def server_process() -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The model server with these workloads, and its address."""
-    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    server = ("-m", "callgate.bench.model.model_server", "bench.scripted_workloads:WORKLOADS")
-    command = [sys.executable, "-W", "error", *server]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
-    ) as process:
-        assert process.stdout is not None
-        try:
-            yield process, process.stdout.readline().strip()
-        finally:
-            process.kill()

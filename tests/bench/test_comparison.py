@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
-from callgate.bench.contest.comparison import Pace, compare
-from callgate.bench.contest.seats import Seat
-from callgate.bench.contestants.callgate_modes import Modes
-from callgate.bench.contestants.callgate_words import words
-from callgate.bench.contestants.listed import MODES, Listed
-from callgate.bench.contestants.seat import Opened, Turn
-from callgate.bench.model.conversation import Ended
-from callgate.bench.model.talks import ScriptedModel, talking
-from callgate.bench.results import Cell, Results
-from callgate.bench.workloads import WORKLOADS
-from callgate.bench.workloads.workload import Call
+from callgate_bench.contest.comparison import Pace, compare
+from callgate_bench.contest.seats import Seat
+from callgate_bench.contestants.listed import MODES, Listed
+from callgate_bench.model.talks import ScriptedModel, talking
+from callgate_bench.results import Cell, Results
+from callgate_bench.workloads import WORKLOADS
+from callgate_bench.workloads.workload import Call
 
 pytestmark = [
     pytest.mark.anyio,
@@ -48,7 +44,7 @@ def ours(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def bad(way: str) -> Listed:
-    return Listed(name=way, title=way, mode="code", module="bench.misbehaving", about="behaves badly", arguments=(way,))
+    return Listed(name=way, title=way, mode="code", module="bench.misbehaving", about="behaves badly")
 
 
 def mode(name: str) -> Listed:
@@ -58,12 +54,7 @@ def mode(name: str) -> Listed:
 @asynccontextmanager
 async def seated(listed: Sequence[Listed], answer_seconds: float = 60.0) -> AsyncIterator[list[Seat]]:
     async with AsyncExitStack() as stack:
-        yield [
-            await stack.enter_async_context(
-                Seat(each, sys.executable, ours=each in MODES, answer_seconds=answer_seconds)
-            )
-            for each in listed
-        ]
+        yield [await stack.enter_async_context(Seat(each, answer_seconds=answer_seconds)) for each in listed]
 
 
 async def compared(
@@ -101,63 +92,42 @@ async def test_the_modes_reach_the_answer_and_what_they_cost_is_counted() -> Non
         assert done.wall_seconds == pytest.approx(sum(parts))
         assert done.input_tokens > 100
         assert done.output_tokens > 10
-        assert cell.peak_bytes > 10_000_000
     assert cells["direct"].rounds[0].input_tokens > cells["direct-parallel"].rounds[0].input_tokens
     assert len(results.yardstick.seconds) == 2
     assert "weather: direct, round 2 of 2" in told
 
 
 class Noting(Seat):
-    """A seat that notes what it was asked."""
+    """A seat that notes how it was opened and paced, and the programs that it was handed."""
 
     asked: list[str]
+    programs: list[str]
 
-    async def open(self, workload: str, paced: float = 1.0, *, scripted: bool = True) -> Opened:
-        self.asked = [*getattr(self, "asked", []), f"open {paced:g} {scripted}"]
-        return await super().open(workload, paced, scripted=scripted)
+    async def ask(self, what: str, **details: Any) -> dict[str, Any]:
+        if what in ("open", "pace"):
+            scripted = f" {details['scripted']}" if what == "open" else ""
+            self.asked = [*getattr(self, "asked", []), f"{what} {details['paced']:g}{scripted}"]
+        if what == "turn":
+            programs = [call["arguments"]["code"] for call in details["calls"]]
+            self.programs = [*getattr(self, "programs", []), *programs]
+        return await super().ask(what, **details)
 
-    async def pace(self, paced: float) -> None:
-        self.asked.append(f"pace {paced:g}")
-        await super().pace(paced)
 
-
-async def test_a_contestant_is_opened_once_for_a_workload_and_then_paced() -> None:
+async def test_a_contestant_is_opened_once_for_a_workload_and_sees_a_new_program_each_round() -> None:
     results = Results(made="", sizes="", command="", machine="", load="", sandbox="")
     model = ScriptedModel(turn_seconds=0.0, token_seconds=0.0)
-    async with (
-        talking("openai", model) as talk,
-        Noting(mode("code-fast"), sys.executable, ours=True, answer_seconds=60.0) as seat,
-    ):
+    async with talking("openai", model) as talk, Noting(mode("code-fast")) as seat:
         pace = Pace(rounds=2, cell_seconds=60.0, paced=0.5)
         await compare(results, [WORKLOADS["monitoring"]], [seat], talk, pace, _nothing, lambda: None)
         assert seat.asked == ["open 0 True", "pace 0.5"]
-        first, second = only(results).rounds
-        for done in (first, second):
+        for done in only(results).rounds:
             assert done.tool_seconds >= 0.5 * (0.06 + 0.08 + 0.15)
-        assert await seat.weigh() == (0, "")
+        assert len(set(seat.programs)) == 3
+        assert all(each.startswith("# conversation 000") for each in seat.programs)
         unpaid = Pace(rounds=1, cell_seconds=60.0, scripted=False, paced=0.25)
         await compare(results, [WORKLOADS["weather"]], [seat], talk, unpaid, _nothing, lambda: None)
         assert seat.asked[2:] == ["open 0.25 False"]
-        assert (results.cells[1].outcome, results.cells[1].peak_bytes) == ("right", 0)
-
-
-async def test_every_round_hands_over_a_program_that_was_not_seen_before() -> None:
-    modes = Modes("code-fast")
-    opened = Opened(**await modes.open("monitoring", 0.0))
-    programs: list[str] = []
-
-    async def act(calls: Sequence[Call]) -> Turn:
-        programs.extend(str(call.arguments["code"]) for call in calls)
-        return Turn(**await modes.turn([{"tool": call.tool, "arguments": call.arguments} for call in calls]))
-
-    async with talking("openai", ScriptedModel(turn_seconds=0.0, token_seconds=0.0)) as talk:
-        for rounds in (1, 2, 3):
-            talked = await talk(WORKLOADS["monitoring"], opened, act, waits=False)
-            assert WORKLOADS["monitoring"].wrong(talked.answer) == ""
-            assert len(modes._runtime._core.fast_path.programs.kept) == rounds
-    await modes.aclose()
-    assert len(set(programs)) == 3
-    assert all(each.startswith("# conversation 000") for each in programs)
+        assert results.cells[1].outcome == "right"
 
 
 async def test_whose_words_the_model_got_is_in_the_entry(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,9 +160,12 @@ BAD = {
     "cannot at once": ("cannot", "it has no loops"),
     "exits at once": ("failed", "its process ended (status 3): ImportError: no module named peer"),
     "opens with nonsense": ("failed", "what it opened with is nothing for a model"),
+    "shows a tool that is none": ("failed", "schema must be a JSON Schema"),
+    "asks for a form of its own": ("failed", "no such form: 'poem'"),
+    "searches with nonsense": ("failed", "what it opened with is nothing for a model"),
     "aborts": ("failed", "its process ended (status -6)"),
-    "leaves a session and aborts": ("failed", "its process ended (status -6)"),
-    "leaves a session": ("wrong", "not in the answer"),
+    "leaves a child and aborts": ("failed", "its process ended (status -6)"),
+    "leaves a child": ("wrong", "not in the answer"),
     "raises": ("failed", "ValueError: the peer's own fault"),
     "cannot": ("cannot", "it knows no classes"),
     "floods": ("failed", "an answer of more than 64 MB"),
@@ -235,7 +208,7 @@ async def test_one_that_dies_after_its_answer_is_begun_again_for_the_next_worklo
         await seat.open("monitoring")
         pid = seat.pid
         await seat.act([Call("run", {"code": ""})])
-        await _until(lambda: seat._process is not None and seat._process.ended)
+        await _until(lambda: seat.ended)
         await seat.open("weather")
         assert seat.pid != pid
 
@@ -264,10 +237,10 @@ async def test_who_is_interrupted_twice_does_not_wait_for_a_peer_that_hangs(monk
 
 _HARNESS = """
 import anyio, sys
-from callgate.bench.peers.process import PeerProcess
+from callgate_bench.contest.process import PeerProcess
 async def main():
-    async with PeerProcess("", "bench.misbehaving", arguments=["leaves a child and hangs"]) as peer:
-        await peer.ask("open", workload="")
+    async with PeerProcess("bench.misbehaving", ["leaves a child and hangs"]) as peer:
+        await peer.ask("open", workload="weather")
         await peer.ask("turn", calls=[])
 anyio.run(main)
 """
@@ -286,32 +259,6 @@ async def test_a_harness_that_is_killed_leaves_no_process(monkeypatch: pytest.Mo
         await _until(lambda: not _of_the_misbehaving())
 
 
-async def test_a_model_that_dies_costs_one_conversation() -> None:
-    model = ScriptedModel(turn_seconds=0.0, token_seconds=0.0)
-    async with talking("openai", model) as talk, seated([mode("code-fast")]) as (seat,):
-        opened = await seat.open("monitoring", 0.0)
-        tools, opened.system = words(WORKLOADS["monitoring"].tools, opened.tool)
-        opened.tools = opened.tools or tools
-
-        async def dies(calls: Sequence[Call]) -> Turn:
-            (pid,) = [each for each in _processes() if _runs(each, "model_server") and _parent(each) == os.getpid()]
-            os.kill(pid, signal.SIGKILL)
-            return await seat.act(calls)
-
-        died = await talk(WORKLOADS["monitoring"], opened, dies, waits=False)
-        assert died.ended is Ended.FAILED
-        assert "no connection to the model" in died.reason
-        done = await talk(WORKLOADS["monitoring"], opened, seat.act, waits=False)
-        assert (done.ended, done.reason) == (Ended.ANSWERED, "")
-
-
-async def test_a_conversation_that_cannot_be_registered_is_one_that_failed() -> None:
-    async with talking("openai", ScriptedModel(turn_seconds=0.0, token_seconds=0.0)) as talk:
-        talked = await talk(WORKLOADS["monitoring"], Opened(tools=[], form="poem"), _nobody, waits=False)
-    assert talked.ended is Ended.FAILED
-    assert "no such form: 'poem'" in talked.reason
-
-
 async def _until(so: Callable[[], bool]) -> None:
     with anyio.fail_after(20):
         while not so():  # noqa: ASYNC110 (nobody tells)
@@ -322,16 +269,8 @@ def _nothing(told: str) -> None:
     assert told
 
 
-async def _nobody(calls: Sequence[Call]) -> Turn:
-    raise AssertionError("nobody was asked")
-
-
 def _processes() -> list[int]:
     return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
-
-
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _runs(pid: int, what: str) -> bool:

@@ -1,190 +1,231 @@
-"""The loop with the model, over both wires: against the scripted endpoint, and one that answers as it is told."""
+"""The loop with the model, in memory: what ends it, what the model is told, and what it cost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
-from bench.erring_endpoint import WIRES, Doing, Erring, opened, results_in, said, talk
-from bench.scripted_workloads import CITIES, TOOLS, server_process
-from callgate.bench.contestants.seat import CannotDo, Turn
-from callgate.bench.model.conversation import SYSTEM, Acted, Conversation, Ended, converse, round_of
-from callgate.bench.model.endpoint import Endpoint
-from callgate.bench.model.model_client import Wire
-from callgate.bench.model.scripted_endpoint import ScriptedEndpoint
-from callgate.bench.model.stand_in.server import serving
-from callgate.bench.peers.process import PeerFailed
-from callgate.bench.results import Round
-from callgate.bench.workloads.workload import Call
+from bench.scripted_workloads import TOOLS
+from callgate import ContextExceeded, ModelUnavailable
+from callgate.agent.models.model import Assistant, Delta, ModelProvider, Reply, Request, ToolCall, ToolReplies, Usage
+from callgate_bench.contest.process import PeerFailed
+from callgate_bench.contestants.contestant import CannotDo, Contestant, Opened, ToolClock, Turn
+from callgate_bench.model.conversation import SYSTEM, Conversation, Ended, converse, round_of
+from callgate_bench.model.endpoint import EndpointMissing, Wire, model_at
+from callgate_bench.results import Round
+from callgate_bench.workloads.workload import Call
 
 pytestmark = pytest.mark.anyio
+ROME = ToolCall(id="c1", name="get_weather", arguments={"city": "Rome"})
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with server_process() as (_, found):
-        yield found
+@pytest.fixture
+def anyio_backend() -> str:
+    """The harness runs on asyncio."""
+    return "asyncio"
 
 
-@pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize(("form", "turns", "batches"), [("direct", 5, [1, 1, 1, 1]), ("direct-parallel", 3, [3, 1])])
-async def test_a_conversation_with_the_scripted_model(
-    wire: Wire, form: str, turns: int, batches: list[int], address: str
-) -> None:
-    doing = Doing()
-    async with Endpoint.scripted(wire, address) as endpoint:
-        name = await ScriptedEndpoint(address).register("weather", opened(form), turn_seconds=0.02)
-        talked = await converse(
-            endpoint.model(name), task="Where?", opened=opened(form, system="Be brief."), act=doing, most_turns=9
+class Says:
+    """A model that says this, or fails so."""
+
+    def __init__(self, *replies: Reply | Exception, provider: ModelProvider = "openai") -> None:
+        self.name = "m"
+        self.provider: ModelProvider = provider
+        self.requests: list[Request] = []
+        self._replies = list(replies)
+
+    async def ask(self, request: Request, *, on_delta: Callable[[Delta], None] | None = None) -> Reply:
+        self.requests.append(
+            Request(**{name: getattr(request, name) for name in Request.__slots__} | {"messages": [*request.messages]})
         )
-    assert (talked.ended, talked.reason, talked.turns) == (Ended.ANSWERED, "", turns)
-    assert [len(calls) for calls in doing.asked] == batches == [len(each.turn.texts) for each in talked.acted]
-    assert [call.arguments["city"] for calls in doing.asked for call in calls][:3] == list(CITIES)
-    assert talked.answer.endswith("degrees, 23 m")
-    assert talked.input_tokens > 100 * turns
-    assert talked.output_tokens > 10
-    assert talked.model_seconds >= 0.02 * turns
+        reply = self._replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    async def aclose(self) -> None:
+        pass
 
 
-@pytest.mark.parametrize("wire", WIRES)
-async def test_input_that_is_too_long_ends_it_with_the_number(wire: Wire, address: str) -> None:
-    async def act(calls: list[Call]) -> Turn:
-        return Turn(texts=["a word of many " * 1000] * len(calls), seconds=0.0)
-
-    async with Endpoint.scripted(wire, address) as endpoint:
-        name = await ScriptedEndpoint(address).register("weather", opened(), context_tokens=2000)
-        talked = await converse(endpoint.model(name), task="Where?", opened=opened(), act=act, most_turns=9)
-    assert (talked.ended, talked.turns) == (Ended.TOO_LONG, 2)
-    assert talked.refused_tokens > 9000
-    assert str(talked.refused_tokens) in talked.reason
+def said(text: str = "", *calls: ToolCall, ended: Any = "", **rest: Any) -> Reply:
+    turn = Assistant(text=text, calls=calls)
+    usage = rest.pop("usage", Usage(input_tokens=100, output_tokens=10))
+    return Reply(turn=turn, ended=ended or ("calls" if calls else "answered"), usage=usage, **rest)
 
 
-@pytest.mark.parametrize("wire", WIRES)
-async def test_a_script_that_fails_ends_it_with_its_reason(wire: Wire, address: str) -> None:
-    async with Endpoint.scripted(wire, address) as endpoint:
-        name = await ScriptedEndpoint(address).register("fails", opened())
-        talked = await converse(endpoint.model(name), task="Where?", opened=opened(), act=Doing(), most_turns=9)
-    assert talked.ended is Ended.FAILED
-    assert talked.reason.startswith(
-        'the model refused: the script cannot go on: not what was expected: {"city": "Rome"'
-    )
+class Doing:
+    """A contestant of one's own: notes what it is asked, and knows the weather."""
+
+    def __init__(self, turn: Turn | Exception | None = None) -> None:
+        self.asked: list[list[Call]] = []
+        self._turn = turn
+
+    async def __call__(self, calls: Sequence[Call]) -> Turn:
+        self.asked.append(list(calls))
+        if isinstance(self._turn, Exception):
+            raise self._turn
+        return self._turn or Turn(texts=[json.dumps(dict(call.arguments)) for call in calls])
 
 
-@pytest.mark.parametrize("wire", WIRES)
-async def test_usage_is_the_endpoints_own_and_what_was_cached_is_input(wire: Wire) -> None:
-    talked = await talk(Erring(wire, said(wire, "ho", (("get_weather", '{"city": "Rome"}'),)), said(wire, "20")), wire)
-    assert (talked.ended, talked.answer) == (Ended.ANSWERED, "20")
-    assert (talked.turns, talked.input_tokens, talked.output_tokens) == (2, 200, 20)
+async def talk(model: Says, act: Doing | None = None, *, form: str = "direct-parallel", turns: int = 5) -> Conversation:
+    opened = Opened(tools=TOOLS, form=form, system="Be brief.")
+    return await converse(model, task="Where?", opened=opened, act=act or Doing(), most_turns=turns)
 
 
-@pytest.mark.parametrize("wire", WIRES)
-async def test_the_prompt_is_the_common_text_then_the_contestants_then_the_task(wire: Wire) -> None:
-    api = Erring(wire, said(wire, "20"))
-    await talk(api, wire)
-    (body,) = api.requests
-    system = f"{SYSTEM}\n\nBe brief."
-    if wire == "openai":
-        assert body["messages"] == [{"role": "system", "content": system}, {"role": "user", "content": "Where?"}]
-        assert [tool["function"]["parameters"] for tool in body["tools"]] == [tool["input_schema"] for tool in TOOLS]
-        assert body["parallel_tool_calls"] is True
-    else:
-        assert (body["system"], body["messages"]) == (system, [{"role": "user", "content": "Where?"}])
-        assert body["tools"] == TOOLS
-        assert body["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": False}
+def results_of(model: Says) -> list[str]:
+    last = model.requests[-1].messages[-1]
+    assert isinstance(last, ToolReplies)
+    return [each.text for each in last.replies]
 
 
-@pytest.mark.parametrize("wire", WIRES)
-async def test_one_call_at_a_time_is_asked_for_on_the_wire(wire: Wire) -> None:
-    api = Erring(wire, said(wire, "20"))
-    with serving(api) as address:
-        url = f"{address}/v1" if wire == "openai" else address
-        async with Endpoint(wire, base_url=url, key="any", retries=0) as endpoint:
-            await converse(endpoint.model("m"), task="?", opened=opened("direct"), act=Doing(), most_turns=1)
-    (body,) = api.requests
-    assert body.get("parallel_tool_calls") is False or body["tool_choice"]["disable_parallel_tool_use"] is True
+async def test_the_prompt_is_the_common_text_then_the_contestants_then_the_task() -> None:
+    for wire, form in (("openai", "direct-parallel"), ("anthropic", "direct")):
+        model = Says(said("20"), provider=wire)  # type: ignore[arg-type]
+        assert (await talk(model, form=form)).ended is Ended.ANSWERED
+        (request,) = model.requests
+        assert request.system == f"{SYSTEM}\n\nBe brief."
+        assert request.parallel is (form != "direct")
+        named = [tool["function"] if wire == "openai" else tool for tool in request.tools]
+        assert [tool["name"] for tool in named] == [tool["name"] for tool in TOOLS]
 
 
-@pytest.mark.parametrize("wire", WIRES)
-async def test_the_model_is_told_what_is_wrong_with_its_calls_and_the_rest_is_done(wire: Wire) -> None:
-    calls = (("get_wether", "{}"), ("get_weather", '{"city": "Rome"}'), ("xyz", "{}"))
-    api, doing = Erring(wire, said(wire, "", calls), said(wire, "20")), Doing()
-    talked = await talk(api, wire, act=doing)
-    assert talked.ended is Ended.ANSWERED
+async def test_the_model_is_told_what_is_wrong_with_its_calls_and_the_rest_is_done() -> None:
+    unreadable = ToolCall(id="c4", name="get_weather", fault="they are no JSON", written="{")
+    wrong = (ToolCall(id="c2", name="get_wether"), ROME, ToolCall(id="c3", name="xyz"), unreadable)
+    model, doing = Says(said("", *wrong), said("20")), Doing()
+    talked = await talk(model, doing)
+    assert (talked.ended, talked.answer, talked.turns) == (Ended.ANSWERED, "20", 2)
+    assert (talked.input_tokens, talked.output_tokens) == (200, 20)
     assert doing.asked == [[Call("get_weather", {"city": "Rome"})]]
-    near, right, far = results_in(api.requests[1])
-    assert near == "Error: there is no tool 'get_wether'. Did you mean get_weather?"
-    assert right.startswith('{"city": "Rome"')
-    assert far == "Error: there is no tool 'xyz'. There are: get_weather, get_height."
+    assert results_of(model) == [
+        "Error: there is no tool 'get_wether'. Did you mean get_weather?",
+        '{"city": "Rome"}',
+        "Error: there is no tool 'xyz'. There are: get_weather, get_height.",
+        "Error: the arguments of get_weather cannot be read: they are no JSON. Call it again.",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("wire", "arguments", "words"),
+    ("reply", "ended", "reason"),
     [
-        ("openai", '{"city": "Rome"', "they are no JSON: Expecting ',' delimiter"),
-        ("openai", '"Rome"', "they have to be a JSON object, and are str"),
-        ("openai", "[" * 100_000, "they are no JSON: maximum recursion depth"),
-        ("anthropic", '["Rome"]', "they have to be a JSON object, and are list"),
+        (said(ended="empty"), Ended.FAILED, "the model's reply is empty"),
+        (said("no", ended="refused", refusal="I will not"), Ended.FAILED, "the model refused: I will not"),
+        (said("half an", ended="cut"), Ended.FAILED, "the model's reply was cut at 10 tokens"),
+        (said("20", usage=Usage(estimated=True)), Ended.FAILED, "the model's endpoint gave a reply without its usage"),
+        (ModelUnavailable("nobody there"), Ended.FAILED, "nobody there"),
+        (ContextExceeded("too long: 900 tokens"), Ended.TOO_LONG, "too long: 900 tokens"),
+        (said("hm", ROME), Ended.TOO_MANY_TURNS, "no answer after 1 turns of the model"),
     ],
 )
-async def test_arguments_that_are_no_object_are_told_to_the_model(wire: Wire, arguments: str, words: str) -> None:
-    api, doing = Erring(wire, said(wire, "", (("get_weather", arguments),)), said(wire, "20")), Doing()
-    talked = await talk(api, wire, act=doing)
-    assert (talked.ended, doing.asked, talked.acted) == (Ended.ANSWERED, [], [])
-    (told,) = results_in(api.requests[1])
-    assert told.startswith(f"Error: the arguments of get_weather cannot be read: {words}")
-
-
-async def test_a_model_that_never_answers_is_asked_so_often_and_no_more() -> None:
-    call = said("openai", "hm", (("get_weather", '{"city": "Rome"}'),))
-    talked = await talk(Erring("openai", call, call, call), "openai", most_turns=3)
-    assert (talked.ended, talked.turns, len(talked.acted)) == (Ended.TOO_MANY_TURNS, 3, 3)
-    assert talked.reason == "no answer after 3 turns of the model"
+async def test_what_nobody_can_go_on_with_ends_it_with_the_reason(
+    reply: Reply | Exception, ended: Ended, reason: str
+) -> None:
+    talked = await talk(Says(reply), turns=1)
+    assert (talked.ended, talked.turns) == (ended, 1)
+    assert talked.reason.startswith(reason)
 
 
 async def test_last_words_of_a_program_end_it() -> None:
-    async def act(calls: list[Call]) -> Turn:
-        return Turn(texts=["20"], seconds=0.5, final="20 degrees")
-
-    call = said("openai", "let me see", (("get_weather", '{"city": "Rome"}'),))
-    talked = await talk(Erring("openai", call), "openai", act=act)
+    talked = await talk(Says(said("let me see", ROME)), Doing(Turn(texts=["20"], final="20 degrees")))
     assert (talked.ended, talked.answer, talked.turns) == (Ended.ANSWERED, "20 degrees", 1)
-    assert talked.contestant_seconds == 0.5
 
 
-@pytest.mark.parametrize("error", [PeerFailed("it hangs"), CannotDo("no loops")])
-async def test_what_the_contestant_raises_goes_through(error: Exception) -> None:
-    async def act(calls: list[Call]) -> Turn:
-        raise error
-
-    with pytest.raises(type(error), match=str(error)):
-        await talk(Erring("openai", said("openai", "", (("get_weather", "{}"),))), "openai", act=act)
-
-
-async def test_a_contestant_has_to_give_a_text_for_each_call() -> None:
-    async def act(calls: list[Call]) -> Turn:
-        return Turn(texts=[], seconds=0.0)
-
-    with pytest.raises(PeerFailed, match="0 texts for 1 calls"):
-        await talk(Erring("openai", said("openai", "", (("get_weather", "{}"),))), "openai", act=act)
+@pytest.mark.parametrize(
+    ("turn", "error", "words"),
+    [
+        (PeerFailed("it hangs"), PeerFailed, "it hangs"),
+        (CannotDo("no loops"), CannotDo, "no loops"),
+        (Turn(texts=[]), PeerFailed, "0 texts for 1 calls"),
+    ],
+)
+async def test_what_the_contestant_cannot_do_goes_through(
+    turn: Turn | Exception, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        await talk(Says(said("", ROME)), Doing(turn))
 
 
 async def test_half_of_a_surrogate_pair_does_not_stop_it() -> None:
-    async def act(calls: list[Call]) -> Turn:
-        return Turn(texts=["\ud83d"], seconds=0.0)
+    model = Says(said("", ROME), said("so"))
+    assert (await talk(model, Doing(Turn(texts=["\ud83d"])))).ended is Ended.ANSWERED
+    assert results_of(model) == ["?"]
 
-    api = Erring("anthropic", said("anthropic", "", (("get_weather", "{}"),)), said("anthropic", "so"))
-    assert (await talk(api, "anthropic", act=act)).ended is Ended.ANSWERED
-    assert results_in(api.requests[1]) == ["?"]
+
+@pytest.mark.parametrize(
+    ("changes", "ended", "found"),
+    [
+        ([], 10.0, (0.0, 0, 0)),
+        ([(1, 1), (3, -1)], 10.0, (2.0, 1, 1)),
+        ([(1, 1), (3, -1), (3, 1), (5, -1)], 10.0, (4.0, 2, 1)),
+        ([(1, 1), (3, -1), (5, 1), (6, -1)], 10.0, (3.0, 2, 1)),
+        ([(1, 1), (2, 1), (2, 1), (3, -1), (4, -1), (5, -1)], 10.0, (4.0, 3, 3)),
+        ([(1, 1), (2, 1), (3, -1), (4, -1)], 10.0, (3.0, 2, 2)),
+        ([(8, 1)], 10.0, (2.0, 1, 1)),
+    ],
+)
+def test_how_long_tools_were_at_work(
+    changes: list[tuple[float, int]], ended: float, found: tuple[float, int, int]
+) -> None:
+    clock = ToolClock()
+    for now, by in changes:
+        clock.change(now, by)
+    clock.change(ended)
+    assert (clock.seconds, clock.calls, clock.concurrency) == found
+
+
+class Lingering(Contestant):
+    """Calls its tool, and comes back before the tool does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.lingering = asyncio.Event(), list[asyncio.Task[None]]()
+
+    async def tool(self) -> None:
+        await self.left.wait()
+
+    async def act(self, calls: Sequence[Any]) -> Turn:
+        self.lingering.append(asyncio.create_task(self._timed(self.tool)()))  # type: ignore[arg-type]
+        await asyncio.sleep(0.01)
+        return Turn(texts=[])
+
+
+async def test_a_call_that_outlives_its_turn_counts_to_the_turns_end() -> None:
+    contestant = Lingering()
+    for _ in range(2):
+        turn = Turn(**await contestant.turn([]))
+        assert (turn.calls, turn.concurrency) == (1, 1)
+        assert 0 < turn.tool_seconds <= turn.seconds
+        contestant.left.set()
+        contestant.left = asyncio.Event()
+    contestant.left.set()
+    await asyncio.gather(*contestant.lingering)
 
 
 def test_what_a_conversation_cost_is_split_up() -> None:
-    acted = [
-        Acted(began=100.0, ended=104.5, turn=Turn(texts=[""], seconds=4.0, intervals=[(101.0, 103.0), (101.0, 102.0)])),
-        Acted(began=110.0, ended=111.0, turn=Turn(texts=[""], seconds=1.0, intervals=[(110.25, 110.75)])),
+    turns = [
+        Turn(texts=[""], seconds=4.0, tool_seconds=2.0, calls=2, concurrency=2),
+        Turn(texts=[""], seconds=1.0, tool_seconds=0.5, calls=1, concurrency=1),
     ]
-    talked = Conversation(turns=3, input_tokens=900, output_tokens=70, model_seconds=6.0, acted=acted)
+    talked = Conversation(turns=3, input_tokens=900, output_tokens=70, model_seconds=6.0, acted=turns)
     assert round_of(talked) == Round(
         wall_seconds=11.0, model_seconds=6.0, tool_seconds=2.5, overhead_seconds=2.5, turns=3, calls=3,
-        input_tokens=900, output_tokens=70, concurrency=2, busy=3.5 / 2.5,
+        input_tokens=900, output_tokens=70, concurrency=2,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+async def test_a_real_endpoint_needs_a_key_and_the_sdk(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(EndpointMissing, match=f"there is no key for the {wire} endpoint: set {wire.upper()}_API_KEY"):
+        model_at(wire, "m")
+    monkeypatch.setenv(f"{wire.upper()}_API_KEY", "k")
+    await model_at(wire, "m").aclose()
+    monkeypatch.setitem(sys.modules, wire, None)
+    with pytest.raises(EndpointMissing, match=f"the SDK {wire} is not installed: "):
+        model_at(wire, "m")

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from callgate.bench.workloads import WORKLOADS, pace
-from callgate.bench.workloads.dialects import DIALECTS, rewrite
-from callgate.bench.workloads.workload import Function
+from callgate_bench.workloads import WORKLOADS, pace
+from callgate_bench.workloads.dialects import DIALECTS, rewrite
+from callgate_bench.workloads.workload import Function
 
 TOOLS = ("get_weather", "list_cities")
 
@@ -65,17 +65,13 @@ def test_every_program_can_be_said_in_every_dialect(name: str, dialect: str) -> 
     tools = [each.__name__ for each in WORKLOADS[name].tools]
     written = rewrite(next(WORKLOADS[name].programs()), dialect, tools)
     body = ast.parse(written).body
-    if dialect == "utcp" or dialect.startswith("sync"):
-        assert awaits(written) == []
-        assert "asyncio" not in written
-    if dialect == "call-tool":
-        assert not any(f"{tool}(" in written for tool in tools)
     match dialect:
-        case "return" | "call-tool" | "sync-return" | "utcp":
+        case "call-tool":
+            assert not any(f"{tool}(" in written for tool in tools)
             assert isinstance(body[-1], ast.Return)
-        case "print" | "sync-print":
-            assert ast.unparse(body[-1]).startswith("print(f")
         case "sync-final":
+            assert awaits(written) == []
+            assert "asyncio" not in written
             last = ast.unparse(body[-1]).replace("'", '"')  # which quotes it takes depends on the Python
             assert last.startswith('f"note' if name == "judgement" else "final_answer(f")
         case _:
@@ -86,10 +82,11 @@ def test_every_program_can_be_said_in_every_dialect(name: str, dialect: str) -> 
 def test_programs_without_coroutines_reach_the_same_answer(name: str, module: types.ModuleType) -> None:
     workload = WORKLOADS[name]
     names = vars(module) | {each.__name__: synchronous(each) for each in workload.tools}
+    names["final_answer"] = str
     saying, answer = workload.programs(), ""
     program = next(saying)
     while not answer:
-        value = run(rewrite(program, "sync", [each.__name__ for each in workload.tools]), names)
+        value = run(rewrite(program, "sync-final", [each.__name__ for each in workload.tools]), names)
         try:
             program = saying.send(value)
         except StopIteration as done:
@@ -111,14 +108,14 @@ def test_a_program_for_callgate_stays_as_it_is() -> None:
         ),
         ("await asyncio.gather(*(get_weather(city=c) for c in d))", "[get_weather(city=c) for c in d]"),
         ("await asyncio.gather(*[get_weather(city=c) for c in d])", "list([get_weather(city=c) for c in d])"),
-        ("await asyncio.gather(first, *rest)", "[first, *rest]"),
+        ("await asyncio.gather(first, *rest)", "[first] + list(rest)"),
         ("import asyncio, json\n1", "import json\n1"),
         ("import asyncio\n1", "1"),
         ("async def f(a):\n    return await a\nawait f(1)", "def f(a):\n    return a\nf(1)"),
     ],
 )
 def test_what_becomes_of_coroutines(program: str, expected: str) -> None:
-    assert rewrite(program, "sync", TOOLS) == expected + "\n"
+    assert rewrite(program, "sync-final", TOOLS) == expected + "\n"
 
 
 def test_tools_are_called_through_call_tool_by_name() -> None:
@@ -128,26 +125,14 @@ def test_tools_are_called_through_call_tool_by_name() -> None:
     )
 
 
-def test_tools_are_methods_of_an_object() -> None:
-    program = "found = await asyncio.gather(*map(get_weather, cities))\nfound[0]"
-    assert rewrite(program, "utcp", TOOLS) == "found = list(map(tools.get_weather, cities))\nreturn found[0]\n"
-
-
 @pytest.mark.parametrize(
     ("program", "dialect", "reason"),
     [
-        ("1", "latin", "there is no dialect 'latin'; there are: callgate, return"),
-        ("x = 1", "return", "line 1: the program does not end in an expression"),
-        ("x = 1\nimport json", "print", "line 2: the program does not end in an expression"),
+        ("1", "latin", "there is no dialect 'latin'; there are: callgate, call-tool"),
+        ("x = 1", "call-tool", "line 1: the program does not end in an expression"),
         ("await get_weather('Oslo')", "call-tool", "line 1: get_weather is called with arguments that have no name"),
         ("await get_weather(**where)", "call-tool", "line 1: get_weather is called with arguments that have no name"),
-        ("map(get_weather, cities)", "call-tool", "line 1: get_weather stands for itself, and is not called"),
-        ("get_weather = 1\n2", "utcp", "line 1: get_weather is a tool, and is given another meaning"),
-        ("await asyncio.sleep(1)", "sync", r"line 1: asyncio.sleep\(1\) has no form without coroutines"),
-        ("await asyncio.gather(a, return_exceptions=True)", "sync", "has no form without coroutines"),
-        ("async for a in b: pass\n1", "sync", "line 1: `async for` has no form without coroutines"),
-        ("[a async for a in b]", "sync", "`async for` has no form without coroutines"),
-        ("async with a: pass\n1", "sync", "line 1: `async with` has no form without coroutines"),
+        ("await asyncio.sleep(1)", "sync-final", r"line 1: asyncio.sleep\(1\) has no form without coroutines"),
     ],
 )
 def test_what_cannot_be_said_is_refused(program: str, dialect: str, reason: str) -> None:

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import subprocess
-import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 import anyio.abc
 import pytest
 
-import callgate
-from callgate.bench.contest import environments
-from callgate.bench.contest.environments import Environment, cache_folder, ready
-from callgate.bench.contestants.listed import Listed
+from callgate_bench.contest.environments import Environment, cache_folder, ready
+from callgate_bench.contest.process import PeerFailed, PeerProcess
+from callgate_bench.contestants.listed import Listed
 
-pytestmark = pytest.mark.anyio
-
-OURS = Path(callgate.__file__).resolve()
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 _SEEN = """
-import importlib.util, callgate.bench.contestants.seat, tiny_peer
-print(callgate.__file__)
-print(tiny_peer.WORD, *filter(importlib.util.find_spec, ("anyio", "pydantic", "pytest")))
+import importlib.util, sys, tiny_peer
+print(tiny_peer.WORD, *filter(importlib.util.find_spec, ("anyio", "pydantic", "pytest")), file=sys.stderr)
 """
 
 
@@ -34,6 +27,12 @@ def peer(*requirements: str, commands: tuple[str, ...] = ()) -> Listed:
     return Listed(
         name="tiny", title="Tiny", mode="code", module="tiny", about="", requirements=requirements, commands=commands
     )
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The harness runs on asyncio."""
+    return "asyncio"
 
 
 @pytest.fixture(scope="module")
@@ -66,83 +65,28 @@ def homes(folder: Path) -> list[Path]:
     return [each for each in folder.iterdir() if each.is_dir()]
 
 
-def seen(environment: Environment) -> tuple[Path, str]:
-    """Where callgate is for its interpreter, and the peer's word, with what should not be there."""
-    done = subprocess.run([environment.python, "-P", "-c", _SEEN], check=True, capture_output=True, text=True)
-    where, word = done.stdout.splitlines()
-    return Path(where).resolve(), word
-
-
-async def test_it_has_the_peer_and_callgates_files_and_nothing_of_the_host(made: Environment) -> None:
+async def test_it_is_made_and_has_the_peer(made: Environment) -> None:
     assert made.failure == ""
-    assert made.versions == {"tiny-peer": "1.5"}
-    assert made.python != sys.executable
-    assert seen(made) == (OURS, "here")
+    assert (Path(made.packages) / "tiny_peer.py").read_text() == "WORD = 'here'\n"
 
 
 async def test_a_second_start_takes_what_the_first_made(made: Environment, wheel: str, folder: Path) -> None:
     told: list[str] = []
     (home,) = homes(folder)
-    before = (home / "pyvenv.cfg").stat()
+    before = home.stat()
     assert await ready(peer(wheel), folder=folder, told=told.append) == made
     assert told == []
-    assert (home / "pyvenv.cfg").stat().st_ino == before.st_ino
+    assert (made.packages, home.stat().st_ino) == (str(home), before.st_ino)
 
 
-def half_made(home: Path) -> None:
-    """As a harness leaves it that was killed while it made it."""
-    (home / "whole").unlink()
-    next(home.glob("lib/python*/site-packages/tiny_peer.py")).unlink()
+async def test_what_a_killed_harness_left_is_not_taken(made: Environment, wheel: str, tmp_path: Path) -> None:
+    (tmp_path / f"{Path(made.packages).name}.unfinished" / "packages").mkdir(parents=True)
+    environment = await ready(peer(wheel), folder=tmp_path)
+    assert environment == Environment(packages=str(tmp_path / Path(made.packages).name))
+    assert (Path(environment.packages) / "tiny_peer.py").exists()
 
 
-def without_its_interpreter(home: Path) -> None:
-    """As it is when the Python that it was made with was removed."""
-    (home / "bin" / "python").unlink()
-    (home / "bin" / "python").symlink_to("/nonexistent/python")
-
-
-@pytest.mark.parametrize("broken", [half_made, without_its_interpreter])
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_one_that_is_not_whole_is_made_afresh(
-    broken: Callable[[Path], None], made: Environment, wheel: str, folder: Path
-) -> None:
-    (home,) = homes(folder)
-    broken(home)
-    told: list[str] = []
-    assert await ready(peer(wheel), folder=folder, told=told.append) == made
-    assert told == ["making an environment for tiny"]
-    assert seen(made) == (OURS, "here")
-
-
-async def test_a_link_to_callgate_that_is_gone_is_put_back(made: Environment, wheel: str, folder: Path) -> None:
-    (home,) = homes(folder)
-    (home / "callgate_source" / "callgate").unlink()
-    (home / "callgate_source" / f"callgate.{os.getpid()}").symlink_to("of one that was killed")
-    assert await ready(peer(wheel), folder=folder) == made
-    assert seen(made) == (OURS, "here")
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_one_that_does_not_answer_in_time_is_left_to_those_who_use_it(
-    wheel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = await ready(peer(wheel), folder=tmp_path)
-    (home,) = homes(tmp_path)
-    python = home / "bin" / "python"
-    python.rename(home / "bin" / "well")
-    python.write_text("#!/bin/sh\nsleep 60\n")
-    python.chmod(0o755)
-    monkeypatch.setattr(environments, "_PROBE_SECONDS", 0.3)
-    assert (
-        await ready(peer(wheel), folder=tmp_path)
-    ).failure == f"no environment: {python} did not answer within 0.3 s"
-    (home / "bin" / "well").rename(python)
-    monkeypatch.undo()
-    assert await ready(peer(wheel), folder=tmp_path) == made
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_two_harnesses_at_the_same_time_make_one(wheel: str, tmp_path: Path) -> None:
+async def test_of_two_harnesses_at_the_same_time_the_first_wins(wheel: str, tmp_path: Path) -> None:
     told: list[str] = []
     both: list[Environment] = []
 
@@ -152,12 +96,11 @@ async def test_two_harnesses_at_the_same_time_make_one(wheel: str, tmp_path: Pat
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(start)
         tasks.start_soon(start)
-    assert told == ["making an environment for tiny"]
+    assert len(told) == 2
     assert both[0] == both[1]
-    assert both[0].failure == ""
+    assert [str(home) for home in homes(tmp_path)] == [both[0].packages]
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_requirement_that_does_not_exist_gives_pips_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,7 +124,7 @@ async def test_nothing_is_made_for_who_cannot_take_part(tmp_path: Path) -> None:
 
 async def test_who_requires_nothing_runs_where_the_harness_runs(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
-    assert await ready(peer(commands=("python3",)), folder=folder) == Environment(python=sys.executable)
+    assert await ready(peer(commands=("python3",)), folder=folder) == Environment()
     assert "cache" not in os.listdir(tmp_path)
 
 
@@ -224,55 +167,6 @@ async def test_an_interruption_leaves_no_half_environment_and_no_pip(
     assert homes(tmp_path) == []
 
 
-_HARNESS = """
-import sys, anyio
-from pathlib import Path
-from callgate.bench.contestants.listed import Listed
-from callgate.bench.contest.environments import ready
-listed = Listed(name="tiny", title="Tiny", mode="code", module="tiny", about="", requirements=(sys.argv[1],))
-anyio.run(lambda: ready(listed, folder=Path(sys.argv[2])))
-"""
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_what_a_killed_harness_left_at_work_is_waited_for(
-    silent: tuple[str, anyio.abc.SocketListener], tmp_path: Path
-) -> None:
-    requirement, server = silent
-    told: list[str] = []
-    with anyio.fail_after(60):
-        async with server:
-            killed = await anyio.open_process([sys.executable, "-c", _HARNESS, requirement, str(tmp_path)])
-            async with await server.accept() as pip:
-                await pip.receive()
-                killed.kill()
-                await killed.aclose()
-                meanwhile = await ready(peer(requirement), folder=tmp_path, making_seconds=0.5, told=told.append)
-                assert "was not made within" in meanwhile.failure
-                assert told == []
-                await pip.send(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
-            async with anyio.create_task_group() as tasks:
-
-                async def make() -> None:
-                    await ready(peer(requirement), folder=tmp_path, told=told.append)
-
-                tasks.start_soon(make)
-                async with await server.accept():
-                    assert told == ["making an environment for tiny"]
-                    tasks.cancel_scope.cancel()
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_one_that_takes_too_long_is_given_up(
-    silent: tuple[str, anyio.abc.SocketListener], tmp_path: Path
-) -> None:
-    requirement, server = silent
-    async with server:
-        environment = await ready(peer(requirement), folder=tmp_path, making_seconds=0.5)
-    assert environment.failure == "its environment was not made within 0.5 s"
-    assert homes(tmp_path) == []
-
-
 def test_the_cache_is_where_the_desktop_convention_has_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_folder() == tmp_path / "callgate" / "bench"
@@ -281,14 +175,16 @@ def test_the_cache_is_where_the_desktop_convention_has_it(monkeypatch: pytest.Mo
     assert cache_folder() == tmp_path / ".cache" / "callgate" / "bench"
 
 
-def test_variables_that_lead_python_elsewhere_do_not_reach_it(
-    wheel: str, folder: Path, made: Environment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+async def test_a_process_in_it_sees_this_package_and_no_variables_that_lead_elsewhere(
+    made: Environment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "callgate.py").write_text("raise SystemExit('the wrong callgate')\n")
+    (tmp_path / "tiny_peer.py").write_text("raise SystemExit('the wrong one')\n")
+    (tmp_path / "callgate_bench.py").write_text("raise SystemExit('the wrong one')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert subprocess.run([made.python, "-c", "import callgate"], check=False, capture_output=True).returncode == 1
-
-    async def again() -> Environment:
-        return await ready(peer(wheel), folder=folder)
-
-    assert anyio.run(again) == made
+    async with PeerProcess("callgate_bench.contestants.monty", packages=made.packages) as process:
+        with pytest.raises(PeerFailed, match="No module named 'pydantic_monty'"):
+            await process.ask("version")
+    (Path(made.packages) / "looking.py").write_text(_SEEN)
+    async with PeerProcess("looking", packages=made.packages) as process:
+        with pytest.raises(PeerFailed, match=r"status 0\): here$"):
+            await process.ask("version")

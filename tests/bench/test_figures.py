@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from callgate.bench.figures import Figure, percentile, ratio, seconds, times
-from callgate.bench.rows import against
+from callgate_bench.figures import Figure, percentile, ratio, seconds
+from callgate_bench.rows import timed
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
@@ -37,22 +37,23 @@ def test_a_duration_is_written_in_a_unit_that_suits_it(value: float, text: str) 
     assert seconds(value) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(1.066, "1.07 ×"), (1.96, "2.0 ×"), (4.12, "4.1 ×"), (12.3, "12 ×")])
-def test_a_factor_has_more_digits_the_nearer_it_is_to_one(value: float, text: str) -> None:
-    assert times(value) == text
-
-
 def test_a_row_is_met_at_the_target_and_missed_above_it() -> None:
-    assert against("k", "m", [1.0], peer="P", theirs=[2.0], most=0.5).verdict == "met"
-    assert against("k", "m", [1.1], peer="P", theirs=[2.0], most=0.5).verdict == "missed"
+    assert timed("k", "m", [1.0], peer="P", theirs=[2.0], most=0.5).verdict == "met"
+    assert timed("k", "m", [1.1], peer="P", theirs=[2.0], most=0.5).verdict == "missed"
 
 
 def test_a_row_whose_peer_failed_is_not_judged_and_says_why() -> None:
-    row = against("k", "m", [1.0], peer="P", theirs=[], most=0.5, failed="not installed")
+    row = timed("k", "m", [1.0], peer="P", theirs=[], most=0.5, failed="not installed")
     assert (row.verdict, row.peer, row.ratio) == ("open", "P: not installed", None)
 
 
 def test_what_a_peer_measured_before_it_failed_is_kept() -> None:
-    row = against("k", "m", [1.0, 1.0], peer="P", theirs=[4.0], most=0.5, failed="it died")
+    row = timed("k", "m", [1.0, 1.0], peer="P", theirs=[4.0], most=0.5, failed="it died")
     assert row.verdict == "met"
     assert row.peer.endswith("it stopped: it died")
+
+
+def test_a_row_with_a_target_in_seconds_is_judged_without_its_peer() -> None:
+    assert timed("k", "m", [0.004], within=0.005).target == "≤ 5 ms"
+    assert timed("k", "m", [0.004], within=0.005).verdict == "met"
+    assert timed("k", "m", [0.006], peer="P", theirs=[9.0], within=0.005).verdict == "missed"

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from callgate.bench.workloads import WORKLOADS, pace
-from callgate.bench.workloads.pacing import at_once, seconds_for
+from callgate_bench.workloads import WORKLOADS, pace
+from callgate_bench.workloads.pacing import at_once, seconds_for
 
 
 @pytest.fixture(autouse=True)

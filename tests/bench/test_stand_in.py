@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from typing import Any
 
@@ -14,7 +15,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response
 from pydantic import TypeAdapter
 
-from callgate.bench.model.stand_in import (
+from callgate_bench.model.stand_in import (
     AnthropicMessages,
     Call,
     OpenAIChat,
@@ -23,8 +24,8 @@ from callgate.bench.model.stand_in import (
     Turn,
     serving,
 )
-from callgate.bench.model.stand_in.faults import Faulty, dribbling, hanging_up, refusing, saying
-from callgate.bench.model.stand_in.server import KEY
+from callgate_bench.model.stand_in.faults import Faulty, dribbling, hanging_up, refusing, saying
+from callgate_bench.model.stand_in.server import KEY
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 CLOSED = {**SCHEMA, "additionalProperties": False}
@@ -223,3 +224,12 @@ def test_a_client_may_leave_in_the_middle_of_a_stream() -> None:
             next(stream)
         released.set()
         assert client.chat.completions.create(model="o", messages=asked["messages"]).choices
+
+
+@pytest.mark.parametrize("sent", [b"", b'{"model": '])
+def test_a_client_may_leave_in_the_middle_of_a_request(sent: bytes) -> None:
+    api = OpenAIChat(Script(lambda turn: "well"))
+    with serving(api) as url, socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as client:
+        client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 100\r\n\r\n" + sent)
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(100) == b""

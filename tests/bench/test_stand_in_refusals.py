@@ -10,7 +10,7 @@ from anthropic.types import Message
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
-from callgate.bench.model.stand_in import (
+from callgate_bench.model.stand_in import (
     AnthropicMessages,
     Call,
     OpenAIChat,
@@ -19,8 +19,8 @@ from callgate.bench.model.stand_in import (
     Script,
     Turn,
 )
-from callgate.bench.model.stand_in.checks import Refused
-from callgate.bench.model.stand_in.server import KEY
+from callgate_bench.model.stand_in.checks import Refused
+from callgate_bench.model.stand_in.server import KEY
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 CLOSED = {**SCHEMA, "additionalProperties": False}
@@ -266,6 +266,7 @@ def test_tokens_are_counted_as_one_wants_them() -> None:
     assert completion["usage"]["prompt_tokens"] == len("hi" + "weather" + "{}" + "20")
     given = [{"type": "message", **USER}, FUNCTION_CALL, {**OUTPUT, "output": "20"}]
     response = OpenAIResponses(script, count=len).reply(HEADERS, {"model": "o", "input": given, "instructions": "Go."})
+    assert isinstance(response, dict)
     assert response["usage"]["input_tokens"] == len("Go." + "hi" + "weather" + "{}" + "20")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from callgate.bench.workloads import WORKLOADS
-from callgate.bench.workloads.workload import plain
+from callgate_bench.workloads import WORKLOADS
+from callgate_bench.workloads.workload import plain
 
 _NINE = "Athens, Berlin, Bucharest, Espoo, Győr, Madrid, Mechelen, Milan, Naples"
 RIGHT: dict[str, tuple[str, ...]] = {

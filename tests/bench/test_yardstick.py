@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from callgate.bench import yardstick as module
-from callgate.bench.yardstick import YardstickBroken, yardstick
+from callgate_bench import yardstick as module
+from callgate_bench.yardstick import yardstick
 
 
 def children() -> set[str]:
@@ -63,7 +63,7 @@ def test_the_garbage_collector_is_left_as_it_was(collects: bool) -> None:
 def test_a_process_that_ends_early_is_told_and_reaped(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setattr(module, "_ECHO", program)
     before = children()
-    with pytest.raises(YardstickBroken, match="ended early, with status"):
+    with pytest.raises(BrokenPipeError):
         yardstick()
     assert children() <= before
 

@@ -7,8 +7,8 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterator
 
-from callgate.bench.model.stand_in import Call, Move, OpenAIChat, Script, Turn, serving
-from callgate.bench.model.stand_in.server import KEY
+from callgate_bench.model.stand_in import Call, Move, OpenAIChat, Script, Turn, serving
+from callgate_bench.model.stand_in.server import KEY
 from cli.command import Command, Outcome
 
 TOOLS = ("--tools", "tools.py")

@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
-from callgate.bench.model.stand_in import Call, Move, Turn
-from callgate.bench.model.stand_in.server import KEY
+from callgate_bench.model.stand_in import Call, Move, Turn
+from callgate_bench.model.stand_in.server import KEY
 from cli.agents import OSLO, TOOLS, asked, playing, warm, with_key
 from cli.command import SECONDS, Command
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202etxt\rover"
@@ -110,10 +112,17 @@ def test_ctrl_c_at_a_question_ends_it(cli: Command) -> None:
 
 def test_a_transcript_that_another_run_writes_is_left_alone(cli: Command) -> None:
     os.mkfifo(cli.folder / "go")
+    patient = (
+        "--wall-seconds",
+        "3600",
+        "--seconds",
+        "3600",
+    )  # by default the call, and with it the run, ends after 60 s
     with playing(Call("wait_for_go")) as (_, model):
-        line = ("agent", "Wait", *model, *TOOLS, "--mode", "direct", "--transcript", "t.jsonl")
-        with cli.start(*line), open(cli.folder / "go", "wb"):
+        line = ("agent", "Wait", *model, *TOOLS, *patient, "--mode", "direct", "--transcript", "t.jsonl")
+        with cli.start(*line) as (writing, _), open(cli.folder / "go", "wb"):
             done = cli("agent", "--resume", "t.jsonl", *model, *TOOLS)
+            assert writing.poll() is None
     assert (done.status, done.out) == (2, "")
     assert "is being written by another run" in done.error
 

@@ -15,6 +15,8 @@ from cli.command import SECONDS, Command
 from sandbox.docker.images import have_engine_and_image, without
 from sandbox.docker.peer import Answer, drip, garbage, listening, silence
 
+pytestmark = pytest.mark.sampled
+
 
 @pytest.fixture(scope="module")
 def report() -> Report:
@@ -88,7 +90,7 @@ def test_no_engine_is_no_error(cli: Command) -> None:
     assert "install and start Docker" in done.out
 
 
-@pytest.mark.parametrize("answer", [silence, garbage, drip])
+@pytest.mark.parametrize("answer", [garbage, silence, drip])
 def test_doctor_ends_in_time_whatever_listens(cli: Command, tmp_path: Path, answer: Answer) -> None:
     with listening(tmp_path / "peer.sock", answer) as host:
         started = time.monotonic()
@@ -105,6 +107,7 @@ def test_what_listens_cannot_drive_the_terminal(cli: Command, tmp_path: Path) ->
     assert "\x9b" not in shown
 
 
+@pytest.mark.slow
 def test_without_namespaces_auto_takes_docker_where_it_is_ready_and_doctor_says_so(cli: Command) -> None:
     anyio.run(have_engine_and_image)
     report = anyio.run(examine)

@@ -15,10 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from callgate.bench.model.stand_in import Call
+from callgate_bench.model.stand_in import Call
 from cli.agents import playing, with_key
 from cli.command import SECONDS, Command
 from probes.processes import eventually
+
+pytestmark = pytest.mark.slow
 
 HOSTILE = Path(__file__).parents[1] / "with_mcp" / "servers" / "hostile.py"
 STUCK = '''

@@ -83,12 +83,6 @@ def test_check_and_compile_know_the_tools_of_servers(cli: Command) -> None:
     assert (done.status, "x: good_add(a=1, b=2)" in done.out) == (0, True)
 
 
-def test_compile_does_not_measure_with_servers(cli: Command) -> None:
-    done = cli("compile", "--mcp", configured(cli), "--why", "--run", "-c", ADD)
-    assert (done.status, done.error) == (2, "--run is not there for the tools of --mcp")
-    assert "callgate run --mcp FILE" in done.tip
-
-
 def test_a_server_that_is_not_up_is_a_line_and_the_others_are_used(cli: Command) -> None:
     file = configured(
         cli, good=EVERYTHING, gone={"command": "no-such-command-anywhere"}, off={"command": "x", "disabled": True}
@@ -116,9 +110,11 @@ def test_a_file_that_cannot_be_used_is_refused(cli: Command, arguments: list[str
 
 def test_without_the_extra_it_says_how_to_install_it(cli: Command) -> None:
     done = cli("run", "--mcp", configured(cli), "-c", "1", environment=without(cli, "mcp"))
-    assert (done.status, done.error, done.tip) == (2, "mcp is not installed", "pip install 'callgate[mcp]'")
+    assert (done.status, done.error) == (2, "mcp is not installed")
+    assert (done.tip.startswith("pip install "), done.tip.endswith("[mcp]'")) == (True, True)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_servers_too(cli: Command) -> None:
     code = "print(await good.pid(), flush=True)\nawait good.wait(seconds=600)"
     with cli.start(

@@ -12,6 +12,8 @@ import pytest
 from cli.command import SECONDS, Command
 from cli.plans import HOSTILE, MORE_TOOLS, OSLO, TOOLS, WARMER, plan_file
 
+pytestmark = pytest.mark.sampled
+
 
 @pytest.fixture(autouse=True)
 def more_tools(cli: Command) -> None:

@@ -14,6 +14,8 @@ import pytest
 
 from cli.command import Command, Outcome
 
+pytestmark = pytest.mark.sampled
+
 SERVERS = Path(__file__).parent.parent / "with_mcp" / "servers"
 
 

@@ -1,27 +1,32 @@
-"""docs/benchmarks.md is what the committed run of `callgate bench` says, and the README quotes it as it is."""
+"""docs/benchmarks.md ends with what the committed run of `callgate bench` says, and the README quotes it as it is."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from callgate.bench.contestants.listed import MODES, PEERS
-from callgate.bench.report.markdown import markdown
-from callgate.bench.report.results_json import read
-from callgate.bench.workloads import WORKLOADS
+from callgate_bench.contestants.listed import MODES, PEERS
+from callgate_bench.report.markdown import MARK, inserted
+from callgate_bench.report.results_json import read
+from callgate_bench.report.view import view
+from callgate_bench.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
 RESULTS = read(ROOT / "docs" / "benchmarks.json")
 
 
-def test_the_page_is_written_from_the_committed_run() -> None:
-    assert (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8") == markdown(RESULTS)
+def test_the_end_of_the_page_is_written_from_the_committed_run() -> None:
+    assert MARK in PAGE
+    assert inserted(PAGE, view(RESULTS)) == PAGE
 
 
 def test_the_run_was_whole() -> None:
     assert RESULTS.interrupted == ""
     assert [task.name for task in RESULTS.tasks] == list(WORKLOADS)
-    assert [entry.name for entry in RESULTS.entries] == [each.name for each in (*MODES, *PEERS)]
+    took_part = {entry.name for entry in RESULTS.entries}
+    assert took_part >= {each.name for each in MODES} | {"monty", "pydantic-ai", "fastmcp", "smolagents", "langgraph"}
+    assert took_part <= {each.name for each in (*MODES, *PEERS)}
     assert not [cell for cell in RESULTS.cells if cell.outcome == "not measured"]
 
 

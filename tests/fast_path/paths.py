@@ -164,9 +164,11 @@ def _told(outcome: Outcome) -> dict[str, Any]:
         "frames": result.error and _FRAME.findall(result.error.traceback),
         "last line": result.error and _ADDRESS.sub("0x", result.error.traceback.rstrip().rpartition("\n")[2]),
     }
-    if not any(end.startswith("cancelled") or end.endswith("gave this call up") for end in ends):
-        told["ends of calls"] = sorted(map(" ".join, zip(calls, ends, strict=True)))
-    if result.ok:  # otherwise a call that was going on may or may not have done its work
+    both = list(zip(calls, ends, strict=True))
+    told["effects"] = [(call, end) for call, end in both if call.split(" ", 1)[0] in WRITERS]
+    if not any(end.startswith("cancelled") for end in ends):  # a read that was given up may have ended before
+        told["ends of calls"] = sorted(map(" ".join, both))
+    if result.error is None or result.error.limit is None:  # a limit cuts off what is going on
         told["world"] = repr(outcome.world)
     return told
 
@@ -177,4 +179,4 @@ def _canonical(arguments: Any) -> str:
 
 
 def _depends_on_time(outcome: Outcome) -> bool:
-    return sum(call.status not in ("succeeded", "cancelled") for call in outcome.result.calls) > 1
+    return sum(call.status not in ("succeeded", "cancelled", "unknown_outcome") for call in outcome.result.calls) > 1

@@ -158,9 +158,10 @@ def test_except_star_catches_it(run: Run) -> None:
     assert ran.value == ["broken"]
 
 
-def test_tasks_left_at_the_end_are_cancelled_and_generators_closed(run: Run) -> None:
+def test_tasks_that_wait_for_a_timer_at_the_end_are_cancelled_and_generators_closed(run: Run) -> None:
     ran = run(
-        "import asyncio\nasync def left():\n    try:\n        await hang()\n    finally:\n        print('task ends')\n"
+        "import asyncio\nasync def left():\n    try:\n        await asyncio.sleep(1000)\n"
+        "    finally:\n        print('task ends')\n"
         "async def g():\n    try:\n        yield 1\n        yield 2\n    finally:\n        print('generator ends')\n"
         "t = asyncio.create_task(left())\nawait asyncio.sleep(0)\nkept = g()\nawait kept.__anext__()\n"
         "async for x in g():\n    break\nprint('end')\nx"

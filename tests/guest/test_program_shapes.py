@@ -95,8 +95,8 @@ def lines_of_code(source: str) -> int:
     return len(held - doc)
 
 
-FORKING = {"container.py", "frames.py", "prefork.py", "zygote.py"}
-"""What makes guests; `rootfs.py` makes images and runs in none."""
+FORKING = {"container.py", "frames.py", "network.py", "prefork.py", "zygote.py"}
+"""What makes guests ready; `rootfs.py` makes images and runs in none."""
 
 
 def test_the_guest_stays_small() -> None:
@@ -104,10 +104,10 @@ def test_the_guest_stays_small() -> None:
     shipped = [path for path in sources() if path.name != "rootfs.py"]
     outside = [path for path in shipped if path.parent.name != "jail"]
     beside = [path for path in outside if path.name not in FORKING]
-    assert sum(len(path.read_text().splitlines()) for path in beside) < 1200
-    assert sum(len(path.read_text().splitlines()) for path in outside) < 2040
-    assert sum(lines_of_code(path.read_text()) for path in outside) < 1500
-    assert sum(lines_of_code(path.read_text()) for path in shipped) < 2100
+    assert sum(len(path.read_text().splitlines()) for path in beside) < 2550
+    assert sum(len(path.read_text().splitlines()) for path in outside) < 3450
+    assert sum(lines_of_code(path.read_text()) for path in outside) < 2500
+    assert sum(lines_of_code(path.read_text()) for path in shipped) < 3150
 
 
 def test_the_guest_imports_the_standard_library_only() -> None:

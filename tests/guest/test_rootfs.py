@@ -83,6 +83,7 @@ def test_packages_come_without_scripts_and_tests_that_nobody_imports(root: Path)
     assert not (kept / "plain/__pycache__/x.pyc").exists()
 
 
+@pytest.mark.slow
 def test_all_that_can_be_compiled_is_and_twice_the_same(root: Path, packages: Path, tmp_path: Path) -> None:
     again = tmp_path / "root"
     assert rootfs("collect", str(again), str(packages), SOURCE_DATE_EPOCH="86400").returncode == 0

@@ -124,28 +124,37 @@ WRONG = {
     ),
     "twice": ("await echo(1, value=2)", "TypeError: echo() got multiple values for argument 'value'"),
     "no name": ("await tool_call(3)", "TypeError: tool_call() takes the tool's name first, not int"),
-    "a set": ("await echo({1})", "TypeError: the arguments of echo must be JSON values; set is not; pass list(...)"),
+    "a set": (
+        "await echo({1})",
+        "TypeError: the arguments of echo must be JSON values: a value of type set has no JSON form; write sorted(...)",
+    ),
     "a set deep inside": (
         "await echo({'a': [{1}]})",
-        "TypeError: the arguments of echo must be JSON values; set is not; pass list(...)",
+        "TypeError: the arguments of echo must be JSON values: a value of type set has no JSON form; write sorted(...)",
     ),
-    "bytes": ("await echo(b'x')", "TypeError: the arguments of echo must be JSON values; bytes is not; pass text"),
-    "an object": ("await echo(object())", "TypeError: the arguments of echo must be JSON values; object is not"),
+    "bytes": (
+        "await echo(b'x')",
+        "TypeError: the arguments of echo must be JSON values: a value of type bytes has no JSON form; write .decode()",
+    ),
+    "an object": (
+        "await echo(object())",
+        "TypeError: the arguments of echo must be JSON values: a value of type object has no JSON form",
+    ),
     "a key": (
         "await echo({(1, 2): 3})",
-        "TypeError: the arguments of echo must be JSON values: keys must be str, int, float, bool or None, not tuple",
+        "TypeError: the arguments of echo must be JSON values: a key of type tuple has no JSON form; write text",
     ),
     "not a number": (
         "await echo(float('nan'))",
-        "ValueError: the arguments of echo must be JSON values: Out of range float values are not JSON compliant",
+        "ValueError: the arguments of echo must be JSON values: nan is not JSON; use None or text",
     ),
     "infinity": (
         "await echo([1e999])",
-        "ValueError: the arguments of echo must be JSON values: Out of range float values are not JSON compliant",
+        "ValueError: the arguments of echo must be JSON values: inf is not JSON; use None or text",
     ),
     "a cycle": (
         "x = []\nx.append(x)\nawait echo(x)",
-        "ValueError: the arguments of echo must be JSON values: Circular reference detected",
+        "ValueError: the arguments of echo must be JSON values: it contains itself",
     ),
     "too deep": (
         "x = []\nfor _ in range(100_000):\n    x = [x]\nawait echo(x)",
@@ -212,8 +221,13 @@ def test_inputs_win_over_tools(guest: GuestProcess) -> None:
     assert guest.run("echo", {"echo": 1}).value == 1
 
 
-def test_calls_that_nobody_waits_for_end_with_their_program(guest: GuestProcess) -> None:
-    guest.run("call = hang()")
+def test_a_call_in_a_variable_is_finished_at_the_end_of_its_program(guest: GuestProcess) -> None:
+    assert guest.run("call = echo(7)").cancelled == []
+    assert guest.run("await call").value == 7
+
+
+def test_calls_of_a_program_that_failed_end_with_it(guest: GuestProcess) -> None:
+    guest.run("call = hang()\n1 / 0")
     ran = guest.run("await call")
     assert (ran.kind, ran.message) == ("ToolError", "the program that made this call has ended")
     assert ran.cancelled == []

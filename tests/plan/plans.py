@@ -15,10 +15,23 @@ import pytest
 from hypothesis import strategies as st
 
 from callgate.limits import Limits
-from callgate.plan.actions import Action, Begin, Call, Event, Exceeded, Failed, Finished, Returned, StepEnded
+from callgate.plan.actions import (
+    Action,
+    Begin,
+    Call,
+    Event,
+    Exceeded,
+    Failed,
+    Finished,
+    GoOn,
+    Paused,
+    Returned,
+    StepEnded,
+)
 from callgate.plan.compile import CompiledPlan, Reading
 from callgate.plan.engine import Engine
 from callgate.plan.faults import PlanFault
+from callgate.plan.notations import is_written_like_a_reference
 from callgate.plan.outcomes import Outcome
 from callgate.runtime.gate import Gate
 from callgate.runtime.plans.preparation import Plans
@@ -119,6 +132,8 @@ class Play:
                 self.finished += 1
             elif isinstance(action, Exceeded):
                 self.exceeded.append(action.used_bytes)
+        if any(isinstance(action, Paused) for action in actions):
+            actions += self.feed(GoOn())
         return actions
 
     def begin(self) -> list[Call]:
@@ -190,8 +205,11 @@ def doubled(text: str) -> str:
     return re.sub(r"(\$+)(\{|ref:|$)", r"\1\1\2", text)
 
 
-def escaped(text: str) -> str:
+def escaped(text: str) -> str | dict[str, str]:
     """Text as it is written where it stands alone, to arrive as it is."""
+    ours = text.startswith(("$ref:", "$item", "$index", "${", "$$"))
+    if is_written_like_a_reference(text) and not ours:
+        return {"$literal": text}
     text = re.sub(r"(\$+)(\{|ref:)", r"\1\1\2", text)
     return f"${text}" if re.match(r"\$+(item($|[.\[])|index$)", text) else text
 

@@ -74,6 +74,10 @@ def test_arguments_arrive_the_same_as_text_and_as_text_in_text(value: dict[str, 
         assert told == warnings
 
 
+SORTED = "write sorted(...), since the order of a set is no value"
+DECODED = "write .decode() for text, or base64.b64encode(...).decode()"
+
+
 @pytest.mark.parametrize("given_so", [None, "", "  \n", "null", '""', "{}", {}], ids=repr)
 def test_no_arguments_are_an_empty_object(given_so: Any) -> None:
     value, told = arguments_of(given_so)
@@ -131,8 +135,8 @@ CYCLE["steps"].append(CYCLE)
         ({"a": "\ud800"}, "not-json: plan.a holds half of a surrogate pair, which is not Unicode text"),
         ({"a": float("nan")}, "not-json: plan.a is nan, which is not JSON; use null or a string"),
         ({"a": [Thing()]}, "not-json: plan.a[0] is a Thing, which is not JSON"),
-        ({"a": {1, 2}}, "not-json: plan.a is a set, which is not JSON"),
-        ({"a": b"x"}, "not-json: plan.a is a bytes, which is not JSON"),
+        ({"a": {1, 2}}, f"not-json: plan.a is a set, which is not JSON; {SORTED}"),
+        ({"a": b"x"}, f"not-json: plan.a is a bytes, which is not JSON; {DECODED}"),
         ({(1, 2): 3}, "not-json: plan has a key that is a tuple; JSON keys are strings"),
         (CYCLE, "not-json: plan.steps[0] contains itself"),
         (None, "shape: null"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgate.plan.actions import Begin, Call, Event, Failed, Finished, Returned, StepEnded, Stop
@@ -58,7 +59,6 @@ def answer_in_any_order(play: Play, data: st.DataObject) -> dict[int, bool]:
     return succeeded
 
 
-@settings(max_examples=200, deadline=None)
 @given(dags(), st.data())
 def test_whatever_the_graph_and_the_outcomes_every_rule_holds(plan: dict[str, Any], data: st.DataObject) -> None:
     play = Play(compiled(plan))
@@ -89,7 +89,6 @@ def test_whatever_the_graph_and_the_outcomes_every_rule_holds(plan: dict[str, An
         ]  # fmt: skip
 
 
-@settings(max_examples=100, deadline=None)
 @given(dags())
 def test_waves_are_longest_paths_and_calls_keep_to_them(plan: dict[str, Any]) -> None:
     ready = compiled(plan)
@@ -188,7 +187,6 @@ def mapped(count: int, **fields: Any) -> dict[str, Any]:
     return {"steps": [step("m", for_each=list(range(count)), arguments={"n": "$item", "i": "$index"}, **fields)]}
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 12), st.integers(1, 5), st.data())
 def test_a_window_is_kept_and_results_are_in_the_order_of_the_items(
     count: int, window: int, data: st.DataObject
@@ -293,7 +291,6 @@ def test_after_a_stop_everything_has_ended_and_late_events_change_nothing() -> N
     assert [(each.status, each.error) for each in play.engine.outcomes] == ended
 
 
-@settings(max_examples=100, deadline=None)
 @given(dags(), st.integers(0, 10), st.data())
 def test_a_stop_at_any_moment_ends_every_step_once(plan: dict[str, Any], after: int, data: st.DataObject) -> None:
     play = Play(compiled(plan))
@@ -350,6 +347,7 @@ def test_a_fallback_on_errors_is_the_gates_affair() -> None:
 # bounds
 
 
+@pytest.mark.slow
 def test_a_chain_of_a_hundred_thousand_steps_runs() -> None:
     steps = [step("s0"), *[step(f"s{number}", depends_on=[f"s{number - 1}"]) for number in range(1, MANY)]]
     ready = compiled({"steps": steps})
@@ -381,7 +379,9 @@ def test_what_was_read_is_let_go_when_nobody_is_left_to_read_it() -> None:
     whole = play.held_bytes
     play.answer(play.open[0], None)
     play.answer(play.open[0], None)
-    assert play.held_bytes == len(compact_json(play.result("s"))) + 2 * len("null") < whole
+    assert (
+        play.held_bytes == sum(sys.getsizeof(text) for text in (compact_json(play.result("s")), "null", "null")) < whole
+    )
 
 
 def test_items_count_while_the_step_is_under_way() -> None:
@@ -393,7 +393,6 @@ def test_items_count_while_the_step_is_under_way() -> None:
     assert len(play.exceeded) == 1
 
 
-@settings(max_examples=60, deadline=None)
 @given(dags(), st.integers(1, 3), st.data())
 def test_no_more_calls_are_under_way_than_may_be(plan: dict[str, Any], most: int, data: st.DataObject) -> None:
     steps = [*plan["steps"], *[step(f"m{number}", for_each=[1, 2, 3], critical=number == 1) for number in range(2)]]

@@ -223,10 +223,10 @@ def test_an_estimate_is_told_to_people() -> None:
         "longest chain: a → b"
     )
     assert estimate(step("a", tool="new", calls=None)).for_people() == (
-        "at least 0 ms, 0 ms on a bad day; one call at a time: 0 ms\n"
+        "how long it takes is not known: none of its tools has a history yet\n"
         "at least 1 call, whether one fails is not known\n"
         "longest chain: a\n"
-        "no history yet, counted as 0 s: new\n"
+        "no history yet: new\n"
         "number of calls not known yet, counted as 1: a"
     )
     long = estimate(*(step(f"s{n}", *([n - 1] if n else [])) for n in range(100)), one=100.0).for_people()

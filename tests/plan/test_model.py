@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgate.plan.faults import MAX_ERRORS, PLAN_FAULT_CODES
@@ -265,7 +265,8 @@ def answered(given_so: Any, pick: Any = None) -> bool:
     assert len(reading.faults) < 2 * MAX_ERRORS
     for fault in reading.faults:
         assert fault.code in PLAN_FAULT_CODES
-        assert fault.severity == ("warning" if PLAN_FAULT_CODES[fault.code].startswith("Warning") else "error")
+        if fault.code != "looks-like-a-reference":  # an error or a warning
+            assert fault.severity == ("warning" if PLAN_FAULT_CODES[fault.code].startswith("Warning") else "error")
         assert len(str(fault)) < 1500, str(fault)
         assert "\n" not in fault.message
     assert (reading.plan is None) == bool(reading.errors)
@@ -278,26 +279,22 @@ def answered(given_so: Any, pick: Any = None) -> bool:
     return True
 
 
-@settings(max_examples=200, deadline=None)
 @given(LIKE_PLANS | ODD)
 def test_anything_like_a_plan_is_refused_or_runs_to_its_end(given_so: Any) -> None:
     assert answered(given_so) == answered(json.dumps(given_so))
 
 
-@settings(max_examples=150, deadline=None)
 @given(WELL_FORMED, st.data())
 def test_a_plan_that_is_accepted_runs_to_its_end_whatever_its_tools_do(given_so: Any, data: st.DataObject) -> None:
     results = VALUES | st.builds(ValueError, st.just("no")) | st.builds(TimeoutError, st.just("late"))
     answered(given_so, lambda _: data.draw(results))
 
 
-@settings(deadline=None)
 @given(st.text(max_size=80) | st.text('{}[]",:$stepid\\ 0', max_size=80) | VALUES.map(repr) | VALUES.map(json.dumps))
 def test_any_text_is_answered(text: str) -> None:
     answered(text)
 
 
-@settings(deadline=None)
 @given(VALUES)
 def test_any_value_is_answered_wherever_it_stands(value: Any) -> None:
     answered(value)

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgate import Runtime
@@ -305,7 +305,6 @@ async def test_each_dependent_gets_its_own_copy() -> None:
     assert sorted(map(str, got)) == sorted(map(str, expected))
 
 
-@settings(max_examples=30)
 @given(INSIDE)
 def test_the_order_of_the_answers_makes_no_difference(value: Any) -> None:
     plan = {"steps": [step("a"), step("b"), step("t", arguments={"a": "$ref:a", "b": {"$ref": "b"}, "c": "${a}${b}"})]}

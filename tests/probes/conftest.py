@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -42,6 +43,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         assert left_out <= KINDS.keys()
         ids = [id for id in KINDS if id not in left_out]
         metafunc.parametrize("session_jail", ids, indirect=True, scope="module")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to the quick tests one probe of each family (``p01`` to ``p90``) in each tier; the others want the machine alone."""
+    seen: set[tuple[Kind | None, str]] = set()
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            callspec = getattr(item, "callspec", None)
+            kind = KINDS.get(callspec.params.get("session_jail", "")) if callspec else None
+            families = {(kind, family) for family in re.findall(r"(?<=_)p\d\d(?=_)", item.name.partition("[")[0])}
+            if (kind and kind.contained) or (families and families <= seen):
+                item.add_marker("alone")
+            seen |= families
 
 
 def open_jail(stack: ExitStack, kind: Kind, **options: Any) -> Jail:

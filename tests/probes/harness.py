@@ -13,6 +13,7 @@ import contextlib
 import functools
 import json
 import operator
+import platform
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
@@ -62,6 +63,22 @@ def lines():
         yield from whole
 """
 """For hostile programs: finds the wire's own descriptors, and writes and reads them behind the guest's back."""
+
+X86 = platform.machine() == "x86_64"
+SYSCALLS = (
+    """
+import ctypes
+_libc = ctypes.CDLL(None, use_errno=True)
+def syscall(number, *arguments):
+    ctypes.set_errno(0)
+    result = _libc.syscall(ctypes.c_long(number), *[ctypes.c_long(a) if isinstance(a, int) else a for a in arguments])
+    if result == -1:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+"""
+    f"\nX86 = {X86}\n"
+)
+"""`PRELUDE` for programs that make system calls of their own, by number: ``syscall(number, ...)`` raises `OSError`."""
 
 REFUSED = {"EPERM", "EACCES", "ENOENT", "EROFS", "ENOSYS", "EXDEV", "ENOTDIR", "ESRCH", "ENXIO"}
 SETTLED_SECONDS = 30.0

@@ -360,3 +360,12 @@ if not harmless:
     assert set(jail.probe(snippet, limits=SMALL, harmless=False).values()) == {"EPERM"}
     assert kept() == before
     assert set(control(snippet, harmless=True).values()) == {"done"}
+
+
+def test_p39_a_program_cannot_name_what_it_has_used(jail: Jail) -> None:
+    """The kernel tells a process's name and its memory in one text, and the name is the program's to choose."""
+    result = jail.run(
+        "import ctypes\nassert ctypes.CDLL(None).prctl(15, b'VmHWM:7 kB', 0, 0, 0) == 0\nheld = bytearray(b'x') * (64 << 20)"
+    )
+    assert result.ok, result
+    assert (result.usage.peak_memory_bytes or 0) > 64 << 20

@@ -69,7 +69,7 @@ def test_p84_a_container_that_is_ended_from_outside_fails_its_run_with_what_to_d
         assert result.error is not None
         assert result.error.kind == "SandboxCrashed", result.error
         assert "callgate doctor" in result.error.message
-        assert [call.status for call in result.calls] == ["cancelled"]
+        assert [call.status for call in result.calls] == ["unknown_outcome"]
         eventually(lambda: id not in seats(own).ours(), "nothing of it is left")
         own.is_well()
 

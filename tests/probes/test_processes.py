@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import pty
 import signal
 import subprocess
@@ -14,24 +13,8 @@ import tempfile
 
 import pytest
 
-from probes.harness import PRELUDE, REFUSED, Jail, control, control_process
+from probes.harness import PRELUDE, REFUSED, SYSCALLS, X86, Jail, control, control_process
 from probes.processes import children, eventually, status_of
-
-X86 = platform.machine() == "x86_64"
-
-SYSCALLS = (
-    """
-import ctypes
-_libc = ctypes.CDLL(None, use_errno=True)
-def syscall(number, *arguments):
-    ctypes.set_errno(0)
-    result = _libc.syscall(ctypes.c_long(number), *[ctypes.c_long(a) if isinstance(a, int) else a for a in arguments])
-    if result == -1:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return result
-"""
-    f"\nX86 = {X86}\n"
-)
 
 
 def refused(got: dict[str, str]) -> bool:

@@ -153,9 +153,9 @@ while True: send(block)
 DEEP = {
     "arrays": ("send('[' * 100000 + chr(10))", "nested too deeply"), "objects": ("""send('{"a":' * 100000 + chr(10))""", "nested too deeply"),
     "closed": ("send('[' * 100000 + ']' * 100000 + chr(10))", "nested too deeply"),
-    "amplified": ("send('[' + '{},' * 1500000 + '{}]' + chr(10))", "300000 JSON values"),
-    "batch": ("send('[' + '1,' * 250000 + '1]' + chr(10))", "invalid request"), "batch of calls": ("send('[' + ',' .join([call] * 20000) + ']' + chr(10))", "invalid request"),
-    "last key twice": ("""send('{' + ','.join('"k%d":1' % n for n in range(200000)) + ',"k199999":1}' + chr(10))""", "twice"),
+    "amplified": ("send('[' + '{},' * 1500000 + '{}]' + chr(10))", "200000 JSON values"),
+    "batch": ("send('[' + '1,' * 150000 + '1]' + chr(10))", "invalid request"), "batch of calls": ("send('[' + ',' .join([call] * 20000) + ']' + chr(10))", "twice"),
+    "last key twice": ("""send('{' + ','.join('"k%d":1' % n for n in range(150000)) + ',"k149999":1}' + chr(10))""", "twice"),
     "escapes": ("""send('"' + chr(92) + '"' * 3000000 + chr(10))""", ""), "backslashes": ("send('\"' + chr(92) * 3000001 + chr(10))", ""),
 }  # fmt: skip
 

@@ -110,8 +110,6 @@ def test_a_long_call_is_not_repeated_in_the_hint() -> None:
         "w = get_weather('Oslo')\nprint(w.done())",
         "w = get_weather('Oslo')\nprint(locals())",
         "x = get_weather('Oslo') if True else None",
-        "calls = [get_weather(c) for c in 'ab']",
-        "calls = {'a': get_weather('Oslo')}",
         "def use(call): pass\nuse(get_weather('Oslo'))",
         "def print(x): pass\nprint(get_weather('Oslo'))",
         "async def f():\n    return get_weather('Oslo')\nawait f()",

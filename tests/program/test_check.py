@@ -8,14 +8,14 @@ import warnings
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import callgate.program
 from callgate.program import DEFAULT_MAX_SOURCE_BYTES, FINDING_CODES, Finding, Policy, ToolShape, check_program
 
 TOOLS = [
-    ToolShape("get_weather", ("city", "units"), frozenset({"city"})),
+    ToolShape("get_weather", ("city", "units"), frozenset({"city"}), output_schema={"properties": {"items": {}}}),
     ToolShape("send_report", ("title", "body"), frozenset({"title", "body"})),
 ]
 
@@ -26,7 +26,7 @@ EXACT: dict[str, tuple[str, Finding]] = {
             "too-large",
             1,
             1,
-            "the program has 262,145 bytes; at most 262,144 are allowed",
+            "the program has 65,537 bytes; at most 65,536 are allowed",
             "split it into several programs, or pass large data as inputs instead of writing it into the code",
         ),
     ),
@@ -103,6 +103,38 @@ EXACT: dict[str, tuple[str, Finding]] = {
             "leave one of them out: its arguments are: city, units",
         ),
     ),
+    "already-waited": (
+        "def fetch(city):\n    return get_weather(city)\nawait fetch('Oslo')",
+        Finding(
+            "already-waited",
+            3,
+            1,
+            "`fetch` is a plain def, its call has already waited and gives the result of get_weather",
+            "write `async def fetch` and `await get_weather(...)` in it, or drop the `await`",
+        ),
+    ),
+    "never-called": (
+        "async def main():\n    print(await get_weather('Oslo'))",
+        Finding(
+            "never-called",
+            1,
+            1,
+            "the program defines `main` and never calls it, so nothing runs",
+            "write `await main()` at the end",
+            "warning",
+        ),
+    ),
+    "hidden-field": (
+        "page = await get_weather('Oslo')\nfor each in page.items:\n    print(each)",
+        Finding(
+            "hidden-field",
+            2,
+            13,
+            "`.items` is the dict's method and not the field of what get_weather gives",
+            "write `page['items']` for the field, or `.items()` for the method",
+            "warning",
+        ),
+    ),
     "not-awaited": (
         "get_weather('Oslo')",
         Finding(
@@ -169,7 +201,7 @@ def test_the_text_of_each_finding_is_this(code: str) -> None:
     source, finding = EXACT[code]
     policy: Policy = "restricted" if code.startswith("restricted") else "none"
     assert check_program(source, TOOLS, policy=policy) == [finding]
-    assert finding.severity == "error"
+    assert finding.severity == ("warning" if code in ("never-called", "hidden-field") else "error")
     assert "\n" not in finding.message + finding.hint
 
 
@@ -219,7 +251,6 @@ def test_at_most_twenty_of_a_kind_are_reported() -> None:
 
 
 @given(st.text())
-@settings(deadline=None, max_examples=300)
 def test_no_text_makes_it_raise(source: str) -> None:
     for finding in check_program(source, TOOLS, policy="restricted"):
         assert finding.code in FINDING_CODES
@@ -233,7 +264,6 @@ TOKENS = st.sampled_from([*WORDS.split(), "\n", "\n    ", "\n  ", "\t"])
 
 
 @given(st.lists(TOKENS, max_size=40).map(" ".join))
-@settings(deadline=None, max_examples=500)
 def test_no_heap_of_tokens_makes_it_raise(source: str) -> None:
     found = check_program(source, TOOLS, policy="restricted", inputs=["x"], known_names=["y"])
     assert found == sorted(found, key=lambda finding: (finding.line, finding.column))
@@ -263,6 +293,8 @@ def test_fences_around_the_code_are_named_as_the_cause() -> None:
 
 
 NAMES = "\n ".join(f"a{n}=0" for n in range(12_000))
+RAISED = 256 * 1024
+"""An operator may raise the limit: what is looked at then must not take minutes."""
 HOSTILE = {
     "parentheses": "(" * 100_000,
     "brackets": "[" * 100_000 + "]" * 100_000,
@@ -320,9 +352,9 @@ HOSTILE = {
 @pytest.mark.parametrize("shape", HOSTILE)
 def test_hostile_source_is_looked_at_in_bounded_time(shape: str) -> None:
     source = HOSTILE[shape]
-    assert len(source) <= DEFAULT_MAX_SOURCE_BYTES
+    assert len(source) <= RAISED
     started = time.process_time()
-    found = check_program(source, TOOLS, policy="restricted")
+    found = check_program(source, TOOLS, policy="restricted", max_source_bytes=RAISED)
     spent = time.process_time() - started
     assert all(finding.code in FINDING_CODES for finding in found)
     assert spent < 6  # 1.5 s on the machine it was written on
@@ -330,7 +362,7 @@ def test_hostile_source_is_looked_at_in_bounded_time(shape: str) -> None:
 
 @pytest.mark.parametrize("shape", ["minus", "sum", "calls", "comprehension", "defs", "lambdas", "elif", "import"])
 def test_what_cannot_be_compiled_for_its_depth_gets_one_clear_finding(shape: str) -> None:
-    (finding,) = check_program(HOSTILE[shape], TOOLS)
+    (finding,) = check_program(HOSTILE[shape], TOOLS, max_source_bytes=RAISED)
     assert finding.code == "too-complex"
 
 
@@ -341,7 +373,7 @@ def test_a_long_sum_that_python_can_compile_is_no_finding() -> None:
 def test_warnings_of_the_compiler_stay_inside(recwarn: pytest.WarningsRecorder) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        assert check_program("def f():\n    return '\\d' is 1", TOOLS) == []
+        assert check_program("def f():\n    return '\\d' is 1\nf()", TOOLS) == []
     assert not recwarn.list
 
 

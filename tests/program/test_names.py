@@ -149,6 +149,7 @@ def standard_library() -> list[Path]:
     return [*(root / name for name in ALWAYS), *chosen]
 
 
+@pytest.mark.slow
 def test_the_standard_library_has_no_unknown_names_and_no_faults() -> None:
     wrong, looked = [], 0
     for path in standard_library():

@@ -41,6 +41,7 @@ async def test_a_cancelled_run_leaves_nothing_at_once() -> None:
         assert len(descendants()) <= processes
 
 
+@pytest.mark.slow
 async def test_startup_may_be_cancelled_at_any_moment() -> None:
     async with opened(pool_size=1):
         pass

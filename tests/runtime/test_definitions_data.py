@@ -12,7 +12,7 @@ from callgate import Runtime
 from callgate.runtime.model.definitions import MAX_DESCRIPTION
 from callgate.runtime.model.options import PROVIDERS
 from callgate.tools import Registry
-from runtime.test_definitions_forms import CHECK, META, name_of
+from runtime.definitions import CHECK, META, name_of
 from tools.test_stubs_data import SETS, tools_of
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")

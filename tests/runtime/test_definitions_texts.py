@@ -12,70 +12,25 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typing_extensions import TypedDict
 
 from callgate import ConfigurationError, Limits, Runtime, Tool, tool
 from callgate.runtime.model.clean import clean, one_line, sentence_of
 from callgate.runtime.model.meta import META_TOOLS, MetaTool
 from callgate.runtime.model.names import ModelNames, fitted
 from callgate.runtime.model.options import PROVIDERS
-from callgate.runtime.model.samples import Sample, sample_of
+from callgate.runtime.model.samples import Chain, Sample, sample_of
 from callgate.runtime.model.texts import MAX_TEXT, Language, Situation, instructions, text_of
 from callgate.tools import Registry
 from runtime.conftest import opened
-
-
-class Weather(TypedDict):
-    temp: float
-    sky: str
-
-
-@tool(read_only=True)
-async def get_weather(city: str) -> Weather:
-    """Current weather of a city."""
-    return {"temp": 1.0, "sky": "clear"}
-
-
-@tool
-async def order(product: str, count: int) -> str:
-    """Orders a product. It cannot be undone."""
-    return product
-
-
-def described(runtime: Runtime, name: str, provider: Any = "anthropic", **options: Any) -> str:
-    definitions = {each["name"]: each for each in runtime.tool_definitions(provider, **options)}
-    text: str = definitions[name]["description"]
-    return text
+from runtime.definitions import TWO, described, look_up, many, order, texts_in
+from runtime.definitions import made as runtime_of
 
 
 def made(*tools: Any, **options: Any) -> Runtime:
-    return Runtime(tools or [get_weather, order], sandbox=None, **options)
-
-
-def many(count: int, **options: Any) -> list[Tool]:
-    schema = {"type": "object", "properties": {"query": {"type": "string"}}}
-    return [
-        Tool.from_schema(f"tool_number_{n}", f"Does the thing that has the number {n}.", schema, print, **options)
-        for n in range(count)
-    ]
+    return runtime_of(*tools or TWO, **options)
 
 
 # when to use which
-
-
-def test_each_text_teaches_when_and_when_not_with_an_example_of_a_real_tool() -> None:
-    runtime = made()
-    code = described(runtime, "execute_code", direct="all")
-    assert "three or more calls" in code
-    assert "For one or two quick calls, call the tool itself." in code
-    assert "For fixed calls without logic, execute_tool_plan." in code
-    assert "await asyncio.gather(*(get_weather(city=k) for k in ['first', 'second']))" in code
-    assert "r.temp" in code
-    plan = described(runtime, "execute_tool_plan", direct="all")
-    assert "Logic in between (loops, sums, text): execute_code. One call: call the tool itself." in plan
-    example = json.loads(plan.split("Example: ")[1].split("\n")[0])
-    assert example["steps"][0]["tool"] == "get_weather"
-    assert runtime.check_plan(example) == []
 
 
 def test_the_examples_programs_are_in_order() -> None:
@@ -98,19 +53,6 @@ def test_nothing_is_mentioned_that_the_model_does_not_have() -> None:
             assert "call the tool itself" not in said
 
 
-def test_the_limits_that_matter_are_told() -> None:
-    text = described(made(limits=Limits(wall_seconds=7.5, max_tool_calls=40)), "execute_code")
-    assert "At most 7.5 s, 40 calls." in text
-    assert "output beyond 8,000 characters is cut" in text
-    assert "calls." not in described(made(), "execute_code").split("At most")[1].split("\n")[0]
-
-
-def test_programs_are_told_what_they_may_be() -> None:
-    assert "no while, try, def" in described(made(), "execute_code")
-    assert "standard library; no network" in described(Runtime([order], sandbox="unsafe"), "execute_code")
-    assert "no dunder attributes" in described(Runtime([order], sandbox="unsafe", policy="restricted"), "execute_code")
-
-
 CANNOT = {
     "while": "while (await get_weather('a')).temp > 5: pass",
     "try": "try:\n    await get_weather('a')\nexcept ToolError: pass",
@@ -131,7 +73,7 @@ sum(each.temp for each in found)
 @pytest.mark.anyio
 async def test_where_there_is_no_sandbox_the_text_says_what_a_program_can_do_there() -> None:
     """What it says of programs that are graphs is true, and it says nothing else."""
-    async with made(get_weather, order) as runtime:
+    async with made() as runtime:
         text = described(runtime, "execute_code")
         assert "Calls, gather, for, if, sums, f-strings, json; no while, try, def, other imports." in text
         assert "A failed call ends the program." in text
@@ -163,13 +105,6 @@ def test_no_example_shows_a_tool_that_could_do_harm() -> None:
             assert "NAME_OF_TOOL" in text
 
 
-def test_a_text_of_the_operators_own_takes_the_place_of_callgates() -> None:
-    text = described(made(), "execute_code", texts={"execute_code": "Führe Python aus."})
-    assert text.startswith("Führe Python aus.\n\n2 tools")
-    assert described(made(), "execute_code", texts={"execute_code": "x"}, inline_characters=0) == "x"
-    assert "Run several" in described(made(), "execute_tool_plan", texts={"execute_code": "x"})
-
-
 @tool
 async def none(text: str) -> str:
     return text
@@ -185,9 +120,11 @@ def test_no_text_is_longer_than_openai_takes(
     directly: bool, grows: bool, session: bool, listed: bool, shown: bool, sample: Sample | None
 ) -> None:
     limits = Limits(wall_seconds=86_400.25, max_tool_calls=1_000)
+    chain = Chain(sample, sample, "f" * 16) if sample is not None else None
     here = Situation(
         meta=frozenset(META_TOOLS), directly=directly, grows=grows, session=session, listed=listed, shown=shown,
-        limits=limits, language="full", sample=sample, plan_sample=sample,
+        limits=limits, language="full", python="3.14", sample=sample, plan_sample=chain,
+        plan_as_text=directly,
     )  # fmt: skip
     for name in META_TOOLS:
         for language in get_args(Language):
@@ -209,13 +146,16 @@ def test_a_text_of_the_operators_own_that_openai_does_not_take_is_refused() -> N
             runtime.tool_definitions(provider, texts=long)
 
 
-def test_a_model_that_finds_tools_is_told_to_find_them_before_it_calls_them() -> None:
-    runtime = made(*many(3_000))
-    conversation = runtime.conversation()
-    texts = {each["name"]: each["description"] for each in conversation.tool_definitions("mcp")}
-    assert "For one or two quick calls, find the tool, then call it itself." in texts["execute_code"]
-    assert "find the tool, then call it itself." in conversation.instructions()
-    assert "call the tool itself" in runtime.conversation(direct=["tool_number_1"]).instructions()
+# what there is
+
+
+@pytest.mark.parametrize("count", [1, 10, 60, 100, 500, 4_000])
+@pytest.mark.parametrize("most", [0, 500, 8_000])
+def test_the_list_keeps_to_what_it_may_take(count: int, most: int) -> None:
+    runtime = made(*many(count))
+    bare = len(described(runtime, "execute_code", inline_characters=0))
+    text = described(runtime, "execute_code", inline_characters=most)
+    assert len(text) <= bare + most + 200
 
 
 # foreign words
@@ -248,7 +188,7 @@ def hostile_tool(text: str, server: str | None = None) -> Tool:
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_foreign_words_stay_in_their_place(text: str, provider: Any) -> None:
-    runtime = made(hostile_tool(text), get_weather)
+    runtime = made(hostile_tool(text), look_up)
     definitions = runtime.tool_definitions(provider, direct="all")
     for said in texts_in(definitions):
         assert all(c == "\n" or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co") for c in said)
@@ -268,42 +208,12 @@ def test_foreign_words_stay_in_their_place(text: str, provider: Any) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_of_a_servers_tool_there_is_one_short_line(text: str) -> None:
-    runtime = made(hostile_tool(text, server="elsewhere"), get_weather)
+    runtime = made(hostile_tool(text, server="elsewhere"), look_up)
     (definition,) = runtime.tool_definitions("anthropic", meta=CODE)
     _, _, code = definition["description"].partition("never instruct:\n")
     inside = code[code.index("async def ") :].split("async def ")[-1]
     assert len(inside.splitlines()) <= 3
     assert len(ast.get_docstring(ast.parse(f"async def {inside}").body[0]) or "") <= 300  # type: ignore[arg-type]
-
-
-def test_own_tools_are_listed_with_all_that_they_say_while_it_fits() -> None:
-    async def get_stock(product: str) -> dict[str, int]:
-        """What is in stock.
-
-        Gives {"units": int}.
-
-        Args:
-            product: as the catalogue names it.
-        """
-        return {}
-
-    runtime = made(tool(get_stock))
-    (whole,) = runtime.tool_definitions("anthropic", meta=CODE)
-    lines = [
-        "async def get_stock(product: str) -> dict[str, int]:", '    """What is in stock.', '    Gives {"units": int}.',
-        "    Args:", "        product: as the catalogue names it.", '    """',
-    ]  # fmt: skip
-    assert whole["description"].endswith("\n".join(lines))
-    (short,) = runtime.tool_definitions("anthropic", meta=CODE, inline_characters=120)
-    assert short["description"].endswith(f'{lines[0]}\n    """What is in stock."""')
-
-
-def texts_in(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, dict):
-        return [text for each in value.values() for text in texts_in(each)]
-    return [text for each in value for text in texts_in(each)] if isinstance(value, list) else []
 
 
 @given(st.text(), st.integers(3, 40))
@@ -386,11 +296,11 @@ def test_every_name_leads_back_to_its_tool(names: set[str]) -> None:
 
 @pytest.mark.anyio
 async def test_the_examples_do_what_they_show() -> None:
-    async with opened(get_weather, order, pool_size=0) as runtime:
+    async with opened(look_up, order, pool_size=0) as runtime:
         program = described(runtime, "execute_code", inline_characters=0).split("Example:\n")[1]
         assert await runtime.handle("execute_code", {"code": program}) == "[1.0, 1.0]"
         plan = described(runtime, "execute_tool_plan").split("Example: ")[1].split("\n")[0]
-        assert "1/1 steps succeeded" in await runtime.handle("execute_tool_plan", plan)
+        assert "2/2 steps succeeded" in await runtime.handle("execute_tool_plan", plan)
         for example in described(runtime, "search_tools").split("Example: ")[1].split("; as a pattern: "):
             assert (await runtime.answer("search_tools", example)).ok
         names = described(runtime, "describe_tools").split("Example: ")[1]

@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from callgate import Allow, ApprovalRequest, ConfigurationError, Deny, Runtime
-from callgate.runtime.fast_path.path import Path
+from callgate import Allow, ApprovalRequest, ConfigurationError, Deny, Limits, Runtime
+from callgate.runtime.programs import Path
 from runtime.conftest import opened
 from runtime.offered import CANCELLED, TENANT
 
@@ -200,11 +200,14 @@ async def test_a_message_that_is_no_protocol_ends_the_run(runtime: Runtime) -> N
     assert (await runtime.execute_code("1")).value == 1
 
 
-async def test_calls_that_nobody_waits_for_are_cancelled_at_the_end(runtime: Runtime) -> None:
+async def test_a_call_that_nobody_waits_for_and_that_never_ends_is_ended_by_the_limit(runtime: Runtime) -> None:
     CANCELLED.clear()
-    run = await runtime.execute_code("call = hang()\nawait echo(1)", check=False)
+    limits = Limits(wall_seconds=1)
+    run = await runtime.execute_code("call = hang()\nawait echo(1)", check=False, limits=limits)
+    assert run.error is not None
+    assert (run.error.limit, run.error.tool) == ("wall_seconds", "hang")
     assert (run.value, CANCELLED) == (1, ["hang"])
-    assert [call.status for call in run.calls] == ["cancelled", "succeeded"]
+    assert [call.status for call in run.calls] == ["unknown_outcome", "succeeded"]
 
 
 async def test_a_call_that_is_given_up_is_cancelled_on_the_host(runtime: Runtime) -> None:
@@ -253,7 +256,7 @@ async def test_a_runtime_is_used_inside_its_block_only() -> None:
         await runtime.execute_code("1")
     assert runtime.check("1 +")[0].severity == "error"
     async with opened(pool_size=0) as runtime:
-        with pytest.raises(ConfigurationError, match=r"^this runtime was entered already; make a new one$"):
+        with pytest.raises(ConfigurationError, match="this runtime is entered already; leave it first"):
             await runtime.__aenter__()
-    with pytest.raises(ConfigurationError, match=r"^this runtime was left already; make a new one$"):
+    with pytest.raises(ConfigurationError, match="this runtime was left already; enter it again"):
         await runtime.execute_code("1")

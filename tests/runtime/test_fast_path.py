@@ -283,7 +283,7 @@ SAME = {
     "an error in a later line": "r = await row(1)\nx = 1 / (r.n - 1)\nawait note('never')",
     "half a line": "print('a', end='')\nawait note('x')\nprint('b', end='')",
     "half a surrogate pair": "print('\\ud800')\n'\\ud800'",
-    "text that is no JSON": "{'a': range(await look(2))}",
+    "text that is no JSON": "range(await look(2))",
     "nothing": "x = await look(1)",
     "a gather": "import asyncio\na, b = await asyncio.gather(row(1), row(2))\n[a.n, b.name]",
 }

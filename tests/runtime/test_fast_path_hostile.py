@@ -18,7 +18,7 @@ import pytest
 from callgate import CodeResult, Limits, Runtime
 from runtime.conftest import opened
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sampled]
 
 EXHAUST = {
     "P42 a power of powers": "print(1)\nx = 10 ** 10 ** 8\nprint(2)",

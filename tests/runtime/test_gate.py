@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextvars
+import json
 import logging
+import sys
 import threading
 from typing import Any
 
@@ -205,7 +207,7 @@ async def test_more_calls_than_allowed_end_the_run() -> None:
     with pytest.raises(LimitReached, match=r"^limit reached: max_tool_calls is 2, used 2$"):
         await run.call("echo", {"text": "x"})
     with pytest.raises(LimitReached):
-        run.refuse("echo", None, ToolError("no"))
+        await run.refuse("echo", None, ToolError("no"))
     assert len(run.records) == 2
 
 
@@ -333,7 +335,7 @@ async def test_events_come_in_pairs_and_at_once() -> None:
     await run.call("echo", {"text": "x"})
     with pytest.raises(ToolNotFound):
         await run.call("unknown", {})
-    run.refuse("late", [], ToolError("not now"))
+    await run.refuse("late", [], ToolError("not now"))
     assert events == [
         ("CallStarted", "echo", "pending"),
         ("CallEnded", "echo", "succeeded"),
@@ -366,7 +368,13 @@ def test_the_weight_of_endless_arguments_is_counted_in_bounded_time() -> None:
     ring: list[Any] = []
     ring.append(ring)
     assert weight(ring, 1_000) > 1_000
-    assert weight({"a": [1, "xx"]}, 10_000) == pytest.approx(64 * 5, abs=10)
+
+
+def test_the_weight_of_a_value_is_its_memory() -> None:
+    assert weight(["x" * 10_000], 1_000_000) == pytest.approx(10_000, abs=200)
+    assert weight(["x" * 9_999 + "😀"], 1_000_000) == pytest.approx(40_000, abs=200)
+    rows = json.loads(json.dumps([{"name": number} for number in range(1000)]))
+    assert weight(rows, 1_000_000) == sum(map(sys.getsizeof, [rows, *rows, *range(1000), "name"]))
 
 
 async def test_the_default_timeout_of_the_run_holds_for_tools_without_one() -> None:

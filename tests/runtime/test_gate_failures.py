@@ -94,7 +94,7 @@ async def test_a_keyboard_interrupt_goes_through(is_async: bool) -> None:
     run = run_of(raising(KeyboardInterrupt, is_async=is_async))
     with pytest.raises(KeyboardInterrupt):
         await run.call("bad", {})
-    assert run.records[0].status == "cancelled"
+    assert run.records[0].status == "unknown_outcome"
 
 
 async def test_a_keyboard_interrupt_in_a_group_goes_through() -> None:
@@ -195,7 +195,8 @@ async def test_cancelling_the_run_cancels_the_tools_it_waits_for() -> None:
         await anyio.wait_all_tasks_blocked()
         group.cancel_scope.cancel()
     assert sorted(ended) == ["a", "b"]
-    assert [(record.status, record.error) for record in run.records] == [("cancelled", "the call was cancelled")] * 2
+    told = "the call was cancelled while it was under way; it may have done its work all the same"
+    assert [(record.status, record.error) for record in run.records] == [("unknown_outcome", told)] * 2
 
 
 async def test_a_task_that_asyncio_cancels_is_cancelled() -> None:
@@ -212,7 +213,7 @@ async def test_a_task_that_asyncio_cancels_is_cancelled() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert run.records[0].status == "cancelled"
+    assert run.records[0].status == "unknown_outcome"
 
 
 async def test_a_tool_that_fails_while_it_is_cancelled_does_not_break_the_run(caplog: pytest.LogCaptureFixture) -> None:
@@ -255,7 +256,7 @@ async def test_a_cancellation_inside_a_group_is_raised_afresh() -> None:
         group.start_soon(run.call, "grouping", {})
         await anyio.wait_all_tasks_blocked()
         group.cancel_scope.cancel()
-    assert run.records[0].status == "cancelled"
+    assert run.records[0].status == "unknown_outcome"
 
 
 async def test_a_coroutine_that_is_closed_from_outside_ends_quietly() -> None:
@@ -268,7 +269,7 @@ async def test_a_coroutine_that_is_closed_from_outside_ends_quietly() -> None:
     if sniffio.current_async_library() == "asyncio":
         coroutine.send(None)
         coroutine.close()
-        assert run.records[0].status == "cancelled"
+        assert run.records[0].status == "unknown_outcome"
     else:
         coroutine.close()
 
@@ -322,7 +323,7 @@ async def test_the_end_of_the_run_is_not_mistaken_for_a_timeout() -> None:
         group.start_soon(run.call, "wait", {})
         await anyio.wait_all_tasks_blocked()
         group.cancel_scope.cancel()
-    assert run.records[0].status == "cancelled"
+    assert run.records[0].status == "unknown_outcome"
 
 
 async def test_a_thread_that_hangs_does_not_hold_up_the_run_and_is_counted_until_it_ends() -> None:
@@ -371,7 +372,7 @@ async def test_cancelling_the_run_does_not_wait_for_a_thread() -> None:
                 group.cancel_scope.cancel()
     finally:
         go.set()
-    assert run.records[0].status == "cancelled"
+    assert run.records[0].status == "unknown_outcome"
 
 
 async def test_more_threads_run_at_once_than_anyios_default_of_forty() -> None:

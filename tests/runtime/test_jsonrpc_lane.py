@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgate.errors import LimitReached, ToolError
@@ -209,7 +209,6 @@ FITTING = st.fixed_dictionaries({"minuend": st.integers(), "subtrahend": st.inte
 
 
 @given(NAMES, ARGUMENTS | FITTING, st.integers(-(2**53), 2**53) | st.text(max_size=5))
-@settings(max_examples=400, deadline=None)
 async def test_the_lanes_answer_a_plain_request_alike(name: str, arguments: dict[str, Any], number: Any) -> None:
     message = {"jsonrpc": "2.0", "method": name, "params": arguments, "id": number}
     one_gate, other_gate = gate(), gate()
@@ -225,7 +224,6 @@ async def test_the_lanes_answer_a_plain_request_alike(name: str, arguments: dict
 
 
 @given(st.lists(st.tuples(NAMES, ARGUMENTS | FITTING), min_size=1, max_size=5))
-@settings(max_examples=50, deadline=None)
 async def test_a_batch_is_answered_as_its_requests_are_one_by_one(calls: list[tuple[str, dict[str, Any]]]) -> None:
     batch = [{"jsonrpc": "2.0", "method": name, "params": params, "id": n} for n, (name, params) in enumerate(calls)]
     together = (await answer(batch, gate())).reply

@@ -1,4 +1,4 @@
-"""What searches taught outlives the process, in the file of the statistics. `test_statistics_file` has what both do."""
+"""What searches taught outlives the process, in the file of the statistics. `test_kept_files` has what all do."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from callgate.errors import ConfigurationError
 from callgate.runtime import kept_file
-from callgate.runtime.learned_file import BATCH, LearnedFile
+from callgate.runtime.learned_file import LearnedFile
 from callgate.runtime.statistics_file import StatisticsFile
 from callgate.search.learned import MAX_LESSONS, MAX_PER_TOOL, Learned
 from callgate.tools.statistics import Statistics
@@ -59,16 +58,6 @@ async def test_statistics_and_lessons_share_a_file(path: Path) -> None:
     assert (await read(path)).of("get_weather") == 1
 
 
-async def test_two_runtimes_add_to_each_other(path: Path) -> None:
-    one, other = Learned(), Learned()
-    async with LearnedFile(path, one), LearnedFile(path, other):
-        one.learn("umbrella", "get_weather")
-        other.learn("umbrella", "get_weather")
-        other.learn("revenue", "query_sales")
-    found = await read(path)
-    assert (len(found), found.of("get_weather")) == (2, 1)
-
-
 async def test_the_file_keeps_the_newest_of_each_tool(path: Path) -> None:
     for start in range(0, 3 * MAX_PER_TOOL, 40):
         learned = Learned()
@@ -97,16 +86,6 @@ async def test_the_file_is_bounded_as_a_whole(path: Path) -> None:
     assert rows(path)[-1] == ("get_weather", "umbrella")
 
 
-async def test_a_full_batch_is_written_without_waiting_for_the_end(path: Path) -> None:
-    learned = Learned()
-    async with LearnedFile(path, learned) as file:
-        for n in range(BATCH):
-            learned.learn("word" + "abcdefghij"[n // 10 % 10] + "abcdefghij"[n % 10] * (1 + n // 100), "a")
-        await file.flush()
-        assert file.written == BATCH
-        assert len(rows(path)) == BATCH
-
-
 async def test_rows_that_make_no_sense_are_skipped(path: Path) -> None:
     await read(path)
     with database(path) as connection:
@@ -132,19 +111,3 @@ async def test_a_file_of_the_first_schema_gets_the_table_that_it_lacks(path: Pat
     async with StatisticsFile(path, again):
         assert again.all()["a"].calls == 1
     assert rows(path) == [("get_weather", "umbrella")]
-
-
-async def test_a_file_that_says_it_is_of_the_first_schema_and_is_not_is_refused(path: Path) -> None:
-    await read(path)
-    with database(path) as connection:
-        connection.execute("PRAGMA user_version = 1")
-    with pytest.raises(ConfigurationError, match="its schema is not callgate's"):
-        await read(path)
-
-
-async def test_one_file_for_what_was_learned(path: Path, tmp_path: Path) -> None:
-    learned = Learned()
-    async with LearnedFile(path, learned):
-        with pytest.raises(ConfigurationError, match="what was learned is kept in a file already"):
-            async with LearnedFile(tmp_path / "other", learned):
-                pass

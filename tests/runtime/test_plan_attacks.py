@@ -259,13 +259,7 @@ async def test_a_condition_that_would_always_be_true_is_a_fault(when: Any) -> No
     assert made.log.count("put b") == 4
 
 
-@pytest.mark.parametrize("name", ["item", "index", "steps"])
-async def test_a_step_may_not_be_called_what_references_mean_otherwise(name: str) -> None:
-    async with world() as (runtime, _):
-        result = await runtime.execute_tool_plan({"steps": [step(name)]})
-    assert [fault.code for fault in result.faults] == ["reserved-id"]
-
-
+@pytest.mark.alone
 async def test_a_long_plan_of_busy_tools_gives_the_event_loop_its_turns() -> None:
     """Many calls are under way: all of them together get one turn, not each its own."""
     turns = 0

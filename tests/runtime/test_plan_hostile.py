@@ -14,7 +14,7 @@ from callgate.plan.faults import MAX_ERRORS
 from runtime.planned import world
 from runtime.test_plans import step
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sampled]
 
 SECONDS = 60
 
@@ -36,6 +36,7 @@ async def numbers(count: int) -> list[int]:
     return list(range(count))
 
 
+@pytest.mark.slow
 async def test_large_texts_for_many_steps_are_not_all_made_at_once() -> None:
     big = step("big", "give", arguments={"value": "x" * 1_000_000})
     steps = [big] + [step(f"s{n}", "drop", arguments={"text": "${big}!"}) for n in range(300)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -27,6 +27,7 @@ from callgate.runtime.plans.timeline_rows import (
     visible,
 )
 from callgate.runtime.result import RunError
+from runtime.golden_files import same
 from runtime.timelines import CHAIN, CONTROL, HOSTILE, Checked, call, hostile, ran, results, step
 
 # what is laid out
@@ -143,104 +144,47 @@ def test_what_would_drive_a_terminal_or_turn_the_writing_is_written_as_an_escape
     assert visible("a\x1b[31m \u202e\n\U000e0041 天 é") == "a\\x1b[31m \\u202e\\n\\U000e0041 天 é"
 
 
-# in the terminal
+# in the terminal and on the page
+
+UNKNOWN = PlanFault("unknown-tool", "a", "steps[0].tool", "there is no tool 'pai'", "did you mean pay?")
+WRONG = [PlanFault("argument", f"s{n}", "", "wrong") for n in range(30)]
+TWENTY = [call(n, 0.0, 1.0 if n < 20 else 4.0, "failed" if n < 4 else "succeeded") for n in range(1, 21)]
+SCENES = {
+    "a chain": CHAIN,
+    "a skipped step": ran(step("a", 0.0, 1.0), step("b", wave=1, needs=("a",), error="Skipped because 'a' was empty")),
+    "a failed step": ran(step("pay", 0.0, 1.0, status="failed", error="no funds")),
+    "items": ran(
+        step("each", 0.0, 4.0, items=20, items_failed=3, calls=tuple(range(1, 21)), warnings=("3 failed",)),
+        calls=TWENTY,
+    ),
+    "notes": ran(
+        step("tried", 0.0, 1.0, attempts=3), step("again", 0.0, 1.0, attempts=2, calls=(1,)),
+        step("kept", 0.0, 1.0, cached=True), step("other", 0.0, 1.0, fallback="plan_b"),
+        step("warned", 0.0, 1.0, warnings=("a", "b")), step("some", 0.0, 1.0, items=5, status="skipped"),
+        calls=[call(1, 0.0, 1.0, attempts=2)],
+    ),
+    "could have begun": ran(step("a", 0.0, 1.0), step("b", 2.0, 1.0, wave=1, needs=("a",))),
+    "refused": PlanResult(
+        ok=False, error=RunError("PlanRefused", "see faults"), faults=[UNKNOWN, *WRONG], goal="Pay",
+        calls=[call(1, 0.0, 1.0)],
+    ),
+    "no plan": PlanResult(ok=False, error=RunError("PlanRefused", "no JSON")),
+    "nothing": PlanResult(ok=False),
+    "a limit": ran(
+        step("a", 0.0, 1.0),
+        error=RunError("LimitReached", "limit reached: wall_seconds is 1.0", limit="wall_seconds"),
+    ),
+    "no time": ran(step("a", 0.0, 0.0)),
+    "white space in names": ran(step("a\nb", 0.0, 1.0), step("a b", 0.0, 1.0)),
+}  # fmt: skip
 
 
-def test_the_terminal_shows_a_bar_for_each_step_on_one_axis() -> None:
-    assert timeline_text(CHAIN, 72).splitlines() == [
-        "wave     step    tool     ┊0             ┊2 s           ┊4 s        took",
-        "   0 ◆ ✓ login   look_up  ▄▄▄▄▄▄▄▖       ┊              ┊         1.00 s",
-        "   1 ◆ ✓ slow    look_up  ┊      ▗▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▖         3.00 s",
-        "       ✓ quick   look_up  ┊      ▗▄▄▄▖   ┊              ┊         500 ms",
-        "   2 ◆ ✓ report  look_up  ┊              ┊              ▗▄▄▄▄▄▄▄  1.00 s",
-        "4/4 steps succeeded in 5.00 s; 5.50 s in calls, 1.1 at a time on average",
-        "◆ critical path, 5.00 s: login → slow → report",
+def test_what_the_terminal_and_the_page_show_is_golden() -> None:
+    told = [
+        f"== {name}\n{timeline_text(result, 100)}\n-- {Checked(timeline_page(result)).text.strip()}\n"
+        for name, result in SCENES.items()
     ]
-
-
-def test_a_skipped_step_has_no_bar_and_says_why() -> None:
-    result = ran(step("a", 0.0, 1.0), step("b", wave=1, needs=("a",), error="Skipped because 'a' was empty"))
-    line = timeline_text(result).splitlines()[2]
-    assert "– b" in line
-    assert line.endswith("Skipped because 'a' was empty")
-    assert "▄" not in line
-
-
-def test_a_failed_step_is_marked_without_colour_and_its_error_is_told_below() -> None:
-    text = timeline_text(ran(step("pay", 0.0, 1.0, status="failed", error="no funds")))
-    assert "✗ pay" in text.splitlines()[1]
-    assert "✗ pay failed: no funds" in text
-
-
-def test_a_for_each_shows_its_items_and_how_many_calls_were_under_way() -> None:
-    calls = [call(n, 0.0, 1.0 if n < 20 else 4.0, "failed" if n < 4 else "succeeded") for n in range(1, 21)]
-    each = step("each", 0.0, 4.0, items=20, items_failed=3, calls=tuple(range(1, 21)), warnings=("3 failed",))
-    text = timeline_text(ran(each, calls=calls))
-    assert "17/20 items" in text
-    assert re.search("█.?▁", text)
-    assert "calls under way" in text
-
-
-@pytest.mark.parametrize(
-    ("more", "note"),
-    [
-        ({"attempts": 3}, "2 retries"),
-        ({"attempts": 2, "calls": (1,)}, "1 retry"),
-        ({"cached": True}, "cached"),
-        ({"fallback": "plan_b"}, "by plan_b"),
-        ({"warnings": ("a", "b")}, "2 warnings"),
-        ({"items": 5, "status": "skipped"}, "of 5 items"),
-    ],
-)
-def test_what_a_bar_cannot_show_is_noted(more: dict[str, Any], note: str) -> None:
-    result = ran(step("a", 0.0, 1.0, **more), calls=[call(1, 0.0, 1.0, attempts=2)])
-    assert timeline_text(result).splitlines()[1].endswith(note)
-    assert note in Checked(timeline_page(result)).text
-
-
-def test_the_time_from_when_a_step_could_have_begun_is_drawn() -> None:
-    text = timeline_text(ran(step("a", 0.0, 1.0), step("b", 2.0, 1.0, wave=1, needs=("a",))))
-    assert re.search("╌{5,}[▗▄]", text.splitlines()[2])
-    assert "╌╌ could have begun" in text
-
-
-def test_a_refused_plan_says_that_it_was_not_run_and_why() -> None:
-    faults = [PlanFault("unknown-tool", "a", "steps[0].tool", "there is no tool 'pai'", "did you mean pay?")]
-    faults += [PlanFault("argument", f"s{n}", "", "wrong") for n in range(30)]
-    refused = PlanResult(ok=False, error=RunError("PlanRefused", "see faults"), faults=faults, goal="Pay", calls=[
-        call(1, 0.0, 1.0)])  # fmt: skip
-    lines = timeline_text(refused).splitlines()
-    assert lines[:3] == [
-        "Pay",
-        "The plan was not run.",
-        "✗ step 'a' (steps[0].tool): there is no tool 'pai'; did you mean pay?",
-    ]
-    assert lines[-2:] == ["… 11 more faults", "Already called while it was being written: 1 tools"]
-    page = Checked(timeline_page(refused)).text
-    assert "The plan was not run." in page
-    assert "did you mean pay?" in page
-    assert "Called while the plan was being written" in page
-
-
-def test_a_result_without_anything_says_that_nothing_was_run() -> None:
-    nothing = PlanResult(ok=False, error=RunError("PlanRefused", "no JSON"))
-    assert timeline_text(nothing) == "The plan was not run.\n✗ no JSON"
-    assert "no JSON" in Checked(timeline_page(nothing)).text
-    assert timeline_text(PlanResult(ok=False)) == "The plan was not run."
-
-
-def test_a_run_that_a_limit_ended_says_so() -> None:
-    error = RunError("LimitReached", "limit reached: wall_seconds is 1.0", limit="wall_seconds")
-    result = ran(step("a", 0.0, 1.0), error=error)
-    assert "✗ the run was ended: limit reached: wall_seconds is 1.0" in timeline_text(result)
-    assert "The run was ended: limit reached" in timeline_page(result)
-
-
-def test_a_run_of_no_time_is_drawn() -> None:
-    text = timeline_text(ran(step("a", 0.0, 0.0)))
-    assert "▖" in text
-    assert "1/1 step succeeded in 0 ms; 0 ms in calls\n" in text
-    Checked(timeline_page(ran(step("a", 0.0, 0.0))))
+    same("timelines.txt", "\n".join(told))
 
 
 def test_of_many_steps_some_are_shown_and_the_others_counted() -> None:
@@ -260,12 +204,6 @@ def test_no_text_drives_the_terminal(text: str) -> None:
     told.encode()
     without_colours = re.sub("\x1b\\[[0-9]+m", "", timeline_text(hostile(text), color=True))
     assert without_colours == told
-
-
-def test_names_that_differ_in_white_space_look_different() -> None:
-    text = timeline_text(ran(step("a\nb", 0.0, 1.0), step("a b", 0.0, 1.0)))
-    assert "a\\nb" in text
-    assert "✓ a b " in text
 
 
 @settings(deadline=None)

@@ -164,98 +164,46 @@ async def test_a_fallback_on_low_confidence(value: str, confidence: float, given
     assert mapped.outputs == {"s": [given, given]}
 
 
-async def test_each_dependent_gets_its_own_copy() -> None:
-    async with world() as (runtime, _):
-        steps = [
-            step("a", arguments={"key": "a", "value": {"n": 1, "inner": {"m": 2}}}),
-            {"id": "b", "tool": "mutate", "arguments": {"value": "$ref:a"}},
-            {"id": "c", "tool": "mutate", "arguments": {"value": "$ref:a.inner"}, "depends_on": "b"},
-            step("d", arguments={"key": "d", "value": "$ref:a"}, depends_on=["b", "c"]),
-        ]
-        result = await runtime.execute_tool_plan({"steps": steps})
-    assert result.outputs["b"] == {"n": 1, "inner": {"m": 2}, "changed": True}
-    assert result.outputs["c"] == {"m": 2, "changed": True}
-    assert result.outputs["d"] == result.outputs["a"] == {"n": 1, "inner": {"m": 2}}
-
-
-async def test_for_each_maps_a_result_in_order() -> None:
-    async with world() as (runtime, _):
-        names = [{"name": name} for name in "abcdef"]
-        plan = {
-            "steps": [
-                step("list", arguments={"key": "", "value": {"items": names}}),
-                step("all", for_each="$ref:list.items", arguments={"key": "$item.name", "value": "$index"}),
-                step("text", for_each="$ref:all", arguments={"key": "${item} of ${list.items[0].name}"}),
-                step("none", for_each=[], arguments={"key": "$item"}),
-            ]
-        }
-        result = await runtime.execute_tool_plan(plan, limits=Limits(max_concurrent_calls=2))
-    assert result.ok
-    assert result.outputs["all"] == [0, 1, 2, 3, 4, 5]
-    assert result.outputs["text"] == [f"{n} of a" for n in range(6)]
-    assert result.outputs["none"] == []
-    assert (result.step("all").items, result.step("all").attempts, len(result.step("all").calls)) == (6, 6, 6)
-    assert result.step("all").arguments[2] == {"key": "c", "value": 2}
-
-
-async def test_a_failed_item_fails_the_step_or_is_null_where_the_plan_says_so() -> None:
+async def test_maps_conditions_sequences_and_copies_are_wired_as_the_engine_has_them() -> None:
+    """The rules are tests of the engine; here each of them goes once through the runtime and the gate."""
+    mapped = {"for_each": ["a", "b", "c"], "arguments": {"key": "$item"}}
+    steps = [
+        step("list", arguments={"key": "", "value": {"items": [{"name": name} for name in "abcd"], "no": []}}),
+        step("all", for_each="$ref:list.items", arguments={"key": "$item.name", "value": "$index"}),
+        step("text", for_each="$ref:all", arguments={"key": "${item} of ${list.items[0].name}"}),
+        step("many", for_each="$ref:list.items", max_items=3, arguments={"key": "x"}),
+        step("failing", "flaky", **mapped),
+        step("nulls", "flaky", **mapped, on_item_error="null"),
+        step("after", depends_on="failing"),
+        step("no", when="$ref:list.no"),
+        step("needs_no", depends_on=["no"]),
+        step("yes", when={"$expr": "not list['no'] and all[1] == 1"}),
+        step("changed", "mutate", arguments={"value": "$ref:list"}),
+        step("kept", depends_on="changed", arguments={"key": "kept", "value": "$ref:list.no"}),
+        step("first", "fail", arguments={}, executionMode="sequential"),
+        step("second", executionMode="sequential"),
+    ]
     async with world() as (runtime, made):
         made.failures["b"] = 9
-        mapped = {"for_each": ["a", "b", "c"], "arguments": {"key": "$item"}}
-        result = await runtime.execute_tool_plan(
-            {
-                "steps": [
-                    step("s", "flaky", **mapped),
-                    step("t", "flaky", **mapped, on_item_error="null"),
-                    step("after", depends_on="s"),
-                ]
-            }
-        )
-    assert statuses(result) == {"s": "failed", "t": "succeeded", "after": "skipped"}
-    assert result.step("s").error == "1 of 3 items failed: item 1: b is not ready"
-    assert result.outputs["t"] == ["a", None, "c"]
-    assert result.step("t").warnings == ("1 of 3 items failed and are null: item 1: b is not ready",)
+        result = await runtime.execute_tool_plan({"steps": steps}, limits=Limits(max_concurrent_calls=2))
+    outputs, told = result.outputs, {each.id: each.error for each in result.steps if each.error}
+    assert (outputs["all"], outputs["text"]) == ([0, 1, 2, 3], [f"{n} of a" for n in range(4)])
+    assert (result.step("all").items, result.step("all").attempts, len(result.step("all").calls)) == (4, 4, 4)
+    assert result.step("all").arguments[2] == {"key": "c", "value": 2}
+    assert (outputs["nulls"], outputs["yes"], outputs["kept"]) == (["a", None, "c"], "yes", [])
+    assert result.step("nulls").warnings == ("1 of 3 items failed and are null: item 1: b is not ready",)
+    assert told == {
+        "many": "for_each has 4 items, more than max_items, which is 3; map over fewer of them, or set max_items on "
+        "the step",
+        "failing": "1 of 3 items failed: item 1: b is not ready",
+        "after": "Skipped because dependency 'failing' failed",
+        "no": "Skipped because its condition is false",
+        "needs_no": "Skipped because dependency 'no' was skipped: its condition is false",
+        "first": "no luck",
+    }
+    assert made.log.index("fail no luck") < made.log.index("get second")
+    assert not {"get no", "get x", "get after"} & set(made.log)
     assert "failed: 2 of 3 items succeeded: " in result.for_model()
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"a": 1}, "for_each needs an array, got an object"),
-        ("text", 'for_each needs an array, got "text" (a string)'),
-        (list(range(11)), "for_each has 11 items, more than max_items, which is 10"),
-    ],
-)
-async def test_for_each_is_bounded_and_takes_arrays_only(given: Any, words: str) -> None:
-    async with world() as (runtime, made):
-        plan = {
-            "steps": [
-                step("a", arguments={"key": "a", "value": given}),
-                step("b", for_each="$ref:a", max_items=10, arguments={"key": "x"}),
-            ]
-        }
-        result = await runtime.execute_tool_plan(plan)
-    assert words in str(result.step("b").error)
-    assert made.log == ["get a"]
-
-
-async def test_when_skips_a_step_and_those_that_need_it_and_that_is_no_failure() -> None:
-    async with world() as (runtime, made):
-        plan = {
-            "steps": [
-                step("c", arguments={"key": "c", "value": {"yes": True, "no": []}}),
-                step("a", when="$ref:c.yes"),
-                step("b", when="$ref:c.no"),
-                step("d", depends_on=["b"]),
-                step("e", when={"$expr": "not c['no'] and a == 'a'"}),
-            ]
-        }
-        result = await runtime.execute_tool_plan(plan)
-    assert list(statuses(result).values()) == ["succeeded", "succeeded", "skipped", "skipped", "succeeded"]
-    assert result.ok
-    assert result.step("b").error == "Skipped because its condition is false"
-    assert result.step("d").error == "Skipped because dependency 'b' was skipped: its condition is false"
-    assert "get b" not in made.log
 
 
 async def test_a_critical_step_that_fails_stops_what_has_not_begun() -> None:
@@ -283,18 +231,6 @@ async def test_a_critical_step_that_fails_stops_what_has_not_begun() -> None:
     assert statuses(found[0])["run"] == "succeeded"
     assert found[0].step("later").error == "Skipped because the critical step 'bad' failed"
     assert found[0].step("later").cause == "bad"
-
-
-async def test_sequential_steps_begin_when_the_one_before_has_ended_however_it_ended() -> None:
-    async with world() as (runtime, made):
-        steps = [
-            step("a", "fail", arguments={}, executionMode="sequential"),
-            step("b", executionMode="sequential"),
-            step("c", executionMode="sequential"),
-        ]
-        result = await runtime.execute_tool_plan({"steps": steps})
-    assert made.log == ["fail no luck", "get b", "get c"]
-    assert statuses(result) == {"a": "failed", "b": "succeeded", "c": "succeeded"}
 
 
 async def test_approval_holds_for_plans() -> None:

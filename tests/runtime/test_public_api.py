@@ -16,10 +16,10 @@ EXPORTED = [
     "CallRecord", "CallStarted", "CallgateError", "CodeResult", "Compilation", "ConfigurationError",
     "ContextExceeded", "Conversation", "Deny", "Described", "DockerBackend", "Event", "Finding", "Found",
     "InvalidArguments", "LimitReached", "Limits", "ModelError", "ModelRejected", "ModelUnavailable", "NotAGraph",
-    "PlanFault", "PlanResult", "Printed", "ProtocolError", "Registry", "Retry", "RunError", "RunUsage", "Runtime",
-    "SandboxBusy", "SandboxCrashed", "SandboxError", "SandboxUnavailable", "SearchResult", "Session", "Source",
-    "StepEnded", "StepResult", "StepStarted", "Tool", "ToolCancelled", "ToolError", "ToolNotAllowed",
-    "ToolNotFound", "ToolTimedOut", "report_progress", "tool",
+    "PlanApprovalRequest", "PlanFault", "PlanResult", "Printed", "ProtocolError", "Registry", "Retry", "RunError",
+    "RunUsage", "Runtime", "SandboxBusy", "SandboxCrashed", "SandboxError", "SandboxUnavailable", "SearchResult",
+    "Session", "Source", "StepEnded", "StepResult", "StepStarted", "Tool", "ToolCancelled", "ToolError",
+    "ToolNotAllowed", "ToolNotFound", "ToolTimedOut", "report_progress", "tool",
 ]  # fmt: skip
 
 
@@ -61,3 +61,13 @@ def test_the_public_types_are_what_they_should_be(tmp_path: Path) -> None:
         env={**os.environ, "MYPYPATH": ":".join(map(str, roots))},
     )  # fmt: skip
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_a_runtime_is_imported_without_what_it_may_never_need() -> None:
+    heavy = ["jsonrpcserver", "RestrictedPython", "snowballstemmer", "rich", "ijson", "sqlite3", "re2", "docker", "mcp"]
+    heavy += [
+        f"callgate.{each}" for each in ("plan.compile", "program.graph", "runtime.model", "search.index", "tools.stubs")
+    ]
+    code = f"import sys; from callgate import Runtime, tool; print(*(sys.modules.keys() & set({heavy})))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == []

@@ -18,7 +18,7 @@ FOR_MODEL: dict[str, tuple[str, str]] = {
     "prints and a value": ("print('a')\n1 + 1", "a\nValue: 2"),
     "a value": ("{'a': ['é', None, 1.5]}", 'Value: {"a": ["é", null, 1.5]}'),
     "text": ("'plain'", "Value: plain"),
-    "no JSON": ("{1}", "Value (not JSON): {1}"),
+    "no JSON": ("b'x'", "Value (not JSON): b'x'"),
     "prints only": ("print('a')\nprint('b')", "a\nb"),
     "nothing": ("x = 1", "The program ended without printing anything and without a value."),
     "a failure": (
@@ -104,8 +104,8 @@ def test_cutting(text: str, most: int, expected: str) -> None:
 
 def test_a_result_as_a_dict_has_these_names() -> None:
     assert sorted(CodeResult(ok=True).to_dict()) == [
-        "calls", "error", "findings", "logs", "ok", "path", "plan", "sandbox", "speculative", "truncated", "usage",
-        "value", "value_repr",
+        "calls", "error", "findings", "logs", "notes", "ok", "path", "plan", "sandbox", "speculative", "truncated",
+        "usage", "value", "value_repr",
     ]  # fmt: skip
     told = CodeResult(ok=False, error=RunError("X", "y", 3)).to_dict()["error"]
     assert told == {"kind": "X", "message": "y", "line": 3, "traceback": "", "limit": None, "tool": None}

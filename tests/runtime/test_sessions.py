@@ -182,9 +182,11 @@ async def test_a_session_that_was_left_is_over(runtime: Runtime) -> None:
         await session.execute_code("1")
 
 
-async def test_a_call_of_an_earlier_program_ended_with_it(runtime: Runtime) -> None:
-    async with runtime.session() as session:
-        await session.execute_code("call = hang()", check=False)
+async def test_a_call_of_an_earlier_program_that_failed_ended_with_it(runtime: Runtime) -> None:
+    async with runtime.session(limits=Limits(wall_seconds=1)) as session:
+        failed = await session.execute_code("call = hang()\n1 / 0", check=False)
+        assert failed.error is not None
+        assert (failed.error.kind, [call.status for call in failed.calls]) == ("ZeroDivisionError", ["unknown_outcome"])
         run = await session.execute_code("await call", check=False)
         assert run.error is not None
         assert (run.error.kind, run.error.message) == ("ToolError", "the program that made this call has ended")

@@ -22,7 +22,7 @@ from callgate.runtime import kept_file
 from callgate.runtime.statistics_file import BATCH, StatisticsFile
 from callgate.tools.statistics import Statistics
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 TOOLS = 100
 
@@ -84,6 +84,7 @@ async def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None
     assert len(stats) == TOOLS
 
 
+@pytest.mark.campaign
 async def test_a_process_that_is_killed_loses_less_than_a_batch(tmp_path: Path) -> None:
     path = tmp_path / "statistics.sqlite"
     child = process("wait", path)
@@ -95,6 +96,7 @@ async def test_a_process_that_is_killed_loses_less_than_a_batch(tmp_path: Path) 
     assert sum(each.calls for each in (await read(path)).all().values()) == 4 * BATCH
 
 
+@pytest.mark.campaign
 async def test_a_process_that_is_killed_in_the_middle_of_writing_leaves_a_sound_file(tmp_path: Path) -> None:
     path = tmp_path / "statistics.sqlite"
     for _ in range(3):

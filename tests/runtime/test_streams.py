@@ -86,13 +86,14 @@ async def test_errors_of_the_block_come_out_as_themselves(runtime: Runtime) -> N
 async def test_every_start_has_its_end(runtime: Runtime) -> None:
     events: list[Event] = []
     await runtime.execute_code(
-        "import asyncio\nasyncio.ensure_future(hang())\nawait asyncio.gather(*(echo(i) for i in range(20)), late(), "
-        "return_exceptions=True)",
+        "import asyncio\nleft = asyncio.create_task(hang())\n"
+        "put_off = asyncio.create_task(echo(21))\nput_off.cancel()\n"
+        "await asyncio.gather(*(echo(i) for i in range(20)), late(), return_exceptions=True)\nleft.cancel()",
         on_event=events.append,
     )
     started = [event.record.id for event in events if isinstance(event, CallStarted)]
     ended = [event.record.id for event in events if isinstance(event, CallEnded)]
-    assert sorted(started) == sorted(ended) == list(range(1, 23))
+    assert sorted(started) == sorted(ended) == list(range(1, 24))
     assert {event.record.status for event in events if isinstance(event, CallEnded)} == {
         "succeeded", "cancelled", "unknown_outcome",
     }  # fmt: skip

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from callgate.errors import InvalidArguments
-from callgate.runtime.search import Detail, ToolSearch
 from callgate.runtime.search import result as result_module
+from callgate.runtime.search.result import Detail
+from callgate.runtime.search.tool_search import ToolSearch
 from callgate.search.learned import Learned
 from callgate.tools import Registry, Tool
 from runtime.searched import GITHUB, get_weather, names, of_server, query_sales, refusal, send_invoice

@@ -14,9 +14,10 @@ import anyio.to_thread
 import pytest
 
 from callgate.errors import InvalidArguments
-from callgate.runtime.search import Found, ToolSearch
 from callgate.runtime.search import result as result_module
 from callgate.runtime.search import snapshot as snapshot_module
+from callgate.runtime.search.result import Found
+from callgate.runtime.search.tool_search import ToolSearch
 from callgate.search.learned import Learned
 from callgate.tools import Registry
 from runtime.searched import GITHUB, get_weather, names, of_server, query_sales, send_invoice
@@ -100,6 +101,7 @@ def test_a_pattern_that_takes_long_is_given_up(wordy: ToolSearch, monkeypatch: p
     assert len(wordy.find("tool_11.. ", regex=True, limit=100).found) == 100
 
 
+@pytest.mark.alone
 async def test_a_pattern_that_nobody_waits_for_is_not_tried_any_longer(wordy: ToolSearch) -> None:
     await wordy.ask("tool_7", regex=True)
     with anyio.move_on_after(0.1) as waited:

@@ -10,7 +10,8 @@ import pytest
 from callgate import Runtime, ToolError, tool
 from callgate.limits import Limits
 from callgate.runtime.gate import Gate
-from callgate.runtime.search import ToolSearch, search_builtins
+from callgate.runtime.search.builtins import search_builtins
+from callgate.runtime.search.tool_search import ToolSearch
 from callgate.tools import Registry
 from runtime.conftest import opened
 
@@ -85,7 +86,7 @@ async def test_a_plan_may_search(runtime: Runtime) -> None:
 
 def run_of(caller: Any, allowed: list[str] | None) -> Any:
     registry = Registry([get_weather, delete_weather, query_sales])
-    gate = Gate(registry, builtins=search_builtins(ToolSearch(registry)))
+    gate = Gate(registry, builtins=search_builtins(lambda: ToolSearch(registry)))
     return gate.open(caller=caller, limits=Limits(), allowed=allowed)
 
 
@@ -114,7 +115,7 @@ async def test_where_nothing_may_be_called_there_is_no_search_either() -> None:
 
 async def test_tools_that_come_later_are_found_by_later_runs() -> None:
     registry = Registry([query_sales])
-    gate = Gate(registry, builtins=search_builtins(ToolSearch(registry)))
+    gate = Gate(registry, builtins=search_builtins(lambda: ToolSearch(registry)))
     before = gate.open(caller="code", limits=Limits())
     registry.add(get_weather)
     after = gate.open(caller="code", limits=Limits())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import anyio.lowlevel
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgate.runtime.workers import Workers
@@ -76,7 +76,6 @@ async def test_a_job_that_has_not_begun_is_given_back() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("sec"), st.integers(0, 9)), max_size=40), st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
 async def test_every_job_ends_in_exactly_one_way(steps: list[tuple[str, int]], most: int) -> None:
     """s: submit the next job. e: let the n-th job that goes on end. c: cancel the n-th submitted."""
     going: dict[int, anyio.Event] = {}

@@ -140,6 +140,7 @@ async def test_cancelled_while_it_enters_it_undoes_that_and_asks_no_other() -> N
     assert notes == ["enter first", "undo first"]
 
 
+@pytest.mark.slow
 async def test_a_real_start_can_be_cancelled_at_any_moment_and_started_again() -> None:
     for milliseconds in (0, 5, 20, 60, 120):
         with anyio.move_on_after(milliseconds / 1000):

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.anyio
 TIERS = ["jail tier 1", "jail tier 2"]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", TIERS)
 async def test_a_zygote_that_is_killed_takes_its_guests_along_and_is_replaced(name: str) -> None:
     async with running(name) as backend:
@@ -51,6 +52,7 @@ async def test_nothing_is_left_of_a_backend(name: str) -> None:
     await until(lambda: len(descendants()) <= processes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TIERS)
 async def test_starting_may_be_cancelled(name: str) -> None:
     async with running(name):
@@ -63,6 +65,8 @@ async def test_starting_may_be_cancelled(name: str) -> None:
     await until(lambda: len(descendants()) <= processes)
 
 
+@pytest.mark.slow
+@pytest.mark.campaign
 async def test_a_zygote_that_was_just_killed_is_replaced_unheard() -> None:
     async with running("jail tier 2") as backend:
         assert isinstance(backend, JailBackend)
@@ -73,6 +77,7 @@ async def test_a_zygote_that_was_just_killed_is_replaced_unheard() -> None:
             await guest.aclose()
 
 
+@pytest.mark.slow
 async def test_more_guests_may_be_wanted_at_once_than_its_socket_holds() -> None:
     async with running("jail tier 2") as backend, anyio.create_task_group() as tasks:
 
@@ -128,6 +133,7 @@ def in_a_shell(before: str, program: str) -> str:
 CORNERS = ["ulimit -n 64", "exec <&-", "exec <&- >&-", "umask 777", "export HOME=/nowhere LC_ALL=C PYTHONHASHSEED=1"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("tier", [1, 2])
 @pytest.mark.parametrize("before", CORNERS)
 def test_it_works_in_a_tight_corner(tier: int, before: str) -> None:
@@ -137,6 +143,8 @@ def test_it_works_in_a_tight_corner(tier: int, before: str) -> None:
     assert said == "fine"
 
 
+@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize(("tier", "loop"), [(1, "asyncio"), (2, "trio")])
 def test_the_host_dies_and_everything_with_it(tier: int, loop: str) -> None:
     program = f"""

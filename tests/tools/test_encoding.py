@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -57,7 +59,11 @@ for _ in range(100_000):
         ({math.inf: 3}, "value has the key inf, which is not JSON"),
         ({"a": "\ud800"}, "value.a holds half of a surrogate pair, which is not Unicode text"),
         ({"\ud800": 1}, "value has a key with half of a surrogate pair, which is not Unicode text"),
-        (b"x", "value is a bytes, which is not JSON"),
+        (b"x", "value is a bytes, which is not JSON; write .decode() for text, or base64.b64encode(...).decode()"),
+        ([{1}], "value[0] is a set, which is not JSON; write sorted(...), since the order of a set is no value"),
+        ({"a": Decimal("NaN")}, "value.a is Decimal('NaN'), which is not JSON; use null or a string"),
+        ({b"a": 1}, "value has a key that is a bytes; JSON keys are strings"),
+        ({datetime.date(2024, 1, 2): 1, "2024-01-02": 2}, "value has two keys that are '2024-01-02' as JSON"),
         ([10**5000], "value[0] is an integer of 16610 bits, too long to be written as text"),
         (deep, "value is nested too deeply"),
     ],

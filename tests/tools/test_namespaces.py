@@ -165,6 +165,7 @@ def test_what_can_be_written_as_an_attribute() -> None:
         assert not is_attribute(name), name
 
 
+@pytest.mark.slow
 def test_thousands_of_tools_whose_names_all_come_out_alike_are_named_in_linear_time() -> None:
     def seconds(count: int) -> float:
         names = ["-" * (n % 7 + 1) + " ." * (n // 7 % 100) for n in range(count)]

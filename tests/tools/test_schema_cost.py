@@ -15,6 +15,7 @@ from callgate.tools import Tool
 from callgate.tools.patterns import pattern_states, pattern_work
 from callgate.tools.schema_check import SchemaCheck, TooMuchToCheck
 from callgate.tools.schema_cost import MAX_STEPS, MAX_WAYS, SchemaCost
+from callgate.tools.turns import at_once
 
 SECONDS = 5.0
 """For one check, on a busy machine; without the bounds each case here takes from 5 s to years."""
@@ -169,8 +170,8 @@ def test_a_limit_of_draft_4_is_asked_about_with_what_it_means() -> None:
 def test_what_the_validator_takes_long_for_is_counted(schema: dict[str, Any], value: Any) -> None:
     cost = SchemaCost(schema, "it")
     text = json.dumps(value)
-    assert cost.steps(text, value) > MAX_STEPS
-    assert not cost.allows(text, value)
+    assert at_once(cost.steps(text, value)) > MAX_STEPS
+    assert not at_once(cost.allowing(text, value))
 
 
 URL = r"https?:\/\/(www\.)?[-a-zA-Z0-9@:%._\+~#=]{1,256}\.[a-zA-Z0-9()]{1,6}\b([-a-zA-Z0-9()@:%_\+.~#?&//=]*)"
@@ -207,8 +208,8 @@ def test_a_large_text_under_a_hard_pattern_is_still_refused_when_the_pattern_sta
     schema = {"properties": {"a": {"pattern": r"\w{400}é"}, "b": {}}}
     easy, hard = {"a": "x", "b": "x" * 200_000}, {"a": "x" * 200_000, "b": "x"}
     cost = SchemaCost(schema, "it")
-    assert cost.allows(json.dumps(easy), easy)
-    assert not cost.allows(json.dumps(hard), hard)
+    assert at_once(cost.allowing(json.dumps(easy), easy))
+    assert not at_once(cost.allowing(json.dumps(hard), hard))
 
 
 @pytest.mark.parametrize(

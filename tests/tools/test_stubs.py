@@ -114,6 +114,11 @@ def test_a_signature_is_one_line() -> None:
     assert signature(count, "count") == "count(tags: list[str], exact: bool = False, weight: float = 1) -> int"
 
 
-def test_a_signature_tells_odd_arguments_as_they_are_given() -> None:
+def test_a_signature_tells_odd_arguments_as_they_are_written() -> None:
     odd = foreign("convert", {"from": {"type": "string"}, "a-b": {"type": "integer"}}, required=["from"])
-    assert signature(odd, "convert") == "convert(**{'from': str, 'a-b': NotRequired[int]}) -> Any"
+    assert signature(odd, "convert") == "convert(from_: str, a_b: int = OMITTED) -> Any"
+
+
+def test_a_signature_tells_odd_arguments_that_cannot_be_written_as_they_are_given() -> None:
+    odd = foreign("convert", {"from": {"type": "string"}, "from_": {"type": "integer"}}, required=["from"])
+    assert signature(odd, "convert") == "convert(**{'from': str, 'from_': NotRequired[int]}) -> Any"

@@ -79,6 +79,7 @@ def modules_of(collection: str, detail: Any) -> tuple[int, list[str]]:
     return sum(map(len, registries)), [stubs(each, detail=detail) for each in registries]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("collection", SETS)
 def test_every_tool_of_a_collection_becomes_a_stub_that_passes_mypy_strict(collection: str, tmp_path: Path) -> None:
     count, modules = modules_of(collection, "full")
@@ -88,6 +89,7 @@ def test_every_tool_of_a_collection_becomes_a_stub_that_passes_mypy_strict(colle
     passes_mypy(tmp_path, *modules)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(PYRIGHT is None, reason="basedpyright is not installed: pip install basedpyright")
 def test_every_tool_of_every_collection_becomes_a_stub_that_passes_pyright(tmp_path: Path) -> None:
     """In one run: most of a short one is its start."""

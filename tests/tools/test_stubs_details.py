@@ -219,6 +219,7 @@ def test_programs_are_checked_against_stubs(tmp_path: Path) -> None:
             passes_mypy(tmp_path, stubs(registry(), detail=detail), WRONG.format(module=module))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(PYRIGHT is None, reason="basedpyright is not installed: pip install basedpyright")
 def test_programs_are_checked_by_pyright(tmp_path: Path) -> None:
     passes_pyright(tmp_path, stubs(registry()), PROGRAM.format(module="stub_module_0"))
@@ -246,9 +247,15 @@ OPTIONS = {
     "properties": {"how": {"type": "object", "properties": {"deep": {"type": "boolean"}}}},
     "required": ["how"],
 }
-ODD_KEYS = {"type": "object", "properties": {"how": OPTIONS["properties"]["how"], "a-b": {}}, "required": ["a-b"]}  # type: ignore[index]
+ODD_KEYS = {
+    "type": "object",
+    "properties": {"how": OPTIONS["properties"]["how"], "a-b": {}, "a_b": {}},  # type: ignore[index]
+    "required": ["a-b"],
+}
+"""What ``a-b`` would be written as is taken."""
 
 
+@pytest.mark.slow
 def test_a_type_is_called_the_same_whichever_tools_are_beside_its_tool(tmp_path: Path) -> None:
     tools = [of_server(name, schema=OPTIONS, output=TEXT) for name in ("create", "look", "read")]
     tools += [of_server(name, schema=ODD_KEYS, output={"type": "array", "items": TEXT}) for name in ("odd", "same")]

@@ -194,7 +194,7 @@ def test_generated_stubs_pass_mypy_strict(documents: list[dict[str, Any]]) -> No
         passes_mypy(Path(folder), *(stubs(registry, detail=detail) for detail in DETAILS))
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(documents=st.lists(DOCUMENTS.map(explicit), min_size=1, max_size=3), data=st.data())
 def test_generated_stubs_import_stay_the_same_and_take_what_is_valid(
     documents: list[dict[str, Any]], data: st.DataObject

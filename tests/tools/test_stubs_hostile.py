@@ -126,6 +126,7 @@ def test_hostile_tools_import_and_pass_the_type_checkers(tmp_path: Path) -> None
     passes_mypy(tmp_path, *modules)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(PYRIGHT is None, reason="basedpyright is not installed: pip install basedpyright")
 def test_hostile_tools_pass_pyright_as_well(tmp_path: Path) -> None:
     passes_pyright(tmp_path, *(stubs(hostile_registry(), detail=detail) for detail in DETAILS))

@@ -11,6 +11,8 @@ from callgate.runtime import Event, Runtime
 from callgate.runtime.conversation import Conversation
 from callgate.runtime.model import META_TOOLS, Answer, DefinitionOptions, Provider
 
+from .opening import in_its_loop, open_while
+
 __all__ = ["Answering"]
 
 
@@ -40,6 +42,10 @@ class Answering:
             )
         if not isinstance(source, Runtime | Conversation):
             raise ConfigurationError(f"this is neither a Runtime nor a Conversation: {source!r}")
+        runtime = source if isinstance(source, Runtime) else source.runtime
+        assert isinstance(runtime, Runtime)
+        self.runtime = runtime
+        """The one that answers."""
         self._source = source
         self._options = options
         self._provider = provider
@@ -63,7 +69,15 @@ class Answering:
         return self._source.instructions(**self._options)
 
     async def answer(self, name: str, arguments: Mapping[str, Any] | str, *, caller: str = "direct") -> Answer:
-        """Answer a call."""
+        """Answer a call, in the event loop in which the runtime is open; one that is not open is opened for the call.
+
+        Raises:
+            CallgateError: the runtime cannot be entered.
+        """
+        async with open_while(self.runtime):
+            return await in_its_loop(self.runtime, lambda: self._answer(name, arguments, caller))
+
+    async def _answer(self, name: str, arguments: Mapping[str, Any] | str, caller: str) -> Answer:
         if isinstance(self._source, Conversation):
             return await self._source.answer(name, arguments, caller=caller, on_event=self._on_event)
         tools, meta = self._options.get("tools"), self._options.get("meta", META_TOOLS)

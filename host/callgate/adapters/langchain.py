@@ -1,20 +1,20 @@
 """callgate for LangChain: tools for `bind_tools`, `create_agent`, `ToolNode`.
 
-Needs the extra ``callgate[langchain]``. Thin: definitions come from `tool_definitions`, answers from `answer`.
+Needs the extra ``langchain``. Thin: definitions come from `tool_definitions`, answers from `answer`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Literal, Unpack
 
-import anyio.from_thread
-from anyio.lowlevel import EventLoopToken, current_token
+from callgate.extras import how_to_install
 
 try:
     from langchain_core.tools import BaseTool, ToolException
 except ModuleNotFoundError as missing:
-    words = f"{missing.name} is not installed: pip install 'callgate[langchain]'"
+    words = f"{missing.name} is not installed: {how_to_install('langchain')}"
     raise ModuleNotFoundError(words, name=missing.name) from missing
 
 from pydantic import PrivateAttr
@@ -42,15 +42,16 @@ class CallgateTool(BaseTool):
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
 
     _answering: Answering = PrivateAttr()
-    _loop: EventLoopToken = PrivateAttr()
 
     def _run(self, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
-        if _is_running(self._loop):
-            raise ConfigurationError(
-                f"{self.name}: a call that blocks would wait for its own event loop; "
-                "use `await tool.ainvoke(...)`, or `tool.invoke(...)` in another thread"
-            )
-        return anyio.from_thread.run(self._answer, arguments, token=self._loop)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self._answer(arguments))
+        raise ConfigurationError(
+            f"{self.name}: a call that blocks would hold up this event loop; "
+            "use `await tool.ainvoke(...)`, or `tool.invoke(...)` in another thread"
+        )
 
     async def _arun(self, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
         return await self._answer(arguments)
@@ -73,10 +74,12 @@ def langchain_tools(
     on_event: Callable[[Event], None] | None = None,
     **options: Unpack[DefinitionOptions],
 ) -> list[BaseTool]:
-    """LangChain tools that callgate answers. To be called in the event loop in which the runtime was entered.
+    """LangChain tools that callgate answers.
 
-    They are async (`ainvoke`); `invoke` works in any other thread, and has the runtime's loop do the work. Approval is
-    the runtime's (`Runtime(approve=...)`). Cancelling a call ends what it started.
+    They are async (`ainvoke`); `invoke` works where no event loop is running. A runtime that is entered is used in its
+    own event loop, from any thread. A runtime that is not entered is entered for each call, which starts a sandbox:
+    enter the runtime around many calls. Approval is the runtime's (`Runtime(approve=...)`). Cancelling a call ends what
+    it started.
 
     Args:
         source: a runtime; or a conversation, whose tools grow as its searches find some: ask for them anew, and bind
@@ -85,28 +88,15 @@ def langchain_tools(
         options: with a runtime: what to define, as for `Runtime.tool_definitions`: `direct`, `meta`, ...
 
     Raises:
-        ConfigurationError: an option is wrong, or no event loop is running here.
+        ConfigurationError: an option is wrong.
     """
-    try:
-        loop = current_token()
-    except RuntimeError:
-        words = "call langchain_tools in the event loop in which the runtime was entered; none is running here"
-        raise ConfigurationError(words) from None
     answering = Answering(source, options, "openai", on_event)
-    return [_tool(each["function"], answering, loop) for each in answering.definitions()]
+    return [_tool(each["function"], answering) for each in answering.definitions()]
 
 
-def _tool(function: dict[str, Any], answering: Answering, loop: EventLoopToken) -> CallgateTool:
+def _tool(function: dict[str, Any], answering: Answering) -> CallgateTool:
     tool = CallgateTool(
         name=function["name"], description=function.get("description") or "", args_schema=function["parameters"]
     )
     tool._answering = answering
-    tool._loop = loop
     return tool
-
-
-def _is_running(loop: EventLoopToken) -> bool:
-    try:
-        return current_token() == loop
-    except RuntimeError:
-        return False

@@ -1,6 +1,6 @@
 """callgate for the OpenAI Agents SDK: function tools, for `Agent(tools=...)`.
 
-Needs the extra ``callgate[openai-agents]``. Thin: definitions come from `tool_definitions`, answers from `answer`.
+Needs the extra ``openai-agents``. Thin: definitions come from `tool_definitions`, answers from `answer`.
 """
 
 from __future__ import annotations
@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Unpack
 
+from callgate.extras import how_to_install
+
 try:
     from agents import FunctionTool, ToolSearchTool
     from agents import Tool as AgentTool
     from agents.tool_context import ToolContext
 except ModuleNotFoundError as missing:
-    words = f"{missing.name} is not installed: pip install 'callgate[openai-agents]'"
+    words = f"{missing.name} is not installed: {how_to_install('openai-agents')}"
     raise ModuleNotFoundError(words, name=missing.name) from missing
 
 from callgate.runtime import Event, Runtime
@@ -32,6 +34,9 @@ def openai_agents_tools(
     **options: Unpack[DefinitionOptions],
 ) -> list[AgentTool]:
     """Function tools that callgate answers.
+
+    A runtime that is entered is used in its own event loop, by `Runner.run` and by `Runner.run_sync`. A runtime that is
+    not entered is entered for each call, which starts a sandbox: enter the runtime around many calls.
 
     What the model does wrong, and what fails, is text in the tool's output: the run goes on. Approval is the runtime's
     (`Runtime(approve=...)`), not the SDK's `needs_approval`. Cancelling the run ends the call and what it started.

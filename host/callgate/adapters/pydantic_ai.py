@@ -1,13 +1,16 @@
 """callgate for pydantic-ai: a toolset, for `Agent(toolsets=[...])`.
 
-Needs the extra ``callgate[pydantic-ai]``. Thin: definitions come from `tool_definitions`, answers from `answer`.
+Needs the extra ``pydantic-ai``. Thin: definitions come from `tool_definitions`, answers from `answer`.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, Literal, Unpack
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Literal, Self, Unpack
+
+from callgate.extras import how_to_install
 
 try:
     from pydantic_ai import ModelRetry, RunContext
@@ -16,7 +19,7 @@ try:
     from pydantic_ai.tools import AgentDepsT, ToolDefinition
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 except ModuleNotFoundError as missing:
-    words = f"{missing.name} is not installed: pip install 'callgate[pydantic-ai]'"
+    words = f"{missing.name} is not installed: {how_to_install('pydantic-ai')}"
     raise ModuleNotFoundError(words, name=missing.name) from missing
 
 from pydantic_core import SchemaValidator, core_schema
@@ -27,6 +30,7 @@ from callgate.runtime.conversation import Conversation
 from callgate.runtime.model import DefinitionOptions
 
 from .answering import Answering
+from .opening import open_while
 
 __all__ = ["CallgateToolset"]
 
@@ -39,6 +43,10 @@ class CallgateToolset(AbstractToolset[AgentDepsT]):
 
     Made from a runtime, each run of the agent has a `Conversation` of its own: tools that a search has found are shown
     from the next step on, in this run alone. Made from a conversation, they stay from run to run.
+
+    A runtime that is not open is entered when the agent's run begins, and left when it has ended: `agent.run_sync` and
+    `agent.run` work as they are. A runtime that is entered is used in its own loop, also from another event loop, and
+    stays open; so does one inside ``async with agent``, which spares each run the start of a sandbox.
 
     Approval is the runtime's (`Runtime(approve=...)`). Cancelling the agent's run ends the call and what it started.
 
@@ -56,6 +64,7 @@ class CallgateToolset(AbstractToolset[AgentDepsT]):
 
     Raises:
         ConfigurationError: an option is wrong.
+        SandboxError: raised by the agent's run: the runtime cannot be entered.
     """
 
     def __init__(
@@ -76,6 +85,7 @@ class CallgateToolset(AbstractToolset[AgentDepsT]):
         self._mistakes = mistakes
         self._max_retries = max_retries
         self._instructions = instructions
+        self._open: list[AbstractAsyncContextManager[None]] = []
 
     @property
     def id(self) -> str | None:
@@ -84,7 +94,18 @@ class CallgateToolset(AbstractToolset[AgentDepsT]):
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> AbstractToolset[AgentDepsT]:
         own = copy.copy(self)
         own._answering = self._answering.for_one()
+        own._open = []
         return own
+
+    async def __aenter__(self) -> Self:
+        held = open_while(self._answering.runtime)
+        await held.__aenter__()
+        self._open.append(held)
+        return self
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        await self._open.pop().__aexit__(None, None, None)
+        return None
 
     async def get_instructions(self, ctx: RunContext[AgentDepsT]) -> InstructionPart | None:
         return InstructionPart(content=self._answering.instructions(), dynamic=False) if self._instructions else None

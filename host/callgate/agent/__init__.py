@@ -1,5 +1,5 @@
-"""The agent side: models, planners, the router, and the loop that solves tasks with them. The SDKs are an extra:
-``pip install 'callgate[agent]'``.
+"""The agent side: models, planners, the router, and the loop that solves tasks with them. The SDKs
+come with the extra ``agent``.
 
 Importing this imports nothing else: each name comes from its module when it is asked for. What an agent tells is in
 `callgate.agent.events`, what a model is asked in `callgate.agent.models.model`.
@@ -7,8 +7,9 @@ Importing this imports nothing else: each name comes from its module when it is 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from callgate.lazily import names_from
 
 if TYPE_CHECKING:
     from .learning.experiment import Experiment
@@ -56,7 +57,9 @@ __all__ = [
     "model_named", "read_config", "synthesize",
 ]  # fmt: skip
 
-_HOMES = {
+__getattr__, __dir__ = names_from(
+    __name__,
+    {
     "learning.experiment": ("Experiment",),
     "learning.memory": ("SelectionMemory",),
     "learning.ranked": ("LearnedSelector",),
@@ -86,15 +89,5 @@ _HOMES = {
     "react.gateway_model": ("gateway_model",),
     "react.planner": ("ReActPlanner",),
     "react.worker": ("ReActWorker",),
-}  # fmt: skip
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+},
+)  # fmt: skip

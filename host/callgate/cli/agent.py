@@ -22,7 +22,7 @@ from .live import data_only, log_to_stderr
 from .live_view import ApproverBelow
 from .load import load_tools
 from .mcp_option import Ask, ask_option, mcp_option, servers_from, with_servers
-from .options import limit_options, limits_from, sandbox_from, sandbox_options, tools_option
+from .options import limit_options, limits_from, policy_option, sandbox_from, sandbox_options, tools_option
 from .words import INTERRUPTED, NO_SANDBOX, Stop, say, tame
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ _FORGOTTEN = ("task", "resume", "transcript")
 @click.option("-v", "--verbose", is_flag=True, help="Tell everything on stderr, a line each, instead of the live view.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as one JSON object on stdout.")
 @sandbox_options
+@policy_option
 @limit_options
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
@@ -70,6 +71,7 @@ def command(context: click.Context, /, **options: Any) -> int:
             "tools": tools,
             "limits": limits,
             "statistics": chosen.statistics,
+            "policy": options.pop("policy"),
             **(sandbox if chosen.runs_programs else {"sandbox": None}),
         }
         work = _Work(chosen, runtime_options, servers, ask, options)
@@ -138,7 +140,10 @@ class _Work:
 
         options = self._options
         screen = self._screen = AgentScreen(
-            lines=not options["as_json"] or options["verbose"], verbose=options["verbose"], budget=self._chosen.budget()
+            lines=not options["as_json"] or options["verbose"],
+            verbose=options["verbose"],
+            budget=self._chosen.budget(),
+            asked_mode=self._chosen.mode,
         )
         terminal = sys.stdin.isatty() and not self._chosen.from_stdin
         approver = ApproverBelow(everything=options["yes"], terminal=terminal, screen=screen)

@@ -83,9 +83,11 @@ class AgentLines:
     Args:
         verbose: tell everything, a line each, and longer texts.
         boxes: whether the steps of a plan come as one box when it is over, or each as a line when it ends.
+        asked_mode: the mode by the name that the person gave it, which may be another name of the task's mode.
     """
 
-    def __init__(self, *, verbose: bool = False, boxes: bool = False) -> None:
+    def __init__(self, *, verbose: bool = False, boxes: bool = False, asked_mode: str = "") -> None:
+        self._asked_mode = asked_mode
         self._verbose = verbose
         self._boxes = boxes
         self._calls: dict[str, ToolCall] = {}
@@ -147,7 +149,8 @@ class AgentLines:
     def _began(self, event: TaskBegan) -> Iterator[Line]:
         yield Line("task", one_line(event.task), "bold")
         tools = counted(len(event.tools), "tool")
-        yield Line("", f"model {name_of(event.model)}, mode {event.mode}, {tools}", "dim")
+        mode = self._asked_mode or event.mode
+        yield Line("", f"model {name_of(event.model)}, mode {mode}, {tools}", "dim")
         if event.strategic_plan is not None:
             yield Line("", f"within the plan {one_line(json_of(event.strategic_plan), ARGUMENTS)}", "dim")
 

@@ -32,11 +32,14 @@ class AgentScreen(LiveView[Line | Box]):
         lines: whether anything is shown at all.
         verbose: everything, a line each, and no view below them.
         budget: what may be spent.
+        asked_mode: see `AgentLines`.
     """
 
-    def __init__(self, *, lines: bool = True, verbose: bool = False, budget: Budget | None = None) -> None:
+    def __init__(
+        self, *, lines: bool = True, verbose: bool = False, budget: Budget | None = None, asked_mode: str = ""
+    ) -> None:
         super().__init__(below=lines and not verbose)
-        self.lines = AgentLines(verbose=verbose, boxes=self._console is not None)
+        self.lines = AgentLines(verbose=verbose, boxes=self._console is not None, asked_mode=asked_mode)
         self.under_way = UnderWay(time.monotonic(), budget or Budget(turns=None, seconds=None), self._spinner)
         self._shows = lines
 

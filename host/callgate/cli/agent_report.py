@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from callgate.cut import cut
+
 from .words import FAILED, LIMIT, OK, USAGE, emit, explain, one_line, say
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ def report(result: AgentResult, chosen: Chosen, model_calls: int, *, as_json: bo
         return OK
     if result.answer and not as_json:
         say("what there was of an answer:", "dim")
-        say(result.answer[:_MOST_WORDS])
+        say(cut(result.answer, _MOST_WORDS))
     headline = _HEADLINES.get(result.outcome, result.outcome)
     if result.outcome == "rejected" and _kind(chosen) == "replay":
         headline = "the recording does not fit"

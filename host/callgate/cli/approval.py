@@ -13,7 +13,15 @@ from callgate import Allow, ApprovalRequest, Deny
 from .shown import Shown
 from .words import say, tame
 
-__all__ = ["Approver"]
+__all__ = ["Approver", "answer_to"]
+
+
+async def answer_to(question: str) -> str:
+    """What the person at the terminal answers: one line, in lower case; empty at the end of stdin."""
+    sys.stderr.write(tame(question))
+    sys.stderr.flush()
+    await anyio.wait_readable(sys.stdin)
+    return sys.stdin.readline().strip().lower()
 
 
 class Approver:
@@ -42,8 +50,5 @@ class Approver:
             arguments = json.dumps(request.arguments, ensure_ascii=False)
             who = {"code": "program", "direct": "model"}.get(request.caller, request.caller)
             say(f"The {who} wants to call the {kind} {request.tool.name} with {arguments}", "yellow")
-            sys.stderr.write(tame("Allow this call? [y/N] "))
-            sys.stderr.flush()
-            await anyio.wait_readable(sys.stdin)
-            answer = sys.stdin.readline().strip().lower()
+            answer = await answer_to("Allow this call? [y/N] ")
             return Allow() if answer in ("y", "yes") else Deny("the person at the terminal said no")

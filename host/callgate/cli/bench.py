@@ -1,4 +1,7 @@
-"""``callgate bench``: workloads through every mode and peer, and single things measured; a table, a file and a page."""
+"""``callgate bench``: the comparison, from the command line. It lives in `callgate_bench`, beside the runtime.
+
+This file alone knows `callgate_bench`, and imports it when the command runs: the runtime's wheel does not have it.
+"""
 
 from __future__ import annotations
 
@@ -20,30 +23,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from callgate.cut import cut
+from callgate.extras import how_to_clone, how_to_install
+
 from .words import FAILED, INTERRUPTED, OK, OutputLost, Stop, page, say
 
 if TYPE_CHECKING:
-    from callgate.bench.results import Results
-    from callgate.bench.whole_run import Asked
+    from callgate_bench.results import Results
+    from callgate_bench.whole_run import Asked
 
 __all__ = ["command"]
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _OLD_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 _ALL_WORKLOADS = "workloads"
-_TOLD = (
-    "quick",
-    "only",
-    "modes",
-    "peers",
-    "rounds",
-    "cell_seconds",
-    "wire",
-    "model",
-    "turn_seconds",
-    "token_seconds",
-    "context_tokens",
-)
+_TOLD = ("quick", "only", "modes", "peers", "rounds", "cell_seconds", "wire", "model", "turn_seconds", "token_seconds", "context_tokens")  # fmt: skip  # noqa: E501
 """Options that the results name; the others are paths of this machine."""
 _WIDTH = 140
 _REASON_CHARACTERS = 400
@@ -70,14 +64,14 @@ _RESULTS, _SCHEMA, _PAGE, _MARKDOWN = "results.json", "results.schema.json", "re
 )  # fmt: skip
 @click.option(
     "--compare", type=_OLD_FILE, metavar="OLD.json",
-    help="Hold this run against an older results.json, by ratios to a yardstick; exit code 1 where something is worse.",
+    help="Compare this run with an older results.json, by ratios to a yardstick; exit code 1 where something is worse.",
 )  # fmt: skip
 @click.option("--from", "source", type=_OLD_FILE, metavar="FILE", help="Measure nothing: table and pages of a results.json.")  # fmt: skip  # noqa: E501
 @click.option("--wire", type=click.Choice(["openai", "anthropic"]), default="openai", show_default=True,
               help="The format that is spoken with the model.")  # fmt: skip
 @click.option(
     "--model", metavar="NAME",
-    help="A real model instead of the scripted one. Its key comes from OPENAI_API_KEY or ANTHROPIC_API_KEY, and it has its price.",  # noqa: E501
+    help="A real model instead of the scripted one. Its key comes from OPENAI_API_KEY or ANTHROPIC_API_KEY, and its calls cost money.",  # noqa: E501
 )  # fmt: skip
 @click.option("--base-url", metavar="URL", help="The address of the real model, where it is not the provider's own.")
 @click.option("--turn-seconds", type=click.FloatRange(0, 60), help="What the scripted model takes for a turn.")
@@ -87,20 +81,26 @@ _RESULTS, _SCHEMA, _PAGE, _MARKDOWN = "results.json", "results.schema.json", "re
 @click.option("--context-tokens", type=click.IntRange(1000), default=200_000, show_default=True,
               help="The scripted model's context; it refuses more.")  # fmt: skip
 @click.option("--calls", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
-              help="The folder with BFCL's calls, for `share`, `definitions` and `search`.")  # fmt: skip
-@click.option("--markdown", type=_FILE, metavar="FILE", help="Write the page of the documentation to FILE, too.")
+              help="The folder of BFCL's calls, beside which `search` finds its data.")  # fmt: skip
+@click.option(
+    "--markdown",
+    type=_FILE,
+    metavar="FILE",
+    help="Put the summary into FILE, below its line `<!-- callgate bench writes what follows -->`.",
+)
 def command(**options: Any) -> int:
     """Run the same workloads through every mode and every peer that installs, and measure single things, in one run.
 
     The model is a script behind a real HTTP endpoint, unless --model names a real one. What is simulated is labelled.
     Interrupted, it keeps what was measured.
     """
+    _must_be_installed()
     older = _read(options["compare"]) if options["compare"] is not None else None
     if options["source"] is not None:
         results, status = _read(options["source"]), OK
     else:
         asked = _asked(options)
-        _must_be_there(asked)
+        _model_must_be_there(asked)
         _must_be_writable(options)
         results, status = _measured(asked, options["out"])
     _show(results, options)
@@ -109,8 +109,15 @@ def command(**options: Any) -> int:
     return status
 
 
+def _must_be_installed() -> None:
+    if find_spec("callgate_bench") is None:
+        raise Stop("the comparison is not in callgate's wheel: it runs from a clone", how_to_clone())
+    if find_spec("jinja2") is None:
+        raise Stop("the comparison needs jinja2", how_to_install("bench"))
+
+
 def _read(path: Path) -> Results:
-    from callgate.bench.report.results_json import UnreadableResults, read
+    from callgate_bench.report.results_json import UnreadableResults, read
 
     try:
         return read(path)
@@ -119,11 +126,11 @@ def _read(path: Path) -> Results:
 
 
 def _asked(options: dict[str, Any]) -> Asked:
-    from callgate.bench.contestants.listed import MODES, PEERS
-    from callgate.bench.model.talks import RealModel, ScriptedModel
-    from callgate.bench.singles.measures import MEASURES
-    from callgate.bench.whole_run import FULL_RUN, QUICK_RUN
-    from callgate.bench.workloads import WORKLOADS
+    from callgate_bench.contestants.listed import MODES, PEERS
+    from callgate_bench.model.talks import RealModel, ScriptedModel
+    from callgate_bench.singles.measures import MEASURES
+    from callgate_bench.whole_run import FULL_RUN, QUICK_RUN
+    from callgate_bench.workloads import WORKLOADS
 
     base = QUICK_RUN if options["quick"] else FULL_RUN
     pace, model = base.pace, base.model
@@ -191,18 +198,17 @@ def _command() -> str:
     return shlex.join(words)
 
 
-def _must_be_there(asked: Asked) -> None:
-    """What the conversations of a run need. Single things need nothing, or say that they do."""
-    from callgate.bench.model.endpoint import KEYS
-    from callgate.bench.model.talks import RealModel
+def _model_must_be_there(asked: Asked) -> None:
+    """Whether the conversations of a run can be had. Single things need no model, or say that they do."""
+    from callgate_bench.model.endpoint import KEYS
+    from callgate_bench.model.talks import RealModel
 
     if not asked.workloads:
         return
     real = isinstance(asked.model, RealModel)
-    wanted = {asked.wire} | (set() if real else {"splintr"})
-    missing = sorted(name for name in wanted if find_spec(name) is None)
+    missing = sorted(name for name in {asked.wire} | (set() if real else {"splintr"}) if find_spec(name) is None)
     if missing:
-        raise Stop(f"the comparison needs {' and '.join(missing)}", "pip install 'callgate[bench]'")
+        raise Stop(f"the comparison needs {' and '.join(missing)}", how_to_install("bench"))
     if real and not os.environ.get(KEYS[asked.wire]):
         raise Stop(f"there is no key for the {asked.wire} endpoint: set {KEYS[asked.wire]}", _MODEL_TIP)
 
@@ -223,11 +229,10 @@ def _must_be_writable(options: dict[str, Any]) -> None:
 
 
 def _measured(asked: Asked, out: Path) -> tuple[Results, int]:
-    """Whatever ends the run, what was measured before is kept."""
-    from callgate.bench import whole_run
-    from callgate.bench.model.endpoint import EndpointMissing
-    from callgate.bench.model.scripted_endpoint import ModelServerFailed
-    from callgate.bench.report.results_json import write
+    """Measure; whatever ends the run, what was measured before is kept."""
+    from callgate_bench import whole_run
+    from callgate_bench.model.endpoint import EndpointMissing
+    from callgate_bench.report.results_json import write
 
     results = whole_run.begin(asked)
     started = time.monotonic()
@@ -246,58 +251,49 @@ def _measured(asked: Asked, out: Path) -> tuple[Results, int]:
                 why, status = "interrupted", INTERRUPTED
             elif not isinstance(error, Exception):
                 raise
-            elif isinstance(error, (EndpointMissing, ModelServerFailed)) and not (results.cells or results.rows):
+            elif isinstance(error, EndpointMissing) and not (results.cells or results.rows):
                 raise Stop(str(error), _MODEL_TIP) from None
             else:
-                _tell("".join(traceback.format_exception(error)).rstrip())
-                why, status = f"ended by {type(error).__name__}: {error}"[:_REASON_CHARACTERS], FAILED
-            with _undisturbed():
+                say("".join(traceback.format_exception(error)).rstrip())
+                why, status = cut(f"ended by {type(error).__name__}: {error}", _REASON_CHARACTERS), FAILED
+            with _handled(signal.SIG_IGN, signal.SIGINT, *_ENDING):  # a second Ctrl-C loses nothing
                 results.interrupted = f"{why} after {time.monotonic() - started:.0f} s; the rest was not measured"
                 saved()
     return results, status
 
 
 def _is_interruption(error: BaseException) -> bool:
-    """Trio wraps it in groups."""
+    """Whether this is Ctrl-C, which trio wraps in groups."""
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(KeyboardInterrupt) is not None
     return isinstance(error, KeyboardInterrupt)
 
 
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Whoever presses Ctrl-C twice wants it to end, and not to lose what was measured."""
-    with _handled(signal.SIG_IGN, signal.SIGINT, *_ENDING):
-        yield
-
-
-@contextlib.contextmanager
-def _terminated_is_interrupted() -> Iterator[None]:
+def _terminated_is_interrupted() -> contextlib.AbstractContextManager[None]:
     """SIGTERM, and a terminal that is closed, do what Ctrl-C does; event loops end by it in a way that closes all."""
 
     def interrupt(_: int, frame: FrameType | None) -> None:
         handler = signal.getsignal(signal.SIGINT)
         if callable(handler):
             handler(signal.SIGINT, frame)
-        else:  # whoever started us has Ctrl-C ignored
+        else:  # our parent has Ctrl-C ignored
             raise KeyboardInterrupt
 
-    with _handled(interrupt, *_ENDING):
-        yield
+    return _handled(interrupt, *_ENDING)
 
 
 @contextlib.contextmanager
 def _handled(
     handler: Callable[[int, FrameType | None], None] | signal.Handlers, *numbers: signal.Signals
 ) -> Iterator[None]:
-    """What is ignored stays ignored (`nohup`)."""
+    """Handle these signals so for a while; what is ignored stays ignored (`nohup`)."""
     before = {}
     if threading.current_thread() is threading.main_thread():
         before = {number: signal.getsignal(number) for number in numbers}
         before = {number: each for number, each in before.items() if each not in (None, signal.SIG_IGN)}
+    for number in before:
+        signal.signal(number, handler)
     try:
-        for number in before:
-            signal.signal(number, handler)
         yield
     finally:
         for number, each in before.items():
@@ -311,18 +307,19 @@ def _progress() -> Iterator[Callable[[str], None]]:
     When nobody reads it any more, the run goes on.
     """
     if sys.stderr.isatty():
+        unread = contextlib.suppress(OSError, OutputLost)
         status = page(sys.stderr).status("starting ...")
 
         def change(doing: str) -> None:
-            with contextlib.suppress(OSError, OutputLost):
+            with unread:
                 status.update(doing)
 
-        with contextlib.suppress(OSError, OutputLost):
+        with unread:
             status.start()
         try:
             yield change
         finally:
-            with contextlib.suppress(OSError, OutputLost):
+            with unread:
                 status.stop()
         return
     before = ""
@@ -332,14 +329,9 @@ def _progress() -> Iterator[Callable[[str], None]]:
         thing = doing.partition(", round ")[0]
         if thing != before:
             before = thing
-            _tell(thing)
+            say(thing)
 
     yield tell
-
-
-def _tell(text: str) -> None:
-    with contextlib.suppress(OSError):
-        say(text)
 
 
 def _folder(out: Path) -> Path:
@@ -351,37 +343,39 @@ def _folder(out: Path) -> Path:
 
 
 def _show(results: Results, options: dict[str, Any]) -> None:
-    from callgate.bench.report.markdown import markdown
-    from callgate.bench.report.page import render
-    from callgate.bench.report.results_json import write, write_schema
-    from callgate.bench.report.terminal import show
+    from callgate_bench.report.markdown import inserted, markdown
+    from callgate_bench.report.page import page as html
+    from callgate_bench.report.results_json import write, write_schema
+    from callgate_bench.report.terminal import show
+    from callgate_bench.report.view import view
 
-    out = _folder(options["out"])
-    pages = {out / _PAGE: render(results), out / _MARKDOWN: markdown(results)}
-    if options["markdown"] is not None:
-        pages[options["markdown"]] = pages[out / _MARKDOWN]
+    out, seen = _folder(options["out"]), view(results)
     fault, path = "", out / _RESULTS
     try:
         write(results, path)
         path = out / _SCHEMA
         write_schema(path)
+        pages = {out / _PAGE: html(seen), out / _MARKDOWN: markdown(seen)}
+        path = options["markdown"]
+        if path is not None:
+            pages[path] = inserted(path.read_text(encoding="utf-8") if path.exists() else "", seen)
         for path, text in pages.items():
-            path.write_bytes(text.encode("utf-8", "replace"))  # a peer's words may have half of a surrogate pair
+            path.write_text(text, encoding="utf-8")
     except OSError as error:
         fault = f"{path} cannot be written: {error.strerror}"
     console = page(sys.stdout)
     console.soft_wrap = False  # tables have columns
     if not console.is_terminal:
         console.width = _WIDTH
-    show(results, console)
+    show(seen, console)
     if fault:  # the tables are all that is left of the run
         raise Stop(fault, "make room, or name another folder: --out DIR")
-    _tell(f"wrote {out / _RESULTS}, {_PAGE} and {_MARKDOWN}")
+    say(f"wrote {out / _RESULTS}, {_PAGE} and {_MARKDOWN}")
 
 
 def _compared(older: Results, results: Results) -> int:
-    from callgate.bench.report.compare import compare
+    from callgate_bench.report.compare import compare
 
     comparison = compare(older, results)
-    _tell(comparison.text())
-    return FAILED if comparison.worse else OK
+    say(comparison.text())
+    return FAILED if comparison.of("worse") else OK

@@ -13,7 +13,7 @@ from callgate import ConfigurationError, Finding, Runtime
 from .live import data_only, log_to_stderr
 from .load import load_tools
 from .mcp_option import listed, mcp_option, servers_from
-from .options import allowed_from, inputs_from, tools_option
+from .options import allowed_from, inputs_from, policy_option, tools_option
 from .source import Source
 from .words import FAILED, OK, Stop, emit, say
 
@@ -35,9 +35,7 @@ def finding_line(name: str, finding: Finding) -> str:
 @click.option(
     "-i", "--input", "inputs", multiple=True, metavar="NAME[=JSON]", help="A variable it is given; may be repeated."
 )
-@click.option(
-    "--policy", type=click.Choice(["none", "restricted"]), default="none", help="Language policy to hold it to."
-)
+@policy_option
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as a JSON list.")
 def command(**options: Any) -> int:
     """Look at a program: FILE, or - for stdin, or -c CODE. Runs nothing and needs no sandbox.

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from callgate import event_loop
+from callgate.tools import Registry
 
+from .mcp_option import mcp_option, servers_from, with_servers
 from .words import NO_SANDBOX, OK, emit, explain, one_line, page
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from callgate.mcp import McpServers, ServerStatus
     from callgate.sandbox.docker.doctor import DockerReport
     from callgate.sandbox.doctor import Report
     from callgate.sandbox.fact import Fact, Trial
@@ -24,11 +27,13 @@ __all__ = ["command"]
 
 
 @click.command("doctor", short_help="Say what confines programs on this machine, and what to do where nothing does.")
+@mcp_option
 @click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON object.")
-def command(as_json: bool) -> int:
+def command(mcp_file: str | None, as_json: bool) -> int:
     """Look at this machine, try each tier of the jail by starting it, and docker by opening a container.
 
-    Which engine: DOCKER_HOST, the current docker context, or the system's. No engine is no error.
+    The engine is that of DOCKER_HOST, of the current docker context, or the system's. A missing engine is not an error.
+    With --mcp, doctor starts each server, asks for its tools, and ends it; the report says what is wrong with it.
 
     Exit codes: 0 programs run confined here, 3 no sandbox works here.
     """
@@ -36,17 +41,41 @@ def command(as_json: bool) -> int:
 
     # what a backend warns of while it is tried is in the report
     logging.getLogger("callgate").addHandler(logging.NullHandler())
+    servers = servers_from(mcp_file)
     report = event_loop.run(examine)
+    states = _asked(servers)
     if as_json:
-        emit(json.dumps(report.to_dict(), ensure_ascii=False))
+        known = {"servers": [_entry(each) for each in states]} if servers is not None else {}
+        emit(json.dumps(report.to_dict() | known, ensure_ascii=False))
     else:
-        _show(report)
+        _show(report, states)
     if not report.ok:
         explain("no sandbox works here", report.verdict.partition(": ")[2] or "see the reasons above")
     return OK if report.ok else NO_SANDBOX
 
 
-def _show(report: Report) -> None:
+def _asked(servers: McpServers | None) -> list[ServerStatus]:
+    """How the servers are, once they have listed their tools. They are ended again."""
+    if servers is None:
+        return []
+
+    async def states() -> list[ServerStatus]:
+        return list(servers.status())
+
+    return event_loop.run(lambda: with_servers(servers, Registry(), states))
+
+
+def _entry(state: ServerStatus) -> dict[str, Any]:
+    return {
+        "name": state.name,
+        "state": state.state,
+        "tools": len(state.tools),
+        "error": state.error,
+        "warnings": list(state.warnings),
+    }
+
+
+def _show(report: Report, states: list[ServerStatus]) -> None:
     console = page(sys.stdout)
     _heading(console, "This machine")
     for fact in report.facts:
@@ -67,6 +96,12 @@ def _show(report: Report) -> None:
     _heading(console, "Besides")
     for fact in report.alternatives:
         _fact(console, fact)
+    if states:
+        _heading(console, "MCP servers")
+    for state in states:
+        _line(console, state.state == "running", state.name, state.line().partition(": ")[2])
+        for warning in state.warnings:
+            console.print(f"       {one_line(warning)}", style="yellow")
     console.print()
     console.print(f"Verdict: {one_line(report.verdict)}", style="bold green" if report.ok else "bold red")
 

@@ -15,6 +15,7 @@ import click
 
 from callgate import event_loop
 from callgate.errors import ConfigurationError, SandboxError
+from callgate.extras import how_to_install
 
 from .words import FAILED, NO_SANDBOX, OK, Stop, emit, one_line, page, say
 
@@ -60,13 +61,15 @@ def command() -> None:
 @_docker_host
 @_as_json
 def build(base: str, requirements: str, tag: str, network: str | None, docker_host: str | None, as_json: bool) -> int:
-    """Build the image, and say on stderr how it goes.
+    """Build the image, and say on stderr how it goes. An image that has the name already is replaced: it loses the
+    name when the new one is built, and is removed unless it has another name or a container uses it.
 
     Exit codes: 0 built, 1 not built, 2 usage, 3 no engine can be reached.
     """
     from callgate.sandbox.docker import image
 
     async def work(engine: Engine) -> ImageFacts:
+        _say_what_is_replaced(await image.find(engine, tag))
         with _progress() as told:
             return await image.build(
                 engine, base=base, requirements=requirements, tag=tag, on_progress=told, network=network
@@ -118,7 +121,7 @@ def show(tag: str, docker_host: str | None, as_json: bool) -> int:
 def _with_engine(verb: str, docker_host: str | None, work: Callable[[Engine], Any]) -> Any:
     """What `work` gives, called with an engine. Raises `Stop` where none can be reached."""
     if importlib.util.find_spec("docker") is None:
-        raise Stop("the docker SDK is not installed", "pip install 'callgate[docker]'", NO_SANDBOX)
+        raise Stop("the docker SDK is not installed", how_to_install("docker"), NO_SANDBOX)
     from callgate.sandbox.docker.engine import Engine, EngineUnreachable
 
     async def connected() -> Any:
@@ -161,6 +164,18 @@ def _progress() -> Iterator[Callable[[str], None]]:
         yield tell
 
 
+def _say_what_is_replaced(older: ImageFacts | None) -> None:
+    if older is None:
+        return
+    packages = f"packages {', '.join(older.packages)}" if older.packages else "no packages"
+    made = f"Python {older.python}, {packages}" if older.guest else "not made by `callgate image build`"
+    say(one_line(f"replaces the image {older.tag} of {_time(older)} ({made}) once the new one is built"), "dim")
+
+
+def _time(facts: ImageFacts) -> str:
+    return facts.created[:19].replace("T", " ") + " UTC"
+
+
 def _show(facts: ImageFacts, as_json: bool, seconds: float | None = None) -> None:
     took = {} if seconds is None else {"seconds": round(seconds, 1)}
     if as_json:
@@ -173,7 +188,7 @@ def _show(facts: ImageFacts, as_json: bool, seconds: float | None = None) -> Non
         "Python": facts.python or "it does not say",
         "Packages": ", ".join(facts.packages) or "none: the standard library only",
         "Guest": f"{facts.guest} ({'of another callgate' if facts.outdated else 'of this callgate'})",
-        "Created": facts.created[:19].replace("T", " ") + " UTC",
+        "Created": _time(facts),
     }
     if seconds is not None:
         rows["Took"] = f"{seconds:.1f} s"

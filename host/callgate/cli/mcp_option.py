@@ -16,6 +16,7 @@ import click
 
 from callgate import event_loop
 from callgate.errors import ConfigurationError
+from callgate.extras import how_to_install
 from callgate.tools import Registry, Tool
 from callgate.tools.names import python_name
 
@@ -112,7 +113,7 @@ def servers_from(
         from callgate.mcp.client.servers import McpServers
     except ModuleNotFoundError as missing:
         package = (missing.name or "").partition(".")[0]
-        raise Stop(f"{package} is not installed", "pip install 'callgate[mcp]'") from None
+        raise Stop(f"{package} is not installed", how_to_install("mcp")) from None
     try:
         servers = McpServers.read(file, ready_seconds=ready_seconds, adjust=ask, on_status=on_status)
     except ConfigurationError as error:

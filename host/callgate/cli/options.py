@@ -27,6 +27,7 @@ __all__ = [
     "inputs_from",
     "limit_options",
     "limits_from",
+    "policy_option",
     "sandbox_from",
     "sandbox_options",
     "size_text",
@@ -138,12 +139,20 @@ def allowed_from(given: tuple[str, ...], registry: Registry) -> list[str] | None
     return list(given) or None
 
 
+policy_option = click.option(
+    "--policy",
+    type=click.Choice(["none", "restricted"]),
+    default="none",
+    help="Check programs more strictly before they run: `restricted` refuses imports outside a short list, and "
+    "names that lead into the interpreter. This check is not the boundary: the sandbox is. Default none.",
+)
+
 _SANDBOX_OPTIONS = (
     click.option(
         "--sandbox",
         type=click.Choice(SANDBOXES),
         default="auto",
-        help="What confines it. Default auto: the first that works of the jail's tier 1, docker, tier 2.",
+        help="What confines programs. Default auto: the first that works of the jail's tier 1, docker, tier 2.",
     ),
     click.option("--tier", type=click.IntRange(1, 2), help="Insist on this tier of the jail."),
     click.option("--packages", metavar="DIR", help="The jail: a site-packages folder to import from."),

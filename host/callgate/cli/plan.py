@@ -20,8 +20,9 @@ from .ending import only_end
 from .live import data_only, log_to_stderr
 from .live_view import ApproverBelow
 from .load import load_tools
-from .mcp_option import Ask, ask_option, listed, mcp_option, servers_from, with_servers
+from .mcp_option import Ask, listed, mcp_option, servers_from, with_servers
 from .options import allowed_from, limits_from, some_limit_options, tools_option
+from .plan_approval import PlanApprover
 from .plan_live import PlanScreen, duration, tally
 from .plan_look import say_faults, show_estimate, show_explanation, show_faults
 from .source import Source
@@ -59,6 +60,9 @@ def _spelled_out(args: list[str]) -> Iterator[str]:
             return
         if each == "--explain":
             yield "--explain=text"
+        elif each == "--ask":
+            takes_value = left and left[0][:1] != "-" and not left[0].lower().endswith(".json")
+            yield f"--ask={left.pop(0) if takes_value else ''}"
         elif each == "--timeline":
             yield f"--timeline={left.pop(0) if left and left[0].lower().endswith(_PAGES) else ''}"
         else:
@@ -86,7 +90,13 @@ def _spelled_out(args: list[str]) -> Iterator[str]:
     metavar="[OUT.html]",
     help="Afterwards show when each step ran: on stderr, or as a page in OUT.html.",
 )
-@ask_option
+@click.option(
+    "--ask",
+    multiple=True,
+    metavar="[WHAT]",
+    help="Show the plan and ask before it runs. With WHAT, ask before calls of this tool: a name, SERVER.TOOL, a "
+    "pattern, or `destructive` for what may destroy; may be repeated.",
+)
 @click.option("-y", "--yes", is_flag=True, help="Approve every call of a tool that asks for approval.")
 @click.option("-v", "--verbose", is_flag=True, help="Tell of every tool call, too, on stderr.")
 @some_limit_options(_LIMITS)
@@ -102,7 +112,10 @@ def command(**options: Any) -> int:
     _check_choices(options)
     source = _source(options["files"])
     page = _page_file(options["timeline"], source)
-    ask = Ask(options["ask"], yes=options["yes"])
+    asked = "" in options["ask"]
+    if asked and options["yes"]:
+        raise Stop("--yes approves what --ask wants to be asked about", "leave one of them out")
+    ask = Ask(filter(None, options["ask"]), yes=options["yes"])
     log_to_stderr(options["verbose"])
     with data_only() as data:
         tools = ask.of(load_tools(options["tool_files"]))
@@ -124,7 +137,9 @@ def command(**options: Any) -> int:
                 lines=not options["as_json"] or options["verbose"],
                 calls=options["verbose"],
             )
-            run = functools.partial(_run, source, screen, look, options["allow"], everything=options["yes"])
+            run = functools.partial(
+                _run, source, screen, look, options["allow"], everything=options["yes"], asked=asked
+            )
             result = _interruptible(
                 lambda: with_servers(servers, look.registry, run, ask=ask, warnings=options["verbose"]), screen
             )
@@ -148,7 +163,9 @@ def _check_choices(options: dict[str, Any]) -> None:
 
 def _source(files: tuple[str, ...]) -> Source:
     if not files:
-        raise Stop("there is no plan", "name a JSON file, or '-' to read the plan from stdin")
+        raise Stop(
+            "there is no plan", "name a JSON file, or '-' to read the plan from stdin; before --ask, not after it"
+        )
     if len(files) > 1:
         tip = (
             "leave one of them out; a timeline's page is named OUT.html, a form of --explain is written --explain=FORM"
@@ -186,14 +203,17 @@ def _steps(look: Runtime, source: Source, allow: list[str] | None) -> list[tuple
 
 
 async def _run(
-    source: Source, screen: PlanScreen, runtime: Runtime, allowed: tuple[str, ...], *, everything: bool
+    source: Source, screen: PlanScreen, runtime: Runtime, allowed: tuple[str, ...], *, everything: bool, asked: bool
 ) -> PlanResult:
     allow = allowed_from(allowed, runtime.registry)
     screen.line_up(_steps(runtime, source, allow))
     terminal = sys.stdin.isatty() and not source.from_stdin
     runtime.gate.approve = ApproverBelow(everything=everything, terminal=terminal, screen=screen)
+    approve = PlanApprover(terminal=terminal, screen=screen, look=runtime, allow=allow) if asked else None
     async with runtime:
-        return await screen.during(lambda: runtime.execute_tool_plan(source.code, tools=allow, on_event=screen.put))
+        return await screen.during(
+            lambda: runtime.execute_tool_plan(source.code, tools=allow, on_event=screen.put, approve_plan=approve)
+        )
 
 
 def _interruptible(run: Any, screen: PlanScreen) -> PlanResult | None:

@@ -19,7 +19,16 @@ from .check import finding_line
 from .live import Screen, data_only, log_to_stderr
 from .load import load_tools
 from .mcp_option import Ask, ask_option, mcp_option, servers_from, with_servers
-from .options import allowed_from, inputs_from, limit_options, limits_from, sandbox_from, sandbox_options, tools_option
+from .options import (
+    allowed_from,
+    inputs_from,
+    limit_options,
+    limits_from,
+    policy_option,
+    sandbox_from,
+    sandbox_options,
+    tools_option,
+)
 from .source import Source
 from .tips import headline, tip
 from .words import FAILED, LIMIT, NO_SANDBOX, OK, OutputLost, Stop, emit, explain, say
@@ -39,12 +48,7 @@ PATHS = ("auto", "plan", "sandbox")
     "-i", "--input", "inputs", multiple=True, metavar="NAME=JSON", help="A variable of the program; may be repeated."
 )
 @sandbox_options
-@click.option(
-    "--policy",
-    type=click.Choice(["none", "restricted"]),
-    default="none",
-    help="Language policy, on top of the sandbox.",
-)
+@policy_option
 @click.option(
     "--path",
     type=click.Choice(PATHS),
@@ -69,6 +73,8 @@ def command(**options: Any) -> int:
     Exit codes: 0 ok, 1 the program failed, 2 usage, 3 no sandbox works here, 4 a limit was reached, 130 interrupted.
     """
     limits = limits_from(options)
+    if options["no_check"] and options["policy"] != "none":
+        raise Stop("--policy is held by the check that --no-check leaves out", "leave out one of the two")
     inputs = inputs_from(options.pop("inputs"))
     sandbox = sandbox_from(options)
     source = Source.read(options.pop("file"), options.pop("code"))
@@ -147,6 +153,8 @@ def _report(result: CodeResult, screen: Screen, source: Source, limits: Limits, 
             raise OutputLost(fault) from None
     for finding in result.findings:
         say(finding_line(source.name, finding), "yellow" if finding.severity == "warning" else "red")
+    for note in result.notes:
+        say(f"note: {note}", "yellow")
     if verbose:
         say(_usage_line(result), "dim")
     if result.error is None:

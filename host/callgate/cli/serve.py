@@ -13,6 +13,7 @@ import anyio
 import click
 
 from callgate import Allow, ApprovalRequest, ConfigurationError, Runtime, SandboxError, event_loop
+from callgate.extras import how_to_install
 from callgate.sandbox.unsafe import UnsandboxedWarning
 from callgate.tools import Registry
 
@@ -20,7 +21,7 @@ from .live import log_to_stderr
 from .load import load_tools
 from .mcp_option import Ask, ask_option, servers_from
 from .news import News, why
-from .options import limit_options, limits_from, sandbox_from, sandbox_options, tools_option
+from .options import limit_options, limits_from, policy_option, sandbox_from, sandbox_options, tools_option
 from .words import INTERRUPTED, NO_SANDBOX, OK, Stop, one_line, say
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ _MOST_NAMED = 5
 @click.option("--statistics", metavar="FILE", help="Keep how tools do, and which ones searches led to, in this file.")
 @click.option("-v", "--verbose", is_flag=True, help="Show where the tools' own failures came from, on stderr.")
 @sandbox_options
+@policy_option
 @limit_options
 def command(**options: Any) -> int:
     """Serve an MCP client: it sees search_tools, describe_tools, execute_code and execute_tool_plan, and behind them
@@ -72,7 +74,7 @@ def command(**options: Any) -> int:
     try:
         from callgate.mcp.server import stdio_wire
     except ModuleNotFoundError as missing:
-        raise Stop(f"{missing.name} is not installed", "pip install 'callgate[mcp]'") from None
+        raise Stop(f"{missing.name} is not installed", how_to_install("mcp")) from None
     limits = limits_from(options)
     sandbox = sandbox_from(options)
     http = _http_from(options)
@@ -92,7 +94,8 @@ def command(**options: Any) -> int:
             raise Stop(
                 "there are no tools to serve", "name MCP servers with --mcp FILE, or own tools with --tools FILE.py"
             )
-        runtime_options = {**sandbox, "limits": limits, "statistics": options.pop("statistics")}
+        kept = {name: options.pop(name) for name in ("statistics", "policy")}
+        runtime_options = {**sandbox, "limits": limits, **kept}
         return event_loop.run(_serve, registry, servers, news, runtime_options, wire, http, options)
 
 

@@ -13,6 +13,8 @@ _BY_KIND = {
     "ModuleNotFoundError": "only the standard library is there; --packages DIR adds a site-packages folder",
     "PermissionError": _CLOSED,
     "OSError": _CLOSED,
+    "gaierror": _CLOSED,
+    "URLError": _CLOSED,
     "FileNotFoundError": "the host's files are not there; pass data with --input NAME=JSON, or give it a tool",
     "SandboxCrashed": "run it again; `callgate doctor` says whether the sandbox works here",
 }
@@ -47,7 +49,7 @@ def tip(result: CodeResult, limits: Limits) -> str:
         first = next(finding for finding in result.findings if finding.severity == "error")
         if first.code.startswith("restricted"):
             return f"{first.hint}; or run it without --policy restricted"
-        if first.code == "syntax":
+        if first.code in ("syntax", "too-complex"):
             return first.hint
         return f"{first.hint}; or run it unchecked with --no-check"
     if error.kind == "NotAGraph":
@@ -105,6 +107,8 @@ def plan_tip(result: PlanResult, limits: Limits) -> str:
         if first.code == "unknown-tool" and not first.hint:
             return "name the file with your tools, --tools FILE.py; `callgate tools --tools FILE.py` lists them"
         return first.hint or "`callgate plan --check` shows every fault with its place"
+    if error.kind == "PlanDenied":
+        return "answer y at a terminal to run it, e to edit it first; or leave --ask out"
     if error.limit is not None:
         return f"raise it with {flag(error.limit)} {_doubled(error.limit, limits)}, or split the plan"
     step = next(step for step in result.steps if step.status in ("failed", "unknown_outcome"))

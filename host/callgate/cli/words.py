@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final, Literal, TextIO
 if TYPE_CHECKING:
     from rich.console import Console
 
+from callgate.cut import cut_middle
+
 __all__ = [
     "FAILED",
     "INTERRUPTED",
@@ -84,12 +86,8 @@ def _visible(character: str) -> str:
 
 
 def one_line(text: str, longest: int = _LONGEST) -> str:
-    """`text` tamed, on one line, its middle left out when it is long."""
-    text = " ".join(tame(text).split())
-    if len(text) <= longest:
-        return text
-    half = longest // 2
-    return f"{text[:half]} ... {text[-half:]}"
+    """`text` tamed, on one line, its middle left out between two words when it is long."""
+    return cut_middle(" ".join(tame(text).split()), longest)
 
 
 def say(text: str, style: str = "") -> None:

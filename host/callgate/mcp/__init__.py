@@ -1,5 +1,5 @@
 """MCP, both ways: servers whose tools are imported (`McpServers`), and callgate as a server. The one room that imports
-the `mcp` SDK, which is an extra: ``pip install 'callgate[mcp]'``."""
+the `mcp` SDK, which is the extra ``mcp``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from callgate.errors import ConfigurationError
+from callgate.extras import how_to_install
 
 if TYPE_CHECKING:
     from .client.artifacts import Artifact, Artifacts
@@ -35,5 +36,5 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in ("mcp", "mcp_types", "httpx2", "uvicorn", "starlette"):
             raise
-        raise ConfigurationError(f"{missing.name} is not installed: pip install 'callgate[mcp]'") from None
+        raise ConfigurationError(f"{missing.name} is not installed: {how_to_install('mcp')}") from None
     return getattr(home, name)

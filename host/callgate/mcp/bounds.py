@@ -7,8 +7,7 @@ place where a text is no JSON, and there a parser stops. Linear in the bytes, an
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from callgate.tools.decoding import outside_strings
 
 __all__ = ["MAX_DEPTH", "MAX_VALUES", "EventLines", "is_too_deep", "marks_in"]
 
@@ -17,8 +16,6 @@ MAX_VALUES = 1_000_000
 MAX_DEPTH = 200
 """Levels of nesting in one message; pydantic parses no more."""
 
-_BLOCK_BYTES = 256 * 1024
-_BACKSLASHES = re.compile(rb"\\+")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
@@ -35,7 +32,7 @@ def marks_in(text: bytes, most: int | None = None) -> int:
     if marks <= most:
         return marks
     marks = 0
-    for block in _outside(text):
+    for block in outside_strings(text):
         marks += _marks(block)
         if marks > most:
             break
@@ -45,7 +42,7 @@ def marks_in(text: bytes, most: int | None = None) -> int:
 def is_too_deep(text: bytes) -> bool:
     """Whether it is nested more than `MAX_DEPTH` levels deep. Takes a step for each bracket."""
     depth = 0
-    for block in _outside(text):
+    for block in outside_strings(text):
         for bracket in block.translate(None, _NO_BRACKETS):
             depth += 1 if bracket in b"[{" else -1
             if depth > MAX_DEPTH:
@@ -55,19 +52,6 @@ def is_too_deep(text: bytes) -> bool:
 
 def _marks(text: bytes) -> int:
     return text.count(b",") + text.count(b"[") + text.count(b"{")
-
-
-def _outside(text: bytes) -> Iterator[bytes]:
-    """What stands outside strings, block by block."""
-    inside, at = False, 0
-    while at < len(text):
-        end = at + _BLOCK_BYTES
-        if backslashes := _BACKSLASHES.match(text, end - 1):
-            end = backslashes.end() + 1  # an escape is not cut
-        parts = text[at:end].replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
-        yield b"".join(parts[inside::2])
-        inside ^= len(parts) % 2 == 0
-        at = end
 
 
 class EventLines:

@@ -10,15 +10,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from callgate.limits import Limits
+from callgate.tools.turns import Work, at_once
 
 from .faults import MAX_WARNINGS, PlanFault, too_many
-from .graph import cycles, waves
-from .model import Plan, Step, read_model
+from .graph import cycles, finding_waves
+from .model import Plan, Step, reading_model
 from .steps import CompiledStep, Offering, StepCompiler
 
-__all__ = ["CompiledPlan", "CompiledStep", "Offering", "Reading", "read_plan"]
+__all__ = ["CompiledPlan", "CompiledStep", "Offering", "Reading", "read_plan", "reading_plan"]
 
 _POSITION = re.compile(r"steps\[[0-9]+\]")
+_NAMES_A_TURN = 5_000
 _RESERVED_IDS = {
     "steps": "how steps are named by position",
     "item": "the item of a for_each",
@@ -54,17 +56,29 @@ class Reading:
 
 
 def read_plan(given: Any, offering: Offering, limits: Limits) -> Reading:
-    """Read, check and compile a plan; whatever is given, the answer is a `Reading`, never an exception.
+    """The same as `reading_plan`, at once."""
+    return at_once(reading_plan(given, offering, limits))
+
+
+def reading_plan(given: Any, offering: Offering, limits: Limits) -> Work[Reading]:
+    """Read, check and compile a plan, in turns; whatever is given, the answer is a `Reading`, never an exception.
 
     Args:
         given: an object, or its JSON as text.
         offering: the tools it may call.
-        limits: `max_message_bytes` and `max_tool_calls` bound it.
+        limits: `max_message_bytes`, `max_tool_calls` and `memory_bytes` bound it.
     """
-    model, steps, ids, faults = read_model(given, max_bytes=limits.max_message_bytes, max_steps=limits.max_tool_calls)
+    model, steps, ids, faults = yield from reading_model(
+        given,
+        max_bytes=limits.max_message_bytes,
+        max_steps=limits.max_tool_calls,
+        max_memory_bytes=limits.memory_bytes,
+    )
     if model is None or not steps or too_many(faults):
         return _reading(None, model, faults)
-    compiled = _Compilation(model, steps, ids, offering, faults).run()
+    compilation = _Compilation(model, offering, faults, limits.memory_bytes)
+    yield from compilation.knowing(ids, steps)
+    compiled = yield from compilation.running()
     return _reading(compiled, model, faults)
 
 
@@ -75,12 +89,13 @@ def _reading(plan: CompiledPlan | None, model: Plan | None, faults: list[PlanFau
 
 
 class _Compilation:
-    def __init__(
-        self, model: Plan, steps: list[Step | None], ids: list[str], offering: Offering, faults: list[PlanFault]
-    ) -> None:
+    def __init__(self, model: Plan, offering: Offering, faults: list[PlanFault], max_memory_bytes: int) -> None:
         self._model = model
         self._faults = faults
-        self._steps = StepCompiler(offering, model.missing, faults)
+        self._steps = StepCompiler(offering, model.missing, faults, max_memory_bytes)
+
+    def knowing(self, ids: list[str], steps: list[Step | None]) -> Work[None]:
+        """Take note of all steps by name."""
         for index, (name, step) in enumerate(zip(ids, steps, strict=True)):
             new = self._steps.know(name, step)
             means = _RESERVED_IDS.get(name)
@@ -90,19 +105,24 @@ class _Compilation:
                 self._steps.fault("reserved-id", index, ".id", f"{name!r} means {means}", "rename the step")
             if not new:
                 self._duplicate(index, name)
-            if too_many(faults):
+            if too_many(self._faults):
                 return
+            if index % _NAMES_A_TURN == _NAMES_A_TURN - 1:
+                yield
 
-    def run(self) -> CompiledPlan | None:
+    def running(self) -> Work[CompiledPlan | None]:
+        """The plan, compiled; None where it has faults."""
         if too_many(self._faults):
             return None
         compiled = []
         for index in range(len(self._steps.ids)):
-            compiled.append(self._steps.compile(index))
+            compiled.append((yield from self._steps.compiling(index)))
             if too_many(self._faults):
                 return None
-        outputs = self._outputs()
-        wave = self._find_cycles()
+            if self._steps.turn_is_over():
+                yield
+        outputs = yield from self._finding_outputs()
+        wave = yield from self._finding_cycles()
         plan = [step for step in compiled if step is not None]
         return CompiledPlan(self._model, tuple(plan), tuple(wave), outputs) if len(plan) == len(compiled) else None
 
@@ -112,7 +132,7 @@ class _Compilation:
         hint = f"rename this one, for example to {f'{name}_{number}'!r}, and the references that mean it"
         self._steps.fault("duplicate-id", index, ".id", message, hint)
 
-    def _outputs(self) -> tuple[int, ...]:
+    def _finding_outputs(self) -> Work[tuple[int, ...]]:
         found: dict[int, None] = {}
         for number, name in enumerate(self._model.output_steps):
             index = self._steps.index.get(name)
@@ -124,10 +144,12 @@ class _Compilation:
                     break
             else:
                 found[index] = None
+            if number % _NAMES_A_TURN == _NAMES_A_TURN - 1:
+                yield
         return tuple(found) or tuple(range(len(self._steps.ids)))
 
-    def _find_cycles(self) -> list[int]:
-        wave = waves(self._steps.edges)
+    def _finding_cycles(self) -> Work[list[int]]:
+        wave = yield from finding_waves(self._steps.edges)
         if -1 not in wave:
             return wave
         for cycle in cycles(self._steps.edges, wave):

@@ -22,11 +22,26 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from callgate.tools.faults import described
+from callgate.tools.turns import Work, at_once
 
-from .actions import Action, Arrived, Begin, Call, Event, Exceeded, Failed, Finished, Paused, Returned, StepEnded, Stop
+from .actions import (
+    Action,
+    Arrived,
+    Begin,
+    Call,
+    Event,
+    Exceeded,
+    Failed,
+    Finished,
+    GoOn,
+    Paused,
+    Returned,
+    StepEnded,
+    Stop,
+)  # fmt: skip
 from .inputs import EXPRESSION_STEPS, Arguments, Inputs
 from .opinions import SecondOpinions, Verdict
 from .outcomes import Items, Outcome, StepStatus, json_inside
@@ -41,8 +56,12 @@ __all__ = ["Engine"]
 _MAX_WARNINGS = 20
 _MESSAGE = 1000
 """Characters of a failed item's message that are kept."""
-_STEPS_A_TURN = 2_000
-"""Steps and items begun in one `handle`; then the driver gets a turn. Each may fail without a call."""
+_TURN = 20_000
+"""What one `handle` may do before the driver gets a turn: followers told, or ten for a step begun or ended."""
+_STEP = 10
+_EDGES_A_TURN = 10_000
+_WORK_A_TURN = 50_000
+"""Steps of expressions and mapped references after which the driver gets a turn, too."""
 
 
 class Engine:
@@ -82,22 +101,40 @@ class Engine:
         self._unended = 0
         self._ready: deque[int] = deque()
         self._ending: deque[int] = deque()
+        """Steps whose end nobody was told of yet."""
+        self._ended = 0
+        self._to_tell: Iterator[int] = iter(())
+        """Followers of the step that ended last, as far as they do not know."""
         self._stopped: str | None = None
         self._cause: int | None = None
         self._exceeded = False
-        self._turn = 0
+        self._turn = _TURN
+        self._work_before = self.inputs.work_left
         self._finished = False
-        given = list(steps)
-        for step in given:
+        at_once(self.taking(list(steps)))
+
+    def taking(self, steps: Sequence[CompiledStep]) -> Work[None]:
+        """Take the steps of a plan before it begins; in turns where there are many."""
+        seen = 0
+        for step in steps:
             self._make_room(step)
-        for step in given:
+            seen += 1
+            if seen % _EDGES_A_TURN == 0:
+                yield
+        for step in steps:
             self._join(step)
+            seen += 1 + len(step.needs) + len(step.after)
+            if seen > _EDGES_A_TURN:
+                seen = 0
+                yield
 
     def handle(self, event: Event) -> list[Action]:
         """What to do next. Events about steps that have ended are ignored."""
         actions: list[Action] = []
-        self._turn = _STEPS_A_TURN
         kind = type(event)
+        self._turn = _TURN
+        if kind is Begin or kind is GoOn:  # only then others had a turn for sure
+            self._work_before = self.inputs.work_left
         if kind is Returned or kind is Failed:
             self._under_way.end(event[:3])  # type: ignore[arg-type]
             if kind is Returned:
@@ -115,6 +152,11 @@ class Engine:
             self._exceeded = True
             actions.append(Exceeded(self.inputs.held_bytes))
         return actions
+
+    @property
+    def _turn_is_over(self) -> bool:
+        """Whether the driver has to give others a turn, which it tells by `GoOn`, before anything more is begun."""
+        return self._turn <= 0 or self._work_before - self.inputs.work_left > _WORK_A_TURN
 
     # the graph
 
@@ -271,22 +313,18 @@ class Engine:
 
     def _go_on(self, actions: list[Action]) -> None:
         while True:
-            while self._ending:
-                index = self._ending.popleft()
-                actions.append(StepEnded(index))
-                if self.steps[index] is not UNKNOWN:
-                    self.inputs.release(self.steps[index])
-                for follower in self._followers[index] or ():
-                    self._tell_follower(follower, index)
+            if not self._tell_of_ends(actions):
+                actions.append(Paused())
+                return
             if not self._under_way.has_room:
                 break
-            if self._turn <= 0:
+            if self._turn_is_over:
                 if self._ready or self._hungry:
                     actions.append(Paused())
                 break
             if self._ready:
                 index = self._ready.popleft()
-                self._turn -= 1
+                self._turn -= _STEP
                 if self.outcomes[index].status == "pending":
                     self._begin(index, actions)
             elif self._hungry:
@@ -298,6 +336,26 @@ class Engine:
         if not self._unended and not self._finished:
             self._finished = True
             actions.append(Finished())
+
+    def _tell_of_ends(self, actions: list[Action]) -> bool:
+        """Tell of the steps that have ended; whether all was told before the turn was over."""
+        while True:
+            for follower in self._to_tell:
+                self._tell_follower(follower, self._ended)
+                self._turn -= 1
+                if self._turn <= 0:
+                    return False
+            if not self._ending:
+                return True
+            if self._turn <= 0:
+                return False
+            self._ended = index = self._ending.popleft()
+            actions.append(StepEnded(index))
+            if self.steps[index] is not UNKNOWN:
+                self.inputs.release(self.steps[index])
+            self._turn -= _STEP
+            if (followers := self._followers[index]) is not None:
+                self._to_tell = iter(followers)
 
     def _tell_follower(self, follower: int, ended: int) -> None:
         outcome = self.outcomes[follower]
@@ -360,10 +418,10 @@ class Engine:
         """Call further items, and end the step when all have ended."""
         count = len(items.values)
         while items.next < count and items.running < self._window and not items.stopped:
-            if not self._under_way.has_room or self._turn <= 0:
+            if not self._under_way.has_room or self._turn_is_over:
                 self._hungry.append(step.index)
                 return
-            self._turn -= 1
+            self._turn -= _STEP
             item = items.next
             items.next += 1
             arguments = self._resolved(step, item)

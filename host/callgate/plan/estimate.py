@@ -81,8 +81,11 @@ class PlanEstimate:
     def for_people(self) -> str:
         """A few lines of text."""
         least = "at least " if self.unknown or self.open_ended else "about "
+        nothing_known = self.unknown and self.success_probability is None
         lines = [
-            f"{least}{_duration(self.duration_seconds)}, {_duration(self.p95_seconds)} on a bad day; "
+            "how long it takes is not known: none of its tools has a history yet"
+            if nothing_known
+            else f"{least}{_duration(self.duration_seconds)}, {_duration(self.p95_seconds)} on a bad day; "
             f"one call at a time: {_duration(self.sequential_seconds)}",
             f"{'at least ' if self.open_ended else ''}{self.calls} call{'' if self.calls == 1 else 's'}, "
             + self._odds(),
@@ -92,7 +95,7 @@ class PlanEstimate:
         for title, listed, separator in (
             ("cost not in numbers: ", self.costs_unknown, ", "),
             ("longest chain: ", self.critical_path, " → "),
-            ("no history yet, counted as 0 s: ", self.unknown, ", "),
+            ("no history yet: " if nothing_known else "no history yet, counted as 0 s: ", self.unknown, ", "),
             ("number of calls not known yet, counted as 1: ", self.open_ended, ", "),
         ):
             if listed:

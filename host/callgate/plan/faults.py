@@ -32,7 +32,7 @@ PLAN_FAULT_CODES: Mapping[str, str] = MappingProxyType(
         "expression": "An expression that cannot be read.",
         "repaired": "Warning: it was not written as it should be, and was read as what it must have meant.",
         "unknown-path": "Warning: the tool's output schema has no such field.",
-        "looks-like-a-reference": "Warning: a text names a step but is no reference.",
+        "looks-like-a-reference": "A text is a reference in another system's notation; a warning where it may be text.",
         "no-effect": "Warning: an option that changes nothing here.",
     }
 )

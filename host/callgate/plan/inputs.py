@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 from .expressions import Budget
@@ -50,6 +51,11 @@ class Inputs:
         self._readers: list[int] = []
         self._read_bytes: list[int] = []
 
+    @property
+    def work_left(self) -> int:
+        """Steps that expressions may still spend."""
+        return self._values.budget.steps_left
+
     def add(self) -> None:
         """One more step."""
         self.results.append(None)
@@ -64,7 +70,7 @@ class Inputs:
     def keep(self, index: int, text: str) -> None:
         """A step's result."""
         self.results[index] = Result(text)
-        self.held_bytes += len(text)
+        self.held_bytes += sys.getsizeof(text)
 
     def values(self, step: CompiledStep) -> Values:
         """What references of a step stand for; good until it is asked for again. Raises `Unresolvable` where reading

@@ -1,6 +1,6 @@
 """A plan as it is written, in either dialect, as one model. Knows fields and their other names; no tools, no graph.
 
-`read_model` takes what a model sent (an object, or its JSON as text) and reports everything that is wrong with its
+`reading_model` takes what a model sent (an object, or its JSON as text) and reports everything that is wrong with its
 shape at once; what is merely written in an odd way is read as what it must have meant, and reported as a warning.
 """
 
@@ -15,11 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from callgate.tools import Retry
 from callgate.tools.annotations import expected
 from callgate.tools.faults import described, did_you_mean, path_text
+from callgate.tools.turns import Work, at_once
 
-from .decode import decode_arguments, decode_plan
+from .decode import decoding_arguments, decoding_plan
 from .faults import PlanFault, too_many
 
-__all__ = ["Fallback", "Plan", "Step", "StepRetry", "plan_json", "read_model", "read_step"]
+__all__ = ["Fallback", "Plan", "Step", "StepRetry", "plan_json", "read_step", "reading_model", "writing_plan"]
 
 Made = TypeVar("Made", bound=BaseModel)
 Text = Annotated[str, Field(min_length=1, max_length=256)]
@@ -140,6 +141,11 @@ _PLAN_WORDS = frozenset(
     | {"estimatedDuration", "estimatedCost", "estimated_duration", "estimated_cost"}
 )
 """Fields of a plan that tell a reader something and change nothing."""
+_STEPS_A_TURN = 100
+_STEP_BYTES = 3 * 1024
+"""What a step takes in memory when it has run, beside its arguments and its result; measured."""
+_SMALL_BYTES = 16 * 1024 * 1024
+"""What a plan may take in memory however small `memory_bytes` is."""
 _MIN_MILLISECONDS = 100
 _MOST_FIELDS = 50
 _MANY = 100  # pydantic words every fault of a list, however long it is
@@ -147,6 +153,7 @@ _FIELDS_HINT = "put what the tool takes into 'arguments'"
 _MAX_MILLISECONDS = 3_600_000
 _STEP_FIELDS = tuple(Step.model_fields)
 _PLAIN_FIELDS = frozenset({"id", "tool", "arguments"})
+_SHARED_FIELDS = {*_PLAIN_FIELDS, "when", "for_each"}
 _WANTED: Mapping[str, str] = {
     "tuple_type": "an array",
     "model_type": "an object",
@@ -164,22 +171,23 @@ _WANTED: Mapping[str, str] = {
 _validate_step = Step.__pydantic_validator__.validate_python
 
 
-def read_model(
-    given: Any, *, max_bytes: int, max_steps: int
-) -> tuple[Plan | None, list[Step | None], list[str], list[PlanFault]]:
-    """A plan as it came.
+def reading_model(
+    given: Any, *, max_bytes: int, max_steps: int, max_memory_bytes: int
+) -> Work[tuple[Plan | None, list[Step | None], list[str], list[PlanFault]]]:
+    """A plan as it came; in turns where it is large.
 
     Args:
         given: an object, or its JSON as text.
         max_bytes: of the plan as JSON.
         max_steps: how many steps it may have.
+        max_memory_bytes: what it may take when it is ready to run, about.
 
     Returns:
         The plan (None where there is no plan to speak of), its steps (without what is wrong with them; None where
         nothing is left), their ids, and the faults.
     """
     faults: list[PlanFault] = []
-    raw = decode_plan(given, max_bytes, faults)
+    raw = yield from decoding_plan(given, max_bytes, faults, max_memory_bytes)
     if raw is None:
         return None, [], [], faults
     top = _plan_fields(raw, faults)
@@ -195,11 +203,20 @@ def read_model(
         hint = "split it, or let the operator raise max_tool_calls"
         faults.append(PlanFault("too-large", None, "steps", message, hint))
         return None, [], [], faults
+    if (size := _STEP_BYTES * len(listed)) > max(max_memory_bytes, _SMALL_BYTES):
+        would = f"{len(listed)} steps would take {size} bytes of memory"
+        message = f"{would}, more than memory_bytes, which is {max_memory_bytes}"
+        hint = "split it, or let the operator raise memory_bytes"
+        faults.append(PlanFault("too-large", None, "steps", message, hint))
+        return None, [], [], faults
     steps: list[Step | None] = []
     ids: list[str] = []
     for index, each in enumerate(listed):
+        if index % _STEPS_A_TURN == _STEPS_A_TURN - 1:
+            yield
         before = len(faults)
-        step_id, step = _read_step(each, index, faults)
+        step_id, step = yield from _reading_step(each, index, faults)
+        listed[index] = None  # it is our own; freed one by one, and not all in one go at the end
         ids.append(step_id)
         steps.append(step)
         if _failed(faults, before) and too_many(faults):
@@ -240,7 +257,7 @@ def _plan_fields(raw: dict[str, Any], faults: list[PlanFault]) -> dict[str, Any]
 def read_step(raw: Any, index: int, faults: list[PlanFault]) -> tuple[str, Step | None]:
     """One step as it came: its id (its position, where it has none), and the step, None where it has faults."""
     before = len(faults)
-    name, step = _read_step(raw, index, faults)
+    name, step = at_once(_reading_step(raw, index, faults))
     return name, None if _failed(faults, before) else step
 
 
@@ -248,7 +265,7 @@ def _failed(faults: list[PlanFault], before: int) -> bool:
     return len(faults) > before and any(fault.severity == "error" for fault in faults[before:])
 
 
-def _read_step(raw: Any, index: int, faults: list[PlanFault]) -> tuple[str, Step | None]:
+def _reading_step(raw: Any, index: int, faults: list[PlanFault]) -> Work[tuple[str, Step | None]]:
     """The step without the options that are wrong, so that the rest of it is checked as well."""
     at = f"steps[{index}]"
     if not isinstance(raw, dict):
@@ -267,7 +284,8 @@ def _read_step(raw: Any, index: int, faults: list[PlanFault]) -> tuple[str, Step
     if "arguments" in fields:
         arguments = fields["arguments"]
         if not isinstance(arguments, dict):
-            fields["arguments"] = decode_arguments(arguments, name, f"{at}.arguments", faults) or {}
+            read = yield from decoding_arguments(arguments, name, f"{at}.arguments", faults)
+            fields["arguments"] = read or {}
     if not fields.keys() <= _PLAIN_FIELDS:
         _settle(fields, name, at, faults)
     return name, _validated(_validate_step, fields, name, at, _STEP_FIELDS, faults)
@@ -391,9 +409,19 @@ def _shape_faults(
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    """The plan as it would be written today, without what is left at its default."""
+    """The plan as it would be written today, without what is left at its default. Arguments are not copied."""
+    return at_once(writing_plan(plan))
+
+
+def writing_plan(plan: Plan) -> Work[dict[str, Any]]:
+    """The same as `plan_json`, in turns where there are many steps."""
     told: dict[str, Any] = {"goal": plan.goal} if plan.goal else {}
-    told["steps"] = [_step_json(step) for step in plan.steps]
+    written: list[dict[str, Any]] = []
+    told["steps"] = written
+    for step in plan.steps:
+        written.append(_step_json(step))
+        if len(written) % _STEPS_A_TURN == 0:
+            yield
     if plan.output_steps:
         told["output_steps"] = list(plan.output_steps)
     if plan.missing:
@@ -402,5 +430,11 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 
 
 def _step_json(step: Step) -> dict[str, Any]:
-    told = step.model_dump(mode="json", exclude_defaults=True)
-    return {"id": step.id, "tool": step.tool, "arguments": step.arguments, **told}
+    told: dict[str, Any] = {"id": step.id, "tool": step.tool, "arguments": step.arguments}
+    if step.model_fields_set <= _PLAIN_FIELDS:
+        return told
+    told |= step.model_dump(mode="json", exclude_defaults=True, exclude=_SHARED_FIELDS)
+    for name in ("when", "for_each"):
+        if (value := getattr(step, name)) is not None:
+            told[name] = value
+    return told

@@ -34,6 +34,8 @@ _STEPS_SHOWN = 12
 _IDS_COMPARED = 500
 _MAX_SUGGESTIONS = 8
 """So many times in a plan the nearest id is looked for: that takes milliseconds where there are many."""
+_MAX_LOOKED_AT = 2 * 1024 * 1024
+"""Characters of a plan in which other notations are looked for; every form that may be one counts as 400."""
 
 
 class UnknownStep(PathFault):
@@ -66,17 +68,31 @@ class Names:
         self.ids = ids
         self.item = item
         self._suggestions = _MAX_SUGGESTIONS
-        self.count = 0
-        """Steps of the plan, those with faults included."""
+        self._may_look_at = _MAX_LOOKED_AT
+        self._order: list[str] = []
         self._delimited = False
         for name in ids:
             self.note(name)
 
     def note(self, name: str) -> None:
         """One more step has this id."""
-        self.count += 1
+        self._order.append(name)
         if not self._delimited and _DELIMITER.search(name) and not _POSITION.fullmatch(name):
             self._delimited = True
+
+    @property
+    def count(self) -> int:
+        """Steps of the plan, those with faults included."""
+        return len(self._order)
+
+    def at(self, position: int) -> str | None:
+        """The id of the step at a position, from 0; None where there is none."""
+        return self._order[position] if 0 <= position < len(self._order) else None
+
+    def may_look(self, characters: int) -> bool:
+        """Count what is looked at for other notations; whether it is still worth the time."""
+        self._may_look_at -= characters
+        return self._may_look_at >= 0
 
     def step_at(self, text: str, start: int) -> tuple[str, int] | None:
         """The id that stands at `start`, the longest there is, and where it ends."""

@@ -9,19 +9,28 @@ from dataclasses import dataclass
 
 from callgate.errors import InvalidArguments, ToolError
 from callgate.tools import Retry, Tool
-from callgate.tools.faults import described
+from callgate.tools.faults import described, path_text
+from callgate.tools.turns import Work, at_once
 
 from .faults import MAX_WARNINGS, PlanFault, too_many
 from .model import Step
 from .references import INDEX, ITEM, Names, Reference
 from .schema_paths import impossible
 from .sizes import json_size
-from .templates import Scope, compile_template, literal_members
+from .templates import Expressions, Scope, compile_template, compiling_template, literal_members
+from .text_parameters import with_texts
 from .values import Literal, Template, Text, Whole
 
 __all__ = ["CompiledStep", "Offering", "StepCompiler"]
 
 _LARGE = 64 * 1024
+_MODEST = 8 * 1024
+"""Characters of arguments that are compiled at once."""
+_STEP_WORK = 512
+"""What a step counts for beside its arguments, in characters."""
+_EXPRESSION_WORK = 16
+"""What a character of an expression counts for."""
+_WORK_A_TURN = 64 * 1024
 _CONDITIONAL = frozenset(
     {"allOf", "anyOf", "oneOf", "if", "not", "dependentRequired", "dependentSchemas", "dependencies"}
 )
@@ -40,6 +49,8 @@ class Offering:
     """Why a tool that is not among them cannot be called, by the name that the plan has."""
     canonical: Callable[[str], str] = str
     """The tool's name for any other way to write it (``server.tool``, the Python name); else the name itself."""
+    writes_text: bool = True
+    """What a ``$ref:`` brings to an argument that takes nothing but text is written as JSON; not for programs."""
 
     def find(self, name: str) -> Tool | None:
         """The tool that is meant."""
@@ -83,9 +94,16 @@ class StepCompiler:
         offering: the tools that the plan may call.
         missing: the plan's own rule for paths that lead nowhere.
         faults: what is wrong is added here.
+        max_memory_bytes: what its expressions may take, about.
     """
 
-    def __init__(self, offering: Offering, missing: str | None, faults: list[PlanFault]) -> None:
+    def __init__(
+        self,
+        offering: Offering,
+        missing: str | None,
+        faults: list[PlanFault],
+        max_memory_bytes: int | None = None,
+    ) -> None:
         self.ids: list[str] = []
         self.index: dict[str, int] = {}
         """The first step of each id."""
@@ -98,7 +116,11 @@ class StepCompiler:
         self._faults = faults
         self._steps: list[Step | None] = []
         self._warnings = 0
+        self._compiled = 0
+        """Characters, about."""
+        self._next_turn = _WORK_A_TURN
         self._wholes: dict[int, Whole] = {}
+        self._expressions = Expressions(max_memory_bytes)
 
     def know(self, name: str, step: Step | None) -> bool:
         """Take note of the next step of the plan. Returns whether its id is new."""
@@ -121,27 +143,49 @@ class StepCompiler:
         at = f"steps[{index}]{place}"
         self._faults.append(PlanFault(code, self.ids[index], at, message, hint, "warning" if warning else "error"))
 
+    def turn_is_over(self) -> bool:
+        """Whether so much was compiled that others should have their turn; begins the next one."""
+        work = self._compiled + _EXPRESSION_WORK * self._expressions.size
+        if work < self._next_turn:
+            return False
+        self._next_turn = work + _WORK_A_TURN
+        return True
+
     def compile(self, index: int) -> CompiledStep | None:
         """The step of that index, ready to run; None where it has faults."""
+        return at_once(self.compiling(index))
+
+    def compiling(self, index: int) -> Work[CompiledStep | None]:
+        """The same as `compile`, in turns where the step is large."""
         step = self._steps[index]
         if step is None:
             return None
         before = len(self._faults)
         tool = self._tool(index, step.tool, ".tool")
-        scope = Scope(step.id, self.names, self._missing, f"steps[{index}]", self._faults, self._wholes)
+        scope = Scope(
+            step.id, self.names, self._missing, f"steps[{index}]", self._faults, self._wholes, self._expressions
+        )
+        size = json_size(step.arguments, _LARGE)
+        self._compiled += _STEP_WORK + min(size, _MODEST)
         when = None if step.when is None else compile_template(step.when, scope, ("when",))
-        each = None if step.for_each is None else compile_template(step.for_each, scope, ("for_each",))
+        each = None if step.for_each is None else (yield from compiling_template(step.for_each, scope, ("for_each",)))
         if each is not None:
             scope.names = self._with_item
-        template = compile_template(step.arguments, scope, ("arguments",))
+        if size <= _MODEST:
+            template = compile_template(step.arguments, scope, ("arguments",))
+        else:
+            template = yield from compiling_template(step.arguments, scope, ("arguments",))
         fallback = None if step.fallback is None else self._tool(index, step.fallback.tool, ".fallback.tool")
         self._check_conditions(index, step, when, each)
         if tool is not None:
-            self._check_arguments(index, tool, template)
+            yield from self._checking_arguments(index, tool, template, size)
+            if self._offering.writes_text:
+                template = with_texts(template, step.arguments, tool.input_schema)
             self._check_options(index, step, tool, fallback)
             if fallback is not None and fallback is not tool:
-                self._check_arguments(index, fallback, template, instead=True)
+                yield from self._checking_arguments(index, fallback, template, size, instead=True)
         self._check_paths(index, scope.references)
+        self._check_texts(index, scope.bare)
         needs = dict.fromkeys(
             reference.source for reference in scope.references if reference.source not in (ITEM, INDEX)
         )
@@ -158,7 +202,7 @@ class StepCompiler:
             index, step.id, tool, template, tuple(needs), after, when, each, fallback,
             step.fallback.threshold if step.fallback and condition == "on_low_confidence" else None,
             None if step.retry is None else step.retry.policy(), step,
-            json_size(step.arguments, _LARGE) > _LARGE,
+            size > _LARGE,
         )  # fmt: skip
 
     def _named(self, index: int, names: tuple[str, ...], option: str) -> Iterator[int]:
@@ -202,7 +246,9 @@ class StepCompiler:
             message = f"it has {len(step.for_each)} items, more than max_items, which is {step.max_items}"
             self.fault("too-large", index, ".for_each", message, "set max_items on the step, or split it")
 
-    def _check_arguments(self, index: int, tool: Tool, template: Template, *, instead: bool = False) -> None:
+    def _checking_arguments(
+        self, index: int, tool: Tool, template: Template, size: int, *, instead: bool = False
+    ) -> Work[None]:
         """Hold the arguments against the schema, where no reference stands."""
         if isinstance(template, Literal) and not isinstance(template.value, dict):
             given = described(template.value)
@@ -212,7 +258,10 @@ class StepCompiler:
         if arguments is None or (len(opened) == len(arguments) and _names_fit(tool, opened)):
             return
         try:
-            tool.validate(arguments)
+            if size > _LARGE:
+                yield from tool.validating(arguments)
+            else:
+                tool.validate(arguments)
             return
         except InvalidArguments as error:
             data = error.data if isinstance(error.data, dict) else {}
@@ -253,6 +302,18 @@ class StepCompiler:
             if option in step.model_fields_set and step.for_each is None:
                 message = f"{option!r} changes nothing without 'for_each'"
                 self.fault("no-effect", index, f".{option}", message, warning=True)
+
+    def _check_texts(self, index: int, texts: list[tuple[str, tuple[str | int, ...]]]) -> None:
+        """A text such as ``s1.email`` may be a file's name; where the step's tool has that field it is worth a word."""
+        for text, place in texts:
+            name, _, path = text.partition(".")
+            target = self._steps[self.index[name]]
+            tool = None if target is None else self._offering.find(target.tool)
+            known = (tool.output_schema or {}).get("properties") if tool is not None else None
+            if isinstance(known, dict) and path.partition(".")[0].partition("[")[0] in known:
+                message = f"{text[:80]!r} names the step {name!r} and is no reference"
+                hint = f'to send its result write "$ref:{text[:80]}"; if the text is meant, leave it'
+                self.fault("looks-like-a-reference", index, path_text(place, ""), message, hint, warning=True)
 
     def _check_paths(self, index: int, references: list[Reference]) -> None:
         for reference in references:

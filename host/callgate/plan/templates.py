@@ -4,6 +4,7 @@
    again.
 2. Keys are never references. `{"$literal": …}` is not looked into; `$$ref:`, `$$item`, `$$index` and `$${` lose a `$`.
    Before `{` and `ref:` two `$` stand for one: `$$${id}` is a dollar sign and a value.
+3. A text that is a reference in another system's notation is a fault, see `notations`.
 
 Knows how things are written; which steps a step waits for follows from the references it collects.
 """
@@ -11,28 +12,42 @@ Knows how things are written; which steps a step waits for follows from the refe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Any
 
 from callgate.tools.faults import described
 from callgate.tools.faults import path_text as place_text
+from callgate.tools.turns import Work
 
-from .expressions import ExpressionFault, parse_expression
+from .expressions import Expression, ExpressionFault, parse_expression
 from .faults import MAX_ERRORS, PlanFault
+from .notations import Meant, meant_by
 from .paths import PathFault, read_path
 from .references import INDEX, ITEM, Names, Reference, UnknownStep, read_reference
+from .sizes import json_size
 from .values import Array, At, Broken, Computed, Literal, Object, Template, Text, Whole
 
-__all__ = ["MAX_DEPTH", "Scope", "compile_template", "literal_members"]
+__all__ = ["MAX_DEPTH", "Expressions", "Scope", "compile_template", "compiling_template", "literal_members"]
 
 MAX_DEPTH = 100
 """Levels of nesting of a plan; a deeper one is refused. pydantic reads 200, of which the tool's schema takes some."""
 
+_MOST_EXPRESSIONS = 1024 * 1024
+"""Characters of all expressions of a plan together; of equal ones, those of one."""
+_EXPRESSION_BYTES = 350
+"""What a character of an expression takes at most when it is compiled; measured. 100 are common."""
+_LEAST_EXPRESSIONS = 48 * 1024
+"""Characters that are taken however small `memory_bytes` is."""
+_PIECE = 4 * 1024
+"""Characters of a large value that are compiled at once."""
 _SHOWN = 80
 _OPENING = re.compile(r"(?<!\$)(\$++)(\{|ref:)")  # every run of `$` is looked at once, whatever its length
 _OWN = re.compile(r"\$(item(?=$|[.\[])|index$)")
 _ESCAPED = re.compile(r"\$\$+(?:item(?=$|[.\[])|index$)")
+_MARK = re.compile(r"[{<%@#\[]|^\s*(?:ref:|steps?[.\[])")
+"""What a text holds, beside `$`, that is a reference in another notation."""
 _FOREIGN = re.compile(r"(?:\{\{ {0,4}|\$ref\{|\$\{\{ {0,4})([^\W\d]\w*)")
 _NAMED = re.compile(r"(?<!\$)\$([^\W\d]\w*)")
 
@@ -55,6 +70,33 @@ _NOT_NAMES = {
 Place = tuple[str | int, ...]
 
 
+class Expressions:
+    """The expressions of one plan by their text; one of each is enough.
+
+    Args:
+        max_memory_bytes: what they may take, about; None: no bound of its own.
+    """
+
+    def __init__(self, max_memory_bytes: int | None = None) -> None:
+        self.size = 0
+        """Characters that were parsed."""
+        self.most = _MOST_EXPRESSIONS
+        """Characters that may be parsed."""
+        if max_memory_bytes is not None:
+            self.most = min(self.most, max(max_memory_bytes // _EXPRESSION_BYTES, _LEAST_EXPRESSIONS))
+        self._parsed: dict[str, Expression] = {}
+
+    def parsed(self, text: str) -> Expression | None:
+        """The expression; None where there are too many. Raises `ExpressionFault`."""
+        found = self._parsed.get(text)
+        if found is None:
+            self.size += len(text)
+            if self.size > self.most:
+                return None
+            found = self._parsed[text] = parse_expression(text)
+        return found
+
+
 @dataclass(slots=True)
 class Scope:
     """Where a value stands while it is compiled; collects what is found."""
@@ -68,7 +110,10 @@ class Scope:
     faults: list[PlanFault]
     wholes: dict[int, Whole] = field(default_factory=dict)
     """Templates of whole results; one for each is enough for the plan."""
+    expressions: Expressions = field(default_factory=lambda: Expressions())
     references: list[Reference] = field(default_factory=list)
+    bare: list[tuple[str, Place]] = field(default_factory=list)
+    """Texts that begin with a step's id and a dot, and where they stand."""
 
     def fault(self, code: str, place: Place, message: str, hint: str = "", *, warning: bool = False) -> None:
         """Note one, unless there are far too many already."""
@@ -90,22 +135,79 @@ def compile_template(value: Any, scope: Scope, place: Place) -> Template:
     if kind is str:
         if "$" in value:
             return _compile_text(value, scope, place)
-        if value.startswith("steps["):
-            _warn_of_position(value, scope, place)
+        if _MARK.search(value) and (meant := meant_by(value, scope.names, scope.step)) is not None:
+            return _other_notation(value, meant, scope, place)
+        if "." in value and value.partition(".")[0] in scope.names.ids:
+            scope.bare.append((value, place))
         return Literal(value)
     if kind is dict:
         if any(key[:1] == "$" for key in value) and (special := _special(value, scope, place)) is not None:
             return special
-        members = [compile_template(member, scope, (*place, key)) for key, member in value.items()]
-        if all(type(member) is Literal for member in members):
-            return Literal(dict(zip(value, [member.value for member in members], strict=True)))  # type: ignore[attr-defined]
-        return Object(tuple(value), tuple(members))
+        _warn_of_keys(value, scope, place)
+        return _object(value, [compile_template(member, scope, (*place, key)) for key, member in value.items()])
     if kind is list:
-        items = [compile_template(item, scope, (*place, index)) for index, item in enumerate(value)]
-        if all(type(item) is Literal for item in items):
-            return Literal([item.value for item in items])  # type: ignore[attr-defined]
-        return Array(tuple(items))
+        return _array(value, [compile_template(item, scope, (*place, index)) for index, item in enumerate(value)])
     return Literal(value)
+
+
+def compiling_template(value: Any, scope: Scope, place: Place) -> Work[Template]:
+    """The same as `compile_template`, in turns: for a value that is large."""
+    kind = type(value)
+    if (kind is not dict and kind is not list) or json_size(value, _PIECE) <= _PIECE:
+        template = compile_template(value, scope, place)
+        yield
+        return template
+    if kind is list:
+        items: list[Template] = []
+        for start, end in _pieces(value):
+            if end - start > 1:
+                items += [compile_template(value[at], scope, (*place, at)) for at in range(start, end)]
+                yield
+            else:
+                items.append((yield from compiling_template(value[start], scope, (*place, start))))
+        return _array(value, items)
+    if any(key[:1] == "$" for key in value) and (special := _special(value, scope, place)) is not None:
+        return special
+    _warn_of_keys(value, scope, place)
+    members: list[Template] = []
+    keys = list(value)
+    for start, end in _pieces(list(value.values())):
+        for key in keys[start:end]:
+            if end - start > 1:
+                members.append(compile_template(value[key], scope, (*place, key)))
+            else:
+                members.append((yield from compiling_template(value[key], scope, (*place, key))))
+        yield
+    return _object(value, members)
+
+
+def _pieces(members: list[Any]) -> Iterator[tuple[int, int]]:
+    """Where runs of members begin and end, each of which is compiled at once, or is one member."""
+    start = size = 0
+    for at, member in enumerate(members):
+        size += 16 + json_size(member, _PIECE)
+        if size > _PIECE:
+            if at > start:
+                yield start, at
+            start, size = at, json_size(member, _PIECE)
+    if start < len(members):
+        yield start, len(members)
+
+
+def _object(written: dict[str, Any], members: list[Template]) -> Template:
+    if all(type(member) is Literal for member in members):
+        values = [member.value for member in members]  # type: ignore[attr-defined]
+        if all(map(is_, values, written.values())):
+            return Literal(written)
+        return Literal(dict(zip(written, values, strict=True)))
+    return Object(tuple(written), tuple(members))
+
+
+def _array(written: list[Any], items: list[Template]) -> Template:
+    if all(type(item) is Literal for item in items):
+        values = [item.value for item in items]  # type: ignore[attr-defined]
+        return Literal(written if all(map(is_, values, written)) else values)
+    return Array(tuple(items))
 
 
 def literal_members(template: Template) -> tuple[dict[str, Any] | None, frozenset[str]]:
@@ -154,7 +256,12 @@ def _expression(value: Any, scope: Scope, place: Place) -> Template:
         scope.fault("expression", place, f"'$expr' must be text, got {described(value)}", 'write {"$expr": "s1.n * 2"}')
         return Broken()
     try:
-        expression = parse_expression(value)
+        expression = scope.expressions.parsed(value)
+        if expression is None:
+            most = scope.expressions.most
+            message = f"the expressions of this plan have more than {most} characters, all together"
+            scope.fault("too-large", place, message, "compute less of it in the plan, or use a program")
+            return Broken()
     except ExpressionFault as fault:
         column = fault.column or 1
         there = value[max(column - 3, 0) : column + 2]
@@ -222,6 +329,8 @@ def _compile_text(text: str, scope: Scope, place: Place) -> Template:
                 hint = f"give the step a `for_each`, or write ${text[:60]} for the text itself"
             scope.fault("reference-syntax", place, message, hint)
             return Broken()
+    if (meant := meant_by(text, scope.names, scope.step)) is not None:
+        return _other_notation(text, meant, scope, place)
     parts: list[str | At] = []
     start = 1 if _ESCAPED.match(text) else 0
     for opening in _OPENING.finditer(text):
@@ -312,12 +421,23 @@ def _warn_of_dollars(text: str, opening: re.Match[str], scope: Scope, place: Pla
         scope.fault("looks-like-a-reference", place, message, hint, warning=True)
 
 
-def _warn_of_position(text: str, scope: Scope, place: Place) -> None:
-    """`steps[0].result.x` as plain text is what smaller models make of the object dialect."""
-    try:
-        _, path, end = read_reference(text, 0, scope.names)
-    except PathFault:
-        return
-    if end == len(text) and (path or text.endswith(("]", ".result"))):
-        hint = f'write {{"$ref": "{text[:80]}"}}; if the text is meant, leave it'
-        scope.fault("looks-like-a-reference", place, f"{text[:80]!r} is text and no reference", hint, warning=True)
+def _other_notation(text: str, meant: Meant, scope: Scope, place: Place) -> Template:
+    """The fault of a text that would be sent as it is, with what to write instead."""
+    if meant.is_whole:
+        written = f'"${meant.reference}"' if meant.of_item else f'"$ref:{meant.reference}"'
+        what = f"{text[:_SHOWN]!r} is a reference in another notation"
+    else:
+        written = f"${{{meant.reference}}}"
+        what = f"{meant.shown[:_SHOWN]!r} in text is a reference in another notation"
+    hint = f'write {written[:_SHOWN]}; for the text itself {{"$literal": "…"}}'
+    scope.fault("looks-like-a-reference", place, f"{what}, and would be sent as that text", hint)
+    return Broken()
+
+
+def _warn_of_keys(value: dict[str, Any], scope: Scope, place: Place) -> None:
+    for key in value:
+        if "{" in key and meant_by(key, scope.names, scope.step) is not None:
+            message = f"the key {key[:_SHOWN]!r} is text: keys are never references"
+            hint = "name the key as it is to be called; a reference stands for a value"
+            scope.fault("looks-like-a-reference", place, message, hint, warning=True)
+            return

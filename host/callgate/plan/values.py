@@ -14,11 +14,13 @@ from typing import Any, Protocol
 from callgate.tools.encoding import NotJson, compact_json
 
 from .expressions import Budget, BudgetExceeded, Expression, ExpressionError, ExpressionFault, to_json
+from .expressions.weight import charge_text
 from .paths import LeadsNowhere, look_up, path_text
 from .references import ITEM, Reference
 from .sizes import json_size
 
 __all__ = [
+    "MAX_WARNINGS",
     "Array",
     "At",
     "Broken",
@@ -33,12 +35,18 @@ __all__ = [
 ]
 
 
+_EXPRESSION_STEPS = 100_000
+"""Of one expression, once: 25 ms of the event loop, or 50 where that is slow."""
+_EXPRESSION_BYTES = 64 * 1024 * 1024
+_WRITERS = 4
+"""What is computed is measured, written and checked several times on its way to a tool."""
 _STEPS_FOR_A_MISS = 20
 _SHORT_PATH = 8
 """Segments that cost nothing: following them takes a microsecond."""
 _MAX_SUGGESTIONS = 20
 """So many times in a plan the nearest key is looked for."""
-_MAX_WARNINGS = 20
+MAX_WARNINGS = 20
+"""Of one step."""
 
 
 class Unresolvable(Exception):
@@ -173,7 +181,7 @@ class At:
         noted: list[LeadsNowhere] = []
         value = look_up(value, reference.path, instead=noted, count=values.map)
         times = f" ({len(noted)} times)" if len(noted) > 1 else ""
-        if len(values.warnings) < _MAX_WARNINGS:
+        if len(values.warnings) < MAX_WARNINGS:
             words = _words(noted[0], reference, suggest)
             values.warnings.append(f"{reference.text} leads nowhere, null was put there{times}: {words}")
         return value
@@ -230,7 +238,7 @@ class Computed:
                 given[name] = values.item if source == ITEM else values.index
         shown = f"the expression {self.expression.source[:80]!r}"
         try:
-            value = to_json(self.expression.evaluate(given, values.budget), values.budget)
+            value = self._evaluate(given, values.budget)
             values.make(json_size(value, values.max_bytes))
             values.size += len(_written(value))
         except ExpressionError as error:
@@ -244,6 +252,16 @@ class Computed:
                 f"{shown} takes too much ({error}); do less of it in one plan, or use a program"
             ) from None
         return value
+
+    def _evaluate(self, given: Mapping[str, Any], budget: Budget) -> Any:
+        """The value, which may take no more than keeps the event loop from its next turn for a moment."""
+        share = budget.share(steps=_EXPRESSION_STEPS, bytes=_EXPRESSION_BYTES)
+        try:
+            value = to_json(self.expression.evaluate(given, share), share)
+            charge_text(share, value, json=True, times=_WRITERS)
+            return value
+        finally:
+            budget.settle(share)
 
 
 def _written(value: Any) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from .bindings import bound_names
-from .check import Policy, check_program
-from .findings import FINDING_CODES, Finding, Severity, ToolShape
-from .restricted_lists import DEFAULT_ALLOWED_IMPORTS
-from .syntax import DEFAULT_MAX_SOURCE_BYTES, parse_program
+from typing import TYPE_CHECKING
+
+from callgate.lazily import names_from
+
+if TYPE_CHECKING:
+    from .bindings import bound_names
+    from .check import Policy, check_program
+    from .findings import FINDING_CODES, Finding, Severity, ToolShape
+    from .restricted_lists import DEFAULT_ALLOWED_IMPORTS
+    from .syntax import DEFAULT_MAX_SOURCE_BYTES, parse_program
 
 __all__ = [
     "DEFAULT_ALLOWED_IMPORTS",
@@ -20,3 +25,25 @@ __all__ = [
     "check_program",
     "parse_program",
 ]
+
+__getattr__, __dir__ = names_from(
+    __name__,
+    {
+        "bindings": ("bound_names",),
+        "check": (
+            "Policy",
+            "check_program",
+        ),
+        "findings": (
+            "FINDING_CODES",
+            "Finding",
+            "Severity",
+            "ToolShape",
+        ),
+        "restricted_lists": ("DEFAULT_ALLOWED_IMPORTS",),
+        "syntax": (
+            "DEFAULT_MAX_SOURCE_BYTES",
+            "parse_program",
+        ),
+    },
+)

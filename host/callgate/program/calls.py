@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import json
 import sys
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from .callees import TOOL_CALL, Callee, Callees, imports_from, literal_name
-from .findings import Finding, Severity, ToolShape
+from .findings import Finding, Severity, ToolShape, is_name
 from .suggestions import nearest
 from .survey import Survey
 
@@ -158,8 +159,8 @@ def _arguments(call: ast.Call, callee: Callee) -> Iterator[Finding]:
             "too-many-arguments",
             line,
             column,
-            f'tool_call("{called}", ...) takes the arguments of the tool by name only',
-            f'write `tool_call("{called}"{"".join(f", {name}=..." for name in _first(shape))})`',
+            f"tool_call({_quoted(called)}, ...) takes the arguments of the tool by name only",
+            f"write `tool_call({_quoted(called)}{''.join(f', {shape.keyword(name)}' for name in _first(shape))})`",
         )
         return
     if least > len(shape.parameters) and not shape.accepts_any and not shape.variadic:
@@ -176,6 +177,8 @@ def _arguments(call: ast.Call, callee: Callee) -> Iterator[Finding]:
     meant = set()
     for keyword in call.keywords:
         name = keyword.arg
+        if name is not None and name not in shape.parameters:
+            name = shape.spellings.get(name, name)
         if name is None:
             everything = True
         elif name not in shape.parameters:
@@ -187,7 +190,7 @@ def _arguments(call: ast.Call, callee: Callee) -> Iterator[Finding]:
                     keyword.lineno,
                     keyword.col_offset + 1,
                     f"{called}(...) has no argument `{name[:80]}`",
-                    f"did you mean `{guess}`?" if guess else takes,
+                    f"did you mean `{guess if is_name(guess) else shape.keyword(guess)}`?" if guess else takes,
                 )
         elif name in given:
             yield Finding(
@@ -202,8 +205,8 @@ def _arguments(call: ast.Call, callee: Callee) -> Iterator[Finding]:
     missing = [name for name in shape.parameters if name in shape.required and name not in given | meant]
     if missing and not everything:
         opening = f"{'tool_call' if by_name else called}("
-        written = ([f'"{called}"'] if by_name else []) + [
-            f"{name}=..." for name in shape.parameters if name in given or name in shape.required
+        written = ([_quoted(called)] if by_name else []) + [
+            shape.keyword(name) for name in shape.parameters if name in given or name in shape.required
         ]
         yield Finding(
             "missing-argument",
@@ -214,6 +217,10 @@ def _arguments(call: ast.Call, callee: Callee) -> Iterator[Finding]:
         )
 
 
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
 def _first(shape: ToolShape) -> tuple[str, ...]:
     return tuple(name for name in shape.parameters if name in shape.required) or shape.parameters[:1]
 
@@ -221,7 +228,8 @@ def _first(shape: ToolShape) -> tuple[str, ...]:
 def _takes(shape: ToolShape, called: str) -> str:
     if not shape.parameters:
         return f"write `{called}()`"
-    return f"its arguments are: {', '.join(shape.parameters[:30])}"
+    written = {name: spelling for spelling, name in shape.spellings.items()}
+    return f"its arguments are: {', '.join(written.get(name, name) for name in shape.parameters[:30])}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,6 +1,7 @@
 """`check_program`: all there is to say about a program before it runs. Knows the order of the looks, nothing else.
 
-1. Too large or not parseable: that finding alone, because nothing else can be known.
+1. Too large or not parseable: that finding alone, because nothing else can be known. Of a program with too many tokens
+   to be parsed here it is a warning, since its sandbox can parse it; under the restricted policy it is an error.
 2. Not compilable, or an `await` in a plain `def`: reported with whatever the other looks find.
 3. Names, tools, awaits; then, if asked for, the restricted policy.
 
@@ -19,11 +20,12 @@ from .awaiting import awaits_in_def, never_awaited
 from .callees import NONE, Namespaces, callees
 from .calls import tool_findings
 from .findings import Finding, ToolShape
+from .functions import already_waited, never_called
+from .hidden_fields import hidden_fields
 from .names import unknown_names
-from .restricted import restricted_findings
 from .restricted_lists import DEFAULT_ALLOWED_IMPORTS
 from .survey import survey
-from .syntax import DEFAULT_MAX_SOURCE_BYTES, compile_fault, parse_program
+from .syntax import DEFAULT_MAX_SOURCE_BYTES, compile_fault, has_many_tokens, parse_program
 
 __all__ = ["Policy", "check_program"]
 
@@ -45,6 +47,7 @@ def check_program(
     max_source_bytes: int = DEFAULT_MAX_SOURCE_BYTES,
     known_names: Collection[str] = (),
     names_known: bool = True,
+    session: bool = False,
 ) -> list[Finding]:
     """Findings in a program, sorted by place. Executes nothing and never raises, whatever the source.
 
@@ -61,8 +64,12 @@ def check_program(
         max_source_bytes: UTF-8 bytes a program may have; a larger one gets one finding, and is not parsed.
         known_names: variables that earlier programs of the session have bound; too many do no harm.
         names_known: False where those cannot be known: then no name is reported as unknown.
+        session: whether another program may follow that has the variables of this one.
     """
     tree = parse_program(source, max_source_bytes=max_source_bytes)
+    if isinstance(tree, Finding) and tree.code == "too-complex" and policy == "none" and has_many_tokens(source):
+        message = f"{tree.message}: it was not looked at before it ran"
+        return [replace(tree, message=message, severity="warning")]
     if isinstance(tree, Finding):
         return [_placed(tree, source)]
     seen = survey(tree)
@@ -86,14 +93,20 @@ def check_program(
     if seen.calls or seen.imports or seen.attributes:
         known = callees(seen, shapes, earlier, namespaces, resolve)
         _add(found, tool_findings(seen, known, why_absent))
-        _add(found, never_awaited(seen, known))
+        _add(found, never_awaited(seen, known, goes_on=session))
+        _add(found, already_waited(seen, known))
+        _add(found, hidden_fields(seen, known))
     if policy == "restricted":
         allowed = DEFAULT_ALLOWED_IMPORTS if allowed_imports is None else frozenset(allowed_imports)
+        from .restricted import restricted_findings  # RestrictedPython comes with it
+
         _add(found, restricted_findings(tree, allowed))
     if seen.needs_compiling and seen.compiles_in_time and not seen.awaits_in_def:
         fault = compile_fault(tree, source, returns_at_top_level=bool(seen.top_level_returns))
         if fault is not None:
             found.append(fault)
+    if seen.functions and not any(finding.severity == "error" for finding in found):
+        _add(found, never_called(seen, session=session))
     if len(found) > 1:
         found.sort(key=lambda finding: (finding.line, finding.column))
     return [_placed(finding, source) for finding in found] if found and not source.isascii() else found

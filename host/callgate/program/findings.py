@@ -6,11 +6,12 @@ Knows the closed table of finding codes. Refuses to know how any of them is foun
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from keyword import iskeyword
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
-__all__ = ["FINDING_CODES", "Finding", "Severity", "ToolShape"]
+__all__ = ["FINDING_CODES", "Finding", "Severity", "ToolShape", "is_name"]
 
 Severity = Literal["error", "warning"]
 
@@ -27,6 +28,9 @@ FINDING_CODES: Mapping[str, str] = MappingProxyType(
         "too-many-arguments": "A tool is called with more positional arguments than it has parameters.",
         "repeated-argument": "A tool is given one argument twice, by position and by name.",
         "not-awaited": "A call that must be awaited is thrown away, or used as if it were its result.",
+        "already-waited": "A call of a plain `def` that calls a tool is awaited; it has waited by itself.",
+        "never-called": "A program defines functions, does nothing else, and calls none of them.",
+        "hidden-field": "A key of a result is read as an attribute that is the dict's own method: `r.items`.",
         "restricted-import": "policy='restricted': a module, or a way to import, that is not on the allow-list.",
         "restricted-name": "policy='restricted': a name that starts with an underscore, or is reserved.",
         "restricted-attribute": "policy='restricted': an attribute that leads into the interpreter.",
@@ -58,6 +62,11 @@ class Finding:
         return f"line {self.line}: {self.message}; {self.hint}"
 
 
+def is_name(text: str) -> bool:
+    """Whether Python takes a text for the name of an argument."""
+    return text.isidentifier() and not iskeyword(text)
+
+
 @dataclass(frozen=True, slots=True)
 class ToolShape:
     """What `check` needs to know of a tool; the runtime derives it from the tool's schema."""
@@ -74,5 +83,14 @@ class ToolShape:
     """Other names under which ``tool_call("...")`` finds it, where nobody else says: see `check_program`."""
     variadic: bool = False
     """Its one parameter takes all positional arguments."""
+    output_schema: Mapping[str, Any] | None = None
+    """JSON Schema of its result, where that is known."""
+    spellings: Mapping[str, str] = field(default_factory=dict)
+    """What programs write for parameters that are no Python names: ``{"from_": "from"}``."""
     listed: bool = True
     """It is named where all tools are listed; built-in ones are not."""
+
+    def keyword(self, parameter: str, value: str = "...") -> str:
+        """How an argument is written in a call, whatever its name is."""
+        written = next((spelling for spelling, name in self.spellings.items() if name == parameter), parameter)
+        return f"{written}={value}" if is_name(written) else f"**{{{written!r}: {value}}}"

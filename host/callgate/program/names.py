@@ -28,7 +28,7 @@ GIVEN_NAMES: Final = frozenset({"tools", "tool_call", "ToolError"})
 """What every program has without importing it, the tools themselves aside."""
 
 _OF_OTHER_VERSIONS: Final = frozenset({
-    "PythonFinalizationError", "WindowsError", "copyright", "credits", "exit", "help", "license", "quit",
+    "PythonFinalizationError", "WindowsError", "exit", "help", "quit",
 })  # fmt: skip
 _OF_A_MODULE: Final = frozenset({
     "__annotate__", "__annotations__", "__builtins__", "__cached__", "__conditional_annotations__", "__dict__",
@@ -38,7 +38,9 @@ _OF_A_CLASS: Final = frozenset({
     "__class__", "__classcell__", "__classdict__", "__firstlineno__", "__module__", "__qualname__",
     "__static_attributes__", "__type_params__",
 })  # fmt: skip
-_BUILT_IN: Final = tuple(dir(builtins))
+_OF_THE_PROMPT: Final = frozenset({"copyright", "credits", "license"})
+"""What `site` gives to people at a prompt, and no program has."""
+_BUILT_IN: Final = tuple(name for name in dir(builtins) if name not in _OF_THE_PROMPT)
 _KNOWN: Final = frozenset(_BUILT_IN) | GIVEN_NAMES | _OF_OTHER_VERSIONS | _OF_A_MODULE | _OF_A_CLASS
 
 _OPAQUE_NAMES: Final = frozenset({

@@ -30,14 +30,24 @@ MOST_CLAUSES: Final = 200
 """`for` clauses of one comprehension. CPython 3.11 crashes at some 30,000 (its compiler recurses without a guard)."""
 MOST_BINDINGS_TIMES_SCOPES: Final = 4_000_000
 """CPython's symbol table copies a function's names into each scope within it: at this product it takes about 0.1 s."""
+MOST_SCOPES: Final = 1_000
+"""Functions, classes and comprehensions that are compiled: CPython compares the code objects of one scope, each with
+each that has the same name and form. 7,000 lines of ``lambda: 0`` take 0.8 s."""
+MOST_COPIES: Final = 100_000
+"""Nodes that are compiled: a `finally` is compiled twice, and once more for each way out of its `try`, with every
+`finally` in it. Twenty within each other take 5 s, and thirty more memory than there is."""
+MOST_KEYWORDS: Final = 1_000
+"""Keyword arguments of one call: each is compared with each."""
+MOST_CAPTURES: Final = 500
+"""Names that the patterns of a program bind: one pattern's are compared each with each."""
 
 
 class Scope:
     """A module, a function or a class: what it binds and what it uses."""
 
     __slots__ = (
-        "_bound", "body", "comprehensions", "depth", "has_generator_expression", "has_yield", "kind", "name", "node",
-        "parent", "stores", "uses",
+        "_bound", "body", "comprehensions", "depth", "exits", "finals", "has_generator_expression", "has_yield", "kind",
+        "name", "node", "nodes", "parent", "stores", "uses", "withs",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +63,13 @@ class Scope:
         self.has_yield = False
         self.has_generator_expression = False
         self.comprehensions = 0
+        self.finals = 0
+        """Its `try` statements with a `finally`."""
+        self.exits = 0
+        """Its `return`, `break` and `continue` statements."""
+        self.withs = 0
+        """What its `with` statements enter; each way out leaves all that are around it, at most 20."""
+        self.nodes = 0
         self.depth: int = 0 if parent is None else parent.depth + 1
         self._bound: set[str] | None = None
 
@@ -84,6 +101,9 @@ class Survey:
         self.too_complex: ast.expr | None = None
         self.nodes = 0
         self.blocks = 0
+        self.captures = 0
+        self.keywords = 0
+        """The most of one call, or one class pattern."""
         self.unusual = False
         """It has a statement that the parser takes in places where the compiler does not."""
 
@@ -95,6 +115,17 @@ class Survey:
     @property
     def compiles_in_time(self) -> bool:
         """Whether asking the compiler is cheap enough."""
+        if self.keywords > MOST_KEYWORDS or self.captures > MOST_CAPTURES:
+            return False
+        copies: dict[int, int] = {}
+        scopes = nodes = 0
+        for scope in self.scopes:  # a scope stands after the scope around it
+            times = copies.get(id(scope.parent), 1) * (2 + scope.exits) ** min(scope.finals, 64)
+            copies[id(scope)] = times
+            scopes += times * (1 + scope.comprehensions)
+            nodes += times * (scope.nodes + scope.exits * min(scope.withs, 20))
+            if scopes > MOST_SCOPES or nodes > MOST_COPIES:
+                return False
         if self.nodes <= 2 * MANY_NODES:
             return True
         inner = dict.fromkeys(map(id, self.scopes), 0)
@@ -156,6 +187,8 @@ def _collect(scope: Scope, seen: Survey) -> None:
                 push(child)
             for keyword in node.keywords:
                 push(keyword.value)
+            if len(node.keywords) > seen.keywords:
+                seen.keywords = len(node.keywords)
             continue
         special = _SPECIAL.get(kind)
         if special is not None:
@@ -174,6 +207,7 @@ def _collect(scope: Scope, seen: Survey) -> None:
                     parents[child] = node
                 push(child)
     seen.nodes += count
+    scope.nodes = count
 
 
 Push = Callable[[Any], None]
@@ -239,6 +273,7 @@ def _class(node: ast.ClassDef, scope: Scope, seen: Survey, push: Push) -> None:
         push(child)
     for keyword in node.keywords:
         push(keyword.value)
+    seen.keywords = max(seen.keywords, len(node.keywords))
     seen.scopes.append(Scope("class", node.name, scope, node, node.body))
     _type_parameters(node, scope, seen)
 
@@ -288,6 +323,7 @@ def _global(node: ast.Global, scope: Scope, seen: Survey, push: Push) -> None:
 
 def _named(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
     seen.unusual = True
+    seen.captures += 1
     name = getattr(node, "rest", None) or getattr(node, "name", None)
     if isinstance(name, str):
         scope.stores.append(name)
@@ -296,6 +332,8 @@ def _named(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
 def _try(node: ast.Try, scope: Scope, seen: Survey, push: Push) -> None:
     seen.blocks += 1
     seen.tries.append(node)
+    if node.finalbody:
+        scope.finals += 1
     if node.__class__ is not ast.Try or any(handler.type is None for handler in node.handlers[:-1]):
         seen.unusual = True
 
@@ -309,7 +347,17 @@ def _attribute(node: Attribute, scope: Scope, seen: Survey, push: Push) -> None:
     seen.attributes.append(node)
 
 
+def _class_pattern(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
+    seen.keywords = max(seen.keywords, len(node.kwd_attrs))
+
+
+def _leave(node: ast.stmt, scope: Scope, seen: Survey, push: Push) -> None:
+    seen.unusual = True
+    scope.exits += 1
+
+
 def _return(node: ast.Return, scope: Scope, seen: Survey, push: Push) -> None:
+    scope.exits += 1
     if scope.kind == "module":
         seen.top_level_returns.append(node)
     elif scope.kind == "class":
@@ -337,6 +385,11 @@ def _comprehension(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
         seen.too_complex = node
     if scope.kind != "module" and any(clause.is_async for clause in node.generators):
         seen.unusual = True
+
+
+def _with(node: ast.With | ast.AsyncWith, scope: Scope, seen: Survey, push: Push) -> None:
+    scope.withs += len(node.items)
+    (_block if node.__class__ is ast.With else _async_block)(node, scope, seen, push)
 
 
 def _async_block(node: ast.stmt, scope: Scope, seen: Survey, push: Push) -> None:
@@ -384,11 +437,12 @@ _SPECIAL: Final = cast(
         ast.While: _block,
         ast.If: _block,
         ast.AsyncFor: _async_block,
-        ast.With: _block,
-        ast.AsyncWith: _async_block,
+        ast.With: _with,
+        ast.AsyncWith: _with,
         ast.Match: _unusual,
-        ast.Break: _unusual,
-        ast.Continue: _unusual,
+        ast.MatchClass: _class_pattern,
+        ast.Break: _leave,
+        ast.Continue: _leave,
         ast.NamedExpr: _unusual,
         Starred: _unusual,
     },

@@ -6,10 +6,12 @@ Rules, because the source is hostile and CPython's front end is not bounded by i
 2. Two shapes cost quadratic time or memory in the parser and are looked for beforehand, by counting: a dotted name of
    many parts (``import a.b.b.b…``: 100,000 parts took 10 GB and 28 s), and, before Python 3.12, one f-string with very
    many fields (80,000 took 3.3 s).
-3. One shape crashes the compiler of CPython 3.11 (a comprehension of some 30,000 ``for`` clauses, by its C stack), and
-   one costs it quadratic time (many scopes under many local names). The survey of the tree says so: `compile_fault` is
-   not asked then.
-4. Everything else the front end bounds itself, with SyntaxError, RecursionError or MemoryError; all become findings.
+3. The parser holds the interpreter's lock from the first token to the last, and a token takes it 0.3 to 2 us. A
+   source of more than `MOST_TOKENS` is not parsed: 64 KiB of standard library have 13,000 to 19,000 of them, 64 KiB of
+   ``x`` lines 65,536.
+4. One shape crashes the compiler of CPython 3.11 (a comprehension of some 30,000 ``for`` clauses, by its C stack), and
+   some cost it quadratic or exponential time. The survey of the tree says so: `compile_fault` is not asked then.
+5. Everything else the front end bounds itself, with SyntaxError, RecursionError or MemoryError; all become findings.
 
 Warnings of the compiler (an invalid escape, ``x is 1``) are nobody's business here, and under ``-W error`` they would
 turn into syntax errors that the guest does not see. `warnings.catch_warnings` is not safe among threads, hence the
@@ -19,19 +21,22 @@ lock.
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 import sys
 import warnings
+from itertools import islice
 from typing import Final
 
 from callgate.plan.expressions.parse import warnings_are_off
+from callgate.tools.turns import uncollected
 
 from .findings import Finding
 
-__all__ = ["DEFAULT_MAX_SOURCE_BYTES", "compile_fault", "parse_program"]
+__all__ = ["DEFAULT_MAX_SOURCE_BYTES", "MOST_TOKENS", "compile_fault", "has_many_tokens", "parse_program"]
 
-DEFAULT_MAX_SOURCE_BYTES: Final = 256 * 1024
-"""Far more than a model writes in one answer, and what CPython's front end gets through in about a second."""
+DEFAULT_MAX_SOURCE_BYTES: Final = 64 * 1024
+"""More than a model writes in one answer."""
 
 _NUMBER_AND_WORD: Final = re.compile(r"[0-9]\.?[A-Za-z_]")
 _PARSE_FLAGS: Final = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -40,9 +45,14 @@ _FAULTS: Final = (SyntaxError, ValueError, OverflowError, RecursionError, Memory
 _LONGEST_DOTTED_NAME: Final = 250
 _MOST_FIELD_BYTES: Final = 20_000_000
 _STRINGS: Final = re.compile(
-    r'''#[^\n]*+|"""(?:[^"\\]|\\.|"(?!""))*+"""|\'\'\'(?:[^'\\]|\\.|'(?!''))*+\'\'\'|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+\'''',
+    r'''#[^\n]*+|"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?|\'\'\'(?:[^'\\]|\\.|'(?!''))*+(?:\'\'\')?'''
+    r"""|"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?""",
     re.DOTALL,
 )
+"""Comments and strings. What is never closed matches as well: else each quote in it would be tried anew."""
+MOST_TOKENS: Final = 24_000
+"""Words and signs of a source that is parsed, half of that where names may have to be normalised; about 40 ms."""
+_TOKENS: Final = re.compile(r"""\w++|#++|={3}=*+|[^\w\s"']|\n\s*+""")
 
 
 def parse_program(source: str, *, max_source_bytes: int = DEFAULT_MAX_SOURCE_BYTES) -> ast.Module | Finding:
@@ -62,16 +72,30 @@ def parse_program(source: str, *, max_source_bytes: int = DEFAULT_MAX_SOURCE_BYT
             f"the program has {at_least}{size:,} bytes; at most {max_source_bytes:,} are allowed",
             "split it into several programs, or pass large data as inputs instead of writing it into the code",
         )
+    if has_many_tokens(source):
+        return Finding(
+            "too-complex",
+            1,
+            1,
+            f"the program has more than {MOST_TOKENS if source.isascii() else MOST_TOKENS // 2:,} words and signs",
+            "split it into several programs, or pass large data as inputs instead of writing it into the code",
+        )
     if (line := _costly_line(source)) is not None:
         return _too_complex(line)
     try:
-        with warnings_are_off, warnings.catch_warnings():
+        with warnings_are_off, warnings.catch_warnings(), uncollected():
             warnings.simplefilter("ignore")
             tree = compile(source, "<program>", "exec", _PARSE_FLAGS, dont_inherit=True)
     except _FAULTS as error:
         return _finding(error, source)
     assert isinstance(tree, ast.Module)
     return tree
+
+
+def has_many_tokens(source: str) -> bool:
+    """Whether a source is not parsed, because it has more than `MOST_TOKENS`; words within texts count as well."""
+    most = MOST_TOKENS if source.isascii() else MOST_TOKENS // 2
+    return len(source) > most and sum(1 for _ in islice(_TOKENS.finditer(source), most + 1)) > most
 
 
 def compile_fault(tree: ast.Module, source: str, *, returns_at_top_level: bool = False) -> Finding | None:
@@ -183,7 +207,18 @@ def _finding_of_text(message: str, source: str) -> Finding:
     return Finding("syntax", 1, 1, " ".join(message.split())[:300], "write it so that Python compiles it")
 
 
+_BEFORE_3_12: Final = (
+    f"programs here are read by Python {sys.version_info.major}.{sys.version_info.minor}, and before 3.12 the braces "
+    "of an f-string take neither the quotes that are around it nor a backslash: use other quotes, or give the value a "
+    "name before"
+)
+_ARGUMENT: Final = r"(?:[(,]|^(?=.*[,)]\s*$))\s*{}\s*=(?!=)"
+_KEYWORD_ARGUMENT: Final = re.compile(_ARGUMENT.format(f"({'|'.join(keyword.kwlist)})"))
+_JOINED_ARGUMENT: Final = re.compile(_ARGUMENT.format(r"([^\W\d]\w*(?:-\w+)+)"))
+_OTHER_FIELDS: Final = ("f-string: empty", "f-string: single")
 _HINTS: Final = (
+    ("f-string: empty", "write an expression between the braces; `{{` and `}}` stand for braces"),
+    ("f-string: single", "write an expression between the braces; `{{` and `}}` stand for braces"),
     ("null bytes", "remove the NUL character; inside a string write it as `\\0`"),
     ("'break' outside loop", "use `break` only inside `for` or `while`; to end the program, use `return`"),
     ("'continue' not properly in loop", "use `continue` only inside `for` or `while`"),
@@ -203,13 +238,38 @@ _HINTS: Final = (
 )
 
 
+def _of_a_line(message: str, line: str) -> str | None:
+    """What to write instead of something that other texts, or other versions of Python, have and this one has not."""
+    if sys.version_info < (3, 12) and message.startswith("f-string") and not message.startswith(_OTHER_FIELDS):
+        return _BEFORE_3_12
+    if "outside async function" in message and "lambda" in line:
+        return (
+            "a lambda cannot await: get the results first, in a list, and use that; or write an `async def` and "
+            "await its calls"
+        )
+    if message.startswith(("invalid syntax", "expression cannot contain assignment")):
+        if (found := _KEYWORD_ARGUMENT.search(line)) is not None:
+            name = found.group(1)
+            return f'`{name}` is a keyword of Python: a tool takes `{name}_=...`, and anything `**{{"{name}": ...}}`'
+        if (found := _JOINED_ARGUMENT.search(line)) is not None:
+            name = found.group(1)
+            return (
+                f'`{name}` is no name: a tool takes `{name.replace("-", "_")}=...`, and anything `**{{"{name}": ...}}`'
+            )
+    return None
+
+
 def _hint(message: str, line: int, source: str) -> str:
     if source.lstrip().startswith("```"):
         return "send the code alone, without the ``` fences around it"
+    text = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    written = text[line - 1] if line <= len(text) else ""
+    special = _of_a_line(message, written)
+    if special is not None:
+        return special
     for fragment, hint in _HINTS:
         if fragment in message:
             return hint
-    text = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    shown = text[line - 1].strip() if line <= len(text) else ""
+    shown = written.strip()
     shown = "".join(character if character.isprintable() else "?" for character in shown[:80])
     return f"correct this line: `{shown}`" if shown else "correct the lines before the end of the program"

@@ -10,7 +10,8 @@ event: the fast lane. Whatever is JSON but not plain (a batch, params by positio
 ======================  ================================================  ===========================
 state                   what may come                                     leads to
 ======================  ================================================  ===========================
-``running``             call, print, cancel, other                        ``running``
+``running``             call, print, cancel, withdrawn, other,            ``running``
+                        ending (once)
 ``running``             the reply to `execute`                            ``ended``
 ``running``             anything else                                     ``broken`` (ProtocolError)
 ``ended``, ``broken``   anything                                          dropped
@@ -19,27 +20,32 @@ state                   what may come                                     leads 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from callgate.errors import InvalidArguments, LimitReached, ProtocolError, ToolError
 from callgate.limits import Limits
-from callgate_guest.wire import CANCEL, EXECUTE, PRINT, LineBuffer
+from callgate.tools.turns import LARGE_BYTES
+from callgate_guest.json_forms import encoder
+from callgate_guest.wire import CANCEL, ENDING, EXECUTE, PRINT, WITHDRAWN, LineBuffer
 
-from .decode import decode
+from .decode import decode, decoding
 from .logs import Logs, printable
 
 __all__ = [
-    "CallCancelled", "Called", "Ended", "Event", "Other", "RunWire", "Wrote", "encode", "encode_tools", "error_object",
-    "error_reply", "result_reply", "value_bytes",
+    "NOTES", "CallCancelled", "Called", "Ended", "Ending", "Event", "Other", "RunWire", "Withdrawn", "Working", "Wrote",
+    "encode", "encode_tools", "error_object", "error_reply", "result_reply", "value_bytes",
 ]  # fmt: skip
 
 _ID_LENGTH = 64
 _LARGEST_ID = 2**53
 """Larger integers can be chosen to have one hash, and then every set of them is a list."""
+_REPR_LENGTH = 200_000
+"""Characters of a value's text that are kept; the guest cuts well below."""
 _KEPT_AFTER_A_LIMIT = 4096
+NOTES = ("dropped", "failed", "waiting")
+"""Counts that a guest may give of how its program ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +72,26 @@ class CallCancelled:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """The program gave a call up before its request had left: it is recorded, and not made."""
+
+    method: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Other:
     """A message for the JSON-RPC library: decoded, not yet judged."""
 
     message: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The top level of the program is over, and it waits for calls. Its value so far: none where it is too large."""
+
+    value: Any = None
+    value_repr: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,32 +101,45 @@ class Ended:
     value: Any = None
     value_repr: str | None = None
     error: dict[str, Any] | None = None
+    notes: dict[str, int] = field(default_factory=dict)
+    """Counts that the guest gives: ``dropped``, ``failed``, ``waiting``; see `callgate_guest.nursery`."""
 
 
-Event = Called | Wrote | CallCancelled | Other | Ended
+@dataclass(frozen=True, slots=True)
+class Working:
+    """A long message is being read: others may have their turn."""
 
 
-_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+WORKING = Working()
+
+Event = Called | Wrote | CallCancelled | Withdrawn | Other | Ending | Ended | Working
+
+
+_encode = encoder()
 
 
 def encode(value: Any) -> str:
-    """Compact JSON. Raises `ValueError` or `TypeError` for what is no JSON."""
+    """Compact JSON, in the forms of `json_forms`. Raises `ValueError` or `TypeError` for what has none."""
     return _encode(value)
 
 
 def encode_tools(
-    tools: Sequence[tuple[str, str, Sequence[str]]], namespaces: Mapping[str, Mapping[str, str]] | None = None
+    tools: Sequence[tuple[str, str, Sequence[str]]],
+    namespaces: Mapping[str, Mapping[str, str]] | None = None,
+    docs: Sequence[str] | None = None,
 ) -> str:
     """The members of the `execute` request that say what the program may call, as JSON text; `callgate_guest.offered`
     says what they mean.
 
     Args:
-        tools: name in programs, name on the wire, names of the parameters.
+        tools: name in programs, name on the wire, names of the parameters, with ``=`` behind those that may be left
+            out.
         namespaces: names in programs by namespaces and by what they are called there; ``""`` is the module `tools`.
+        docs: the docstrings of the tools, in their order.
     """
     listed = [
         " ".join((name, "", *parameters))
-        if name == tool and all(map(str.isidentifier, parameters))
+        if name == tool and all(parameter.removesuffix("=").isidentifier() for parameter in parameters)
         else [name, tool, *parameters]
         for name, tool, parameters in tools
     ]
@@ -117,6 +152,8 @@ def encode_tools(
             for space, members in namespaces.items()
         }
         text += f',"namespaces":{_encode(spaces)}'
+    if docs:
+        text += f',"docs":{_encode(docs)}'
     return text
 
 
@@ -143,22 +180,25 @@ class RunWire:
         self._limits = limits
         self._number = number
         self._buffer = LineBuffer(limits.max_message_bytes) if buffer is None else buffer
-        self._ids: set[int | str] = set()
+        self._ids: set[int | float | str] = set()
         self._cancelled: set[int | str] = set()
+        self._is_ending = False
 
-    def execute(self, code: str, tools: str, inputs: dict[str, Any]) -> bytes:
+    def execute(self, code: str, tools: str, inputs: dict[str, Any], *, keeps: bool = False) -> bytes:
         """The request that starts the run.
 
         Args:
             code: the program.
             tools: what `encode_tools` made: it is the same for many runs.
             inputs: variables.
+            keeps: whether another program may follow, which can await what this one leaves in its variables.
 
         Raises:
             LimitReached: it is too long.
-            TypeError: an input is no JSON.
+            TypeError, ValueError: an input has no JSON form.
         """
-        params = f'{{"code":{_encode(code)},{tools},"inputs":{_encode(inputs)}}}'
+        kept = ',"keeps":true' if keeps else ""
+        params = f'{{"code":{_encode(code)},{tools},"inputs":{_encode(inputs)}{kept}}}'
         data = f'{{"jsonrpc":"2.0","method":"{EXECUTE}","params":{params},"id":{self._number}}}\n'.encode()
         if len(data) > self._limits.max_message_bytes:
             raise LimitReached("max_message_bytes", self._limits.max_message_bytes, len(data))
@@ -174,7 +214,7 @@ class RunWire:
         try:
             for line in self._buffer.feed(data):
                 if self.state == "running":
-                    yield self._message(line)
+                    yield from self._message(line)
             if self._buffer.too_long and self.state == "running":
                 raise LimitReached("max_message_bytes", self._limits.max_message_bytes)
         except (ProtocolError, LimitReached):
@@ -182,21 +222,45 @@ class RunWire:
             raise
 
     @property
-    def logs(self) -> list[str]:
+    def logs(self) -> str:
         """What the program has printed."""
-        return self._printed.parts
+        return self._printed.text
 
     def write(self, text: str) -> None:
         """Add to the logs. Raises `LimitReached` when they are full; what fits is kept."""
         self._printed.write(text)
 
-    def _message(self, line: bytes) -> Event:
-        message = decode(line)
+    @property
+    def latest(self) -> str:
+        """What the latest `write` added to the logs."""
+        return self._printed.last
+
+    def _message(self, line: bytes) -> Iterator[Event]:
+        if len(line) <= LARGE_BYTES:
+            yield self._judged(decode(line), len(line))
+            return
+        work = decoding(line)
+        while True:
+            yield WORKING
+            try:
+                next(work)
+            except StopIteration as done:
+                message = done.value
+                break
+        yield WORKING
+        yield self._judged(message, len(line))
+
+    def _judged(self, message: Any, size: int) -> Event:
+        if type(message) is list:
+            for each in message:
+                if type(each) is dict and "method" in each:
+                    self._claim(each.get("id"))
+            return Other(message)
         if type(message) is not dict or message.get("jsonrpc") != "2.0":
             return Other(message)
         method = message.get("method")
         if method is None:
-            return self._response(message, len(line))
+            return self._response(message, size)
         if type(method) is not str:
             return Other(message)
         params = message.get("params")
@@ -209,18 +273,29 @@ class RunWire:
                 raise ProtocolError("the guest cancelled a call that it never made, or twice")
             self._cancelled.add(params["id"])
             return CallCancelled(params["id"])
+        if method == WITHDRAWN:
+            return self._withdrawn(message, params)
+        if method == ENDING:
+            return self._ending(message, params, size)
         number = message.get("id")
-        if (type(number) is int and -_LARGEST_ID <= number <= _LARGEST_ID) or (
-            type(number) is str and len(number) <= _ID_LENGTH
-        ):
-            if number in self._ids:
-                raise ProtocolError(f"the guest used the request id {number!r} twice")
-            self._ids.add(number)
+        if self._claim(number) and isinstance(number, int | str):
             if type(params) is dict and len(message) == 4:
                 return Called(number, method, params)
             if params is None and len(message) == 3:
                 return Called(number, method, {})
         return Other(message)
+
+    def _claim(self, number: Any) -> bool:
+        """Note the id of a request, wherever it stands; whether it is one. Raises `ProtocolError` for a second use."""
+        if type(number) is str:
+            if len(number) > _ID_LENGTH:
+                return False
+        elif type(number) not in (int, float) or not -_LARGEST_ID <= number <= _LARGEST_ID:
+            return False
+        if number in self._ids:
+            raise ProtocolError(f"the guest used the request id {number!r} twice")
+        self._ids.add(number)
+        return True
 
     def _print(self, message: dict[str, Any], params: Any) -> Event:
         if "id" in message or type(params) is not dict or type(params.get("text")) is not str:
@@ -229,6 +304,24 @@ class RunWire:
         if not text:
             raise ProtocolError("the guest printed nothing, which no guest does")
         return Wrote(printable(text))
+
+    def _withdrawn(self, message: dict[str, Any], params: Any) -> Event:
+        given = params if type(params) is dict and "id" not in message else {}
+        tool, arguments = given.get("tool"), given.get("arguments")
+        if type(tool) is not str or type(arguments) is not dict:
+            raise ProtocolError(f'`{WITHDRAWN}` is a notification with params {{"tool": ..., "arguments": {{...}}}}')
+        return Withdrawn(tool, arguments)
+
+    def _ending(self, message: dict[str, Any], params: Any, size: int) -> Event:
+        if "id" in message or type(params) is not dict or "value" not in params:
+            raise ProtocolError(f'`{ENDING}` is a notification with params {{"value": ...}}')
+        if self._is_ending:
+            raise ProtocolError("the guest told twice that its program is ending")
+        self._is_ending = True
+        text = params.get("value_repr")
+        if size > self._limits.max_value_bytes:  # too long with what stands around it: the reply will tell
+            return Ending()
+        return Ending(params["value"], printable(text[:_REPR_LENGTH]) if type(text) is str else None)
 
     def _response(self, message: dict[str, Any], size: int) -> Event:
         number = message.get("id")
@@ -248,12 +341,32 @@ class RunWire:
             text = None
         self.value_bytes = size
         if size > self._limits.max_value_bytes:
-            try:
-                self.value_bytes = value_bytes(value, text, self._limits.max_value_bytes)
-            except RecursionError:
-                raise ProtocolError("the guest sent a message that is nested too deeply") from None
+            self.value_bytes = size - self._around_value(result)
+            if self.value_bytes > self._limits.max_value_bytes:
+                raise LimitReached("max_value_bytes", self._limits.max_value_bytes, self.value_bytes)
         self.state = "ended"
-        return Ended(value=value, value_repr=text and printable(text))
+        return Ended(
+            value=value, value_repr=text and printable(text[:_REPR_LENGTH]), notes=_counts(result.get("notes"))
+        )
+
+    def _around_value(self, result: dict[str, Any]) -> int:
+        """Bytes of a reply that are not its value, as guests write replies; all else that one sends counts as value."""
+        empty: dict[str, Any] = {"value": 0}
+        if type(result.get("value_repr")) is str:
+            empty["value_repr"] = 0
+        marks = len(empty)
+        if "notes" in result:
+            empty["notes"] = _counts(result["notes"])
+        return len(result_reply(self._number, _encode(empty))) - len("\n") - marks
+
+
+def _counts(told: Any) -> dict[str, int]:
+    """What a guest counted, as far as it is that."""
+    if type(told) is not dict:
+        return {}
+    return {
+        name: count for name in NOTES if type(count := told.get(name)) is int and 0 < count <= _LARGEST_ID
+    }  # fmt: skip
 
 
 def result_reply(number: int | str, body: str) -> bytes:

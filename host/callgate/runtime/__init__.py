@@ -1,22 +1,32 @@
-"""The one room where the pure core meets I/O: the gate, and the runs that pass through it."""
+"""The one room where the pure core meets I/O: the gate, and the runs that pass through it.
+
+Importing this imports nothing else: each name comes from its module when it is asked for.
+"""
 
 from __future__ import annotations
 
-from callgate.program.graph.reasons import NotAGraph
+from typing import TYPE_CHECKING
 
-from .approval import Allow, ApprovalRequest, Deny
-from .calls import CallRecord
-from .conversation import Conversation
-from .events import CallEnded, CallProgressed, CallStarted, Event, Printed, StepEnded, StepStarted
-from .fast_path.compilation import Compilation
-from .model import Answer
-from .plans.result import PlanResult, StepResult
-from .progress import report_progress
-from .result import CodeResult, RunError, RunUsage
-from .runtime import CodeStream, Runtime
-from .search import Described, Found, SearchResult
-from .session import Session
-from .source import Source
+from callgate.lazily import names_from
+
+if TYPE_CHECKING:
+    from callgate.program.graph.reasons import NotAGraph
+
+    from .approval import Allow, ApprovalRequest, Deny
+    from .calls import CallRecord
+    from .code_stream import CodeStream
+    from .conversation.conversation import Conversation
+    from .events import CallEnded, CallProgressed, CallStarted, Event, Printed, StepEnded, StepStarted
+    from .fast_path.compilation import Compilation
+    from .model.answer import Answer
+    from .plans.approval import PlanApprovalRequest
+    from .plans.result import PlanResult, StepResult
+    from .progress import report_progress
+    from .result import CodeResult, RunError, RunUsage
+    from .runtime import Runtime
+    from .search.result import Described, Found, SearchResult
+    from .session import Session
+    from .source import Source
 
 __all__ = [
     "Allow",
@@ -35,6 +45,7 @@ __all__ = [
     "Event",
     "Found",
     "NotAGraph",
+    "PlanApprovalRequest",
     "PlanResult",
     "Printed",
     "RunError",
@@ -48,3 +59,47 @@ __all__ = [
     "StepStarted",
     "report_progress",
 ]
+
+__getattr__, __dir__ = names_from(
+    __name__,
+    {
+        "approval": (
+            "Allow",
+            "ApprovalRequest",
+            "Deny",
+        ),
+        "calls": ("CallRecord",),
+        "code_stream": ("CodeStream",),
+        "conversation.conversation": ("Conversation",),
+        "events": (
+            "CallEnded",
+            "CallProgressed",
+            "CallStarted",
+            "Event",
+            "Printed",
+            "StepEnded",
+            "StepStarted",
+        ),
+        "fast_path.compilation": ("Compilation", "NotAGraph"),
+        "model.answer": ("Answer",),
+        "plans.approval": ("PlanApprovalRequest",),
+        "plans.result": (
+            "PlanResult",
+            "StepResult",
+        ),
+        "progress": ("report_progress",),
+        "result": (
+            "CodeResult",
+            "RunError",
+            "RunUsage",
+        ),
+        "runtime": ("Runtime",),
+        "search.result": (
+            "Described",
+            "Found",
+            "SearchResult",
+        ),
+        "session": ("Session",),
+        "source": ("Source",),
+    },
+)

@@ -13,7 +13,7 @@ from callgate.tools import Tool
 
 from .attempt import propagates
 
-__all__ = ["Allow", "ApprovalRequest", "Approve", "Decision", "Deny", "approver", "ask"]
+__all__ = ["Allow", "ApprovalRequest", "Approve", "Decision", "Deny", "answer_of", "approver", "ask"]
 
 logger = logging.getLogger("callgate")
 
@@ -33,7 +33,7 @@ class ApprovalRequest:
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Yes; with other arguments, where some are given. They are validated like the first ones."""
+    """Yes; with other arguments, where some are given, or with another plan. They are validated like the first ones."""
 
     arguments: dict[str, Any] | None = None
 
@@ -69,7 +69,7 @@ async def ask(approve: Approve, request: ApprovalRequest) -> dict[str, Any] | No
     Raises:
         ToolNotAllowed: the answer is no.
     """
-    answer = await _answer(approve, request)
+    answer = await answer_of(approve, request, f"tool {request.tool.name!r}")
     if isinstance(answer, Deny):
         reason = f": {answer.reason}" if answer.reason else ""
         name = request.tool.name
@@ -77,7 +77,8 @@ async def ask(approve: Approve, request: ApprovalRequest) -> dict[str, Any] | No
     return answer.arguments
 
 
-async def _answer(approve: Approve, request: ApprovalRequest) -> Allow | Deny:
+async def answer_of(approve: Callable[[Any], Any], request: object, what: str) -> Allow | Deny:
+    """The answer to a request; `what` it is about, for the log."""
     try:
         answer: Any = approve(request)
         if inspect.isawaitable(answer):
@@ -85,12 +86,12 @@ async def _answer(approve: Approve, request: ApprovalRequest) -> Allow | Deny:
     except BaseException as error:
         if await propagates(error):
             raise
-        logger.exception("the approval callback failed for tool %r", request.tool.name)
+        logger.exception("the approval callback failed for %s", what)
         return Deny("the approval could not be obtained")
     match answer:
         case Allow() | Deny():
             return answer
         case bool():
             return Allow() if answer else Deny()
-    logger.error("the approval callback answered %r for tool %r, not Allow, Deny or a bool", answer, request.tool.name)
+    logger.error("the approval callback answered %r for %s, not Allow, Deny or a bool", answer, what)
     return Deny("the approval could not be obtained")

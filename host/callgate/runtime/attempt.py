@@ -6,19 +6,22 @@
    cancel this very task on its books. A `CancelledError` that a tool raises of itself, or catches from a task of its
    own, is a failure like any other.
 3. A sync tool runs in a worker thread. A thread cannot be killed: when its call is given up it is left behind until
-   it ends by itself. While a gate has left behind as many as a run may run at once, that run starts no further ones:
-   their number stays bounded.
+   it ends by itself. A tool with effects that was given up before its thread had begun gets a thread all the same: what
+   is recorded of such a call does not depend on how quick a thread is. While a gate has left behind as many as a run
+   may run at once, that run starts no further ones: their number stays bounded.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import copy
 import inspect
+import json
 import logging
 import math
 import threading
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -27,8 +30,13 @@ import anyio.to_thread
 from callgate.errors import ToolError
 from callgate.tools import Tool
 from callgate.tools.encoding import NotJson, compact_json
+from callgate.tools.turns import LARGE_BYTES, Work
 
-__all__ = ["Threads", "ToolCrashed", "call_once", "copied", "crashed", "propagates"]
+from .calls import weight
+
+__all__ = ["Threads", "ToolCrashed", "call_once", "copied", "crashed", "in_turns", "propagates"]
+
+T = TypeVar("T")
 
 logger = logging.getLogger("callgate")
 
@@ -64,6 +72,8 @@ async def call_once(tool: Tool, arguments: dict[str, Any], threads: Threads, max
             result = await tool.invoke(arguments)
         else:
             result = await threads.run(tool, arguments, max_threads)
+        if weight(result, LARGE_BYTES) > LARGE_BYTES:
+            return await in_turns(tool.encoding(result))
         return tool.encode(result)
     except ToolError as error:
         _make_presentable(tool, error)
@@ -72,6 +82,19 @@ async def call_once(tool: Tool, arguments: dict[str, Any], threads: Threads, max
         if await propagates(error):
             raise
         raise crashed(tool, error) from None
+
+
+async def in_turns(work: Work[T]) -> T:
+    """The result of long work, with turns for others. Raises what the work raises."""
+    while True:
+        await anyio.lowlevel.checkpoint()
+        try:
+            next(work)
+        except StopIteration as done:
+            result: T = done.value
+            break
+    await anyio.lowlevel.checkpoint()
+    return result
 
 
 def crashed(tool: Tool, error: BaseException) -> ToolCrashed:
@@ -145,7 +168,9 @@ def _make_presentable(tool: Tool, error: ToolError) -> None:
     if error.data is None:
         return
     try:
-        too_long = len(compact_json(error.data)) > MAX_ERROR_DATA_CHARACTERS
+        text = compact_json(error.data)
+        error.data = json.loads(text)
+        too_long = len(text) > MAX_ERROR_DATA_CHARACTERS
         fault = f"it is longer than {MAX_ERROR_DATA_CHARACTERS} characters" if too_long else ""
     except NotJson as not_json:
         fault = str(not_json)
@@ -199,16 +224,22 @@ class Threads:
         return await job.result if inspect.isawaitable(job.result) else job.result
 
     def _leave(self, job: _Job) -> None:
+        late = False
         with self._lock:
             job.left = True
+            if job.state == "waiting" and not job.tool.read_only:
+                job.state, late = "running", True
             if job.state == "running":
                 self._count(job.tool, 1)
+        if late:
+            threading.Thread(target=contextvars.copy_context().run, args=(job.work,), daemon=True).start()
 
     def _begin(self, job: _Job) -> bool:
         with self._lock:
-            if not job.left:
-                job.state = "running"
-            return not job.left
+            if job.left:
+                return False
+            job.state = "running"
+            return True
 
     def _end(self, job: _Job) -> None:
         with self._lock:
@@ -239,8 +270,10 @@ class _Job:
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        if not self.threads._begin(self):
-            return
+        if self.threads._begin(self):
+            self.work()
+
+    def work(self) -> None:
         try:
             self.result = self.tool.invoke(self.arguments)
         except BaseException as error:

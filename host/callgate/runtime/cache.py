@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -25,8 +26,8 @@ class ResultCache:
     """Texts by key.
 
     Args:
-        max_entries: so many results are kept.
-        max_bytes: so many UTF-8 bytes of keys and results are kept; a larger result is not kept at all.
+        max_entries: the most results that are kept.
+        max_bytes: the most memory, in bytes, that keys and results may take; a larger result is not kept.
         clock: seconds, never going back.
     """
 
@@ -43,7 +44,7 @@ class ResultCache:
         self._entries: OrderedDict[str, tuple[float, str, int]] = OrderedDict()
         self._flights: dict[str, _Flight] = {}
         self.bytes = 0
-        """UTF-8 bytes of the keys and results that are kept."""
+        """Bytes of memory that the keys and results that are kept take."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -123,4 +124,5 @@ class _Flight:
 
 
 def _bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())
+    """Memory of a text's characters: a text that is not ASCII may take four bytes for each."""
+    return len(text) if text.isascii() else sys.getsizeof(text)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["CallRecord", "CallStatus", "weight"]
+from callgate.tools.turns import Work, at_once
+
+__all__ = ["CallRecord", "CallStatus", "weighing", "weight"]
 
 CallStatus = Literal[
     "pending",
@@ -18,8 +22,8 @@ CallStatus = Literal[
     "unknown_outcome",
 ]
 """pending: still going on. failed: the tool was called and did not give a result. denied: a person said no. refused:
-unknown or forbidden tool, wrong arguments, nobody to approve. unknown_outcome: timed out, and it may have done its
-work all the same."""
+unknown or forbidden tool, wrong arguments, nobody to approve. cancelled: given up before it had begun, or it only
+reads. unknown_outcome: timed out or cancelled while it was under way, and it may have done its work all the same."""
 
 
 @dataclass(slots=True)
@@ -57,19 +61,46 @@ class CallRecord:
     """What the approval put in place of `arguments`."""
 
 
+_VALUES_A_TURN = 20_000
+
+
 def weight(value: Any, enough: int) -> int:
     """About how many bytes of memory a JSON value takes; stops counting when it is more than enough."""
-    total = 0
-    todo = [value]
-    while todo and total <= enough:
-        item = todo.pop()
-        total += 64
-        if isinstance(item, str):
-            total += len(item)
-        elif isinstance(item, dict):
-            for key, below in item.items():
-                total += 64 + len(key) if isinstance(key, str) else 64
-                todo.append(below)
-        elif isinstance(item, (list, tuple)):
-            todo.extend(item)
+    return at_once(weighing(value, enough))
+
+
+def weighing(value: Any, enough: int) -> Work[int]:
+    """The same, in turns where there are many values.
+
+    Memory and not characters: one emoji makes every character of its text four bytes. A key that several objects share
+    is counted once, since JSON is read that way.
+    """
+    total = seen = 0
+    keys: set[int] = set()
+    levels: list[Iterator[Any]] = [iter((value,))]
+    while levels and total <= enough:
+        for item in levels[-1]:
+            seen += 1
+            if seen % _VALUES_A_TURN == 0:
+                yield
+            total += sys.getsizeof(item)
+            if isinstance(item, dict):
+                levels.append(_inside(item, keys))
+                break
+            if isinstance(item, (list, tuple)):
+                levels.append(iter(item))
+                break
+            if total > enough:
+                break
+        else:
+            levels.pop()
     return total
+
+
+def _inside(value: dict[Any, Any], keys: set[int]) -> Iterator[Any]:
+    """The values, and the keys that were not met before."""
+    for key, below in value.items():
+        if id(key) not in keys:
+            keys.add(id(key))
+            yield key
+        yield below

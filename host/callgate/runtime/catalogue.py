@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from callgate.program import ToolShape
-from callgate.program.graph.compile import GraphTool, GraphTools
 from callgate.protocol.run import encode_tools
 from callgate.tools import Tool
 from callgate.tools.names import is_attribute
@@ -23,11 +22,18 @@ from callgate_guest.wire import DESCRIBE_TOOLS
 
 from .offer import Offer
 
+if TYPE_CHECKING:
+    from callgate.program.graph.reading.scope import GraphTools
+
 __all__ = ["Catalogue"]
 
 SEARCH_TOOLS: Final = "search_tools"
 _SHORT: Final = {"search": SEARCH_TOOLS, "describe": DESCRIBE_TOOLS}
 """What built-in tools are called in the module `tools`."""
+_MOST_DOCS: Final = 16 * 1024
+"""Characters of docstrings that are sent with each program. Beyond, `describe_tools` tells what a tool does."""
+_LEAST_DOC: Final = 16
+"""Characters of a docstring, at least; of more tools than fit then, none is asked."""
 
 
 class Catalogue:
@@ -72,17 +78,32 @@ class Catalogue:
     @cached_property
     def wire(self) -> str:
         """The tools as members of the `execute` request: JSON text."""
-        listed = [(name, tool, self.tools[tool].parameters) for tool, name in self._names.items()]
-        return encode_tools(listed, self.namespaces)
+        listed = [(name, tool, _words(self.tools[tool])) for tool, name in self._names.items()]
+        return encode_tools(listed, self.namespaces, self._docs())
+
+    def _docs(self) -> list[str] | None:
+        """What the tools say of themselves, or their first lines, or nothing where there are too many."""
+        tools = [self.tools[tool] for tool in self._names]
+        if len(tools) * _LEAST_DOC > _MOST_DOCS:
+            return None
+        for docs in (
+            [_docstring(tool) for tool in tools],
+            [tool.description.strip().partition("\n")[0] for tool in tools],
+        ):
+            if sum(map(len, docs)) <= _MOST_DOCS:
+                return docs
+        return None
 
     @cached_property
     def graph_tools(self) -> GraphTools:
         """What the fast path has to know of them."""
+        from callgate.program.graph.reading.scope import GraphTool, GraphTools
+
         tools = {}
         for name, called in self._names.items():
             tool = self.tools[name]
             tools[called] = GraphTool(
-                name, called, tuple(tool.parameters), self._early(tool), variadic=name == DESCRIBE_TOOLS
+                name, called, tuple(tool.parameters), self._early(tool), tool.spellings, variadic=name == DESCRIBE_TOOLS
             )
         return GraphTools(tools, self.namespaces, self.resolve)
 
@@ -98,6 +119,26 @@ class Catalogue:
         return True
 
 
+def _words(tool: Tool) -> list[str]:
+    """Its parameters, as a program writes them."""
+    written = {name: spelling for spelling, name in tool.spellings.items()}
+    required = frozenset(tool.input_schema.get("required", ()))
+    return [written.get(name, name) + ("" if name in required else "=") for name in tool.parameters]
+
+
+def _docstring(tool: Tool) -> str:
+    """What a tool says of itself and of its arguments."""
+    properties = tool.input_schema.get("properties", {})
+    about = {
+        name: told["description"]
+        for name in tool.parameters
+        if isinstance(told := properties.get(name), dict) and isinstance(told.get("description"), str)
+    }
+    text = tool.description.strip()
+    lines = [f"    {name}: {' '.join(words.split())}" for name, words in about.items()]
+    return "\n".join([text, "", "Args:", *lines]).strip() if lines else text
+
+
 def _shape(name: str, tool: Tool) -> ToolShape:
     schema = tool.input_schema
     return ToolShape(
@@ -106,5 +147,7 @@ def _shape(name: str, tool: Tool) -> ToolShape:
         required=frozenset(schema.get("required", ())),
         accepts_any=bool(schema.get("additionalProperties", False)) or "patternProperties" in schema,
         variadic=tool.name == DESCRIBE_TOOLS,
+        output_schema=tool.output_schema,
+        spellings=tool.spellings,
         listed=tool.name not in (SEARCH_TOOLS, DESCRIBE_TOOLS),
     )

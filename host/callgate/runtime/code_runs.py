@@ -6,18 +6,16 @@ Used for single runs and for the programs of a session; who owns the guest is th
 from __future__ import annotations
 
 import errno
-import json
 import keyword
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from callgate.errors import ConfigurationError, LimitReached
 from callgate.limits import Limits
-from callgate.program import Finding, Policy, check_program
 from callgate.protocol.run import Ended, RunWire, encode
 from callgate.sandbox.backend import Guest, Usage
 from callgate_guest.wire import LineBuffer
@@ -28,7 +26,10 @@ from .gate import RunGate
 from .result import CodeResult, RunError, RunUsage
 from .run import Drive, explain_death, limit_error
 
-__all__ = ["CodeRun", "Language", "check_failure", "host_error", "program_error"]
+if TYPE_CHECKING:
+    from callgate.program import Finding, Policy
+
+__all__ = ["CodeRun", "Language", "check_failure", "host_error", "left_under_way", "program_error"]
 
 _HOST_KINDS = frozenset({"CheckFailed", "LimitReached", "ProtocolError", "GuestDied", "SandboxCrashed"})
 """Kinds that the host gives; a program's own exception of that name is told apart from them."""
@@ -38,6 +39,8 @@ HUNG_UP = RunError(
 )
 _TEXT_LIMIT = 200_000
 """Characters of a message or traceback that the host keeps of what a guest says; the guest cuts well below."""
+_NAME_LIMIT = 256
+"""Characters of the name of an exception, or of a tool, that the host keeps of what a guest says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +78,22 @@ class CodeRun:
     findings: list[Finding] = field(default_factory=list)
     number: int = 1
     buffer: LineBuffer | None = None
+    keeps: bool = False
+    """Another program may follow on the same guest, and await what this one leaves in its variables."""
 
-    def check(self, language: Language, *, earlier: Collection[str] | None = None) -> list[Finding]:
+    def check(
+        self, language: Language, *, earlier: Collection[str] | None = None, session: bool = False
+    ) -> list[Finding]:
         """Look at the program; the findings stay with the run.
 
         Args:
             language: what it may look like.
             earlier: in a session, names that earlier programs have bound, as far as can be told; no name is then
-                reported as unknown. ``None`` for a program that stands alone.
+                reported as unknown. ``None`` for a program that stands alone, or is the first.
+            session: whether it is a program of a session.
         """
+        from callgate.program import check_program
+
         self.findings = check_program(
             self.code,
             self.catalogue.shapes,
@@ -96,6 +106,7 @@ class CodeRun:
             max_source_bytes=self.limits.max_source_bytes,
             known_names=earlier or (),
             names_known=earlier is None,
+            session=session,
         )
         return self.findings
 
@@ -136,21 +147,26 @@ class CodeRun:
                 with anyio.CancelScope(shield=True):
                     await ending
             raise
+        sound = sound and (drive.failure is None or drive.ended is None)
         ending = end(sound)
         wall = time.perf_counter() - started
         if drive.failure is not None:
             error = host_error(drive.failure, wall)
+            if drive.unfinished is not None:
+                error = _naming(error, *drive.unfinished)
         if not sound and ending is not None:
             ended = await ending
             usage = ended.usage or usage
             if error is None:
                 error = HUNG_UP if hung_up else explain_death(ended, self.limits)
+        came = drive.ended or (drive.ending if error is not None and error.limit else None)
         return CodeResult(
             ok=error is None,
-            value=drive.ended.value if drive.ended else None,
-            value_repr=drive.ended.value_repr if drive.ended else None,
-            logs="".join(wire.logs),
+            value=came.value if came else None,
+            value_repr=came.value_repr if came else None,
+            logs=wire.logs,
             error=error,
+            notes=notes_of(drive, self.limits.max_tool_calls),
             findings=self.findings,
             calls=self.gate.records,
             sandbox=sandbox,
@@ -184,7 +200,7 @@ class CodeRun:
         if size > self.limits.max_source_bytes:
             raise LimitReached("max_source_bytes", self.limits.max_source_bytes, size)
         try:
-            return wire.execute(self.code, self.catalogue.wire, self.inputs)
+            return wire.execute(self.code, self.catalogue.wire, self.inputs, keeps=self.keeps)
         except (TypeError, ValueError, RecursionError) as error:
             raise self._no_json(error) from None
 
@@ -210,10 +226,52 @@ async def _outlives_its_wire(guest: Guest) -> bool:
 
 def _is_json(value: Any) -> bool:
     try:
-        json.dumps(value, allow_nan=False)
+        encode(value)
     except (TypeError, ValueError, RecursionError):
         return False
     return True
+
+
+def notes_of(drive: Drive, calls: int) -> list[str]:
+    """What there is to say of how the program ended, besides its error.
+
+    Args:
+        drive: the run.
+        calls: how many a program may make; a guest does not say of more.
+    """
+    told = {} if drive.ended is None else drive.ended.notes
+    notes = []
+    if dropped := min(told.get("dropped", 0), calls):
+        what = (
+            "call was never awaited; its result was" if dropped == 1 else "calls were never awaited; their results were"
+        )
+        notes.append(f"{dropped} {what} dropped")
+    if failed := min(told.get("failed", 0), calls):
+        what = "call that a variable holds has" if failed == 1 else "calls that variables hold have"
+        notes.append(f"{failed} {what} failed; awaiting {'it' if failed == 1 else 'one'} raises its error")
+    if waiting := told.get("waiting", 0):
+        what = (
+            "task was still waiting when the program ended; it was"
+            if waiting == 1
+            else ("tasks were still waiting when the program ended; they were")
+        )
+        notes.append(f"{waiting} {what} cancelled")
+    if drive.failure is None and drive.unfinished is not None:
+        notes.append(left_under_way(*drive.unfinished))
+    return notes
+
+
+def left_under_way(tool: str, calls: int) -> str:
+    """The note on calls of a failed program that a limit ended: the first one's tool, and their number."""
+    what = f"a call of {tool[:256]!r}" if calls == 1 else f"{calls} calls, the first of {tool[:256]!r},"
+    return f"the program had failed, and the limit wall_seconds ended {what} that it had left under way"
+
+
+def _naming(error: RunError, tool: str, count: int) -> RunError:
+    """A limit that ended a program which was over and waited for its calls."""
+    others = f" and {count - 1} more" if count > 1 else ""
+    told = f"{error.message}: the program was over and waited for its call of {tool[:256]!r}{others}"
+    return replace(error, message=f"{told}; await it with asyncio.wait_for(..., seconds)", tool=tool[:256])
 
 
 def host_error(failure: Exception, wall: float) -> RunError:
@@ -229,13 +287,13 @@ def program_error(told: dict[str, Any], limits: Limits, usage: Usage | None) -> 
     """What the guest says of an error, believed no further than its form; errors that mean a limit are named as
     that."""
 
-    def text(name: str) -> str:
+    def text(name: str, most: int = _TEXT_LIMIT) -> str:
         value = told.get(name)
-        return value[:_TEXT_LIMIT].encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+        return value[:most].encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
     line = told.get("line")
     line = line if type(line) is int and 0 <= line < 2**31 else None
-    kind = text("kind") or "Exception"
+    kind = text("kind", _NAME_LIMIT) or "Exception"
     place = {"line": line, "traceback": text("traceback")}
     if kind == "MemoryError":
         peak = usage.peak_memory_bytes or None if usage else None
@@ -246,4 +304,4 @@ def program_error(told: dict[str, Any], limits: Limits, usage: Usage | None) -> 
         return limit_error(LimitReached("max_file_bytes", limits.max_file_bytes, limits.max_file_bytes), place)
     if kind in _HOST_KINDS:
         kind = f"program.{kind}"
-    return RunError(kind, text("message"), line, text("traceback"), tool=text("tool")[:256] or None)
+    return RunError(kind, text("message"), line, text("traceback"), tool=text("tool", _NAME_LIMIT) or None)

@@ -9,30 +9,38 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 
 from callgate.errors import ConfigurationError
+from callgate.lazily import imported
 from callgate.limits import Limits
 from callgate.program import Finding
-from callgate.sandbox.backend import Allowance, Backend
+from callgate.sandbox.backend import Allowance, Backend, python_here
 from callgate.sandbox.pool import WarmPool
 from callgate.search.learned import Learned
 from callgate.tools import Registry
 
 from .code_runs import CodeRun, Language, check_failure
 from .events import Event
-from .fast_path.compilation import Compilation
-from .fast_path.path import NO_SANDBOX, NOBODY, FastPath, Path, checked_path
 from .gate import Approve, Gate
-from .plans.preparation import PlanRun, Plans
-from .programs import Programs
-from .result import CodeResult
-from .search import ToolSearch, search_builtins
+from .programs import Path, Programs, checked_path
+from .result import NO_SANDBOX, CodeResult
+from .search.builtins import search_builtins
 from .session import Session
 
+if TYPE_CHECKING:
+    from .fast_path.compilation import Compilation
+    from .fast_path.path import FastPath
+    from .plans.approval import ApprovePlan
+    from .plans.preparation import PlanRun, Plans
+    from .search.tool_search import ToolSearch
+
 __all__ = ["Core", "Place"]
+
+_GRAPHS_ONLY = "; this runtime was made with sandbox=None, which runs only programs that are graphs of tool calls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,7 @@ class Core:
         language: what programs may look like.
         path: what `execute_code` does where it is not told.
         learned: what earlier searches taught; None: nothing, and nothing is learned.
+        approve_plan: asked before every plan runs; see `Runtime`.
     """
 
     def __init__(
@@ -74,17 +83,38 @@ class Core:
         language: Language,
         path: Path,
         learned: Learned | None = None,
+        approve_plan: ApprovePlan | None = None,
     ) -> None:
         self.registry = registry
         self.place = place
         self.limits = limits
         self.language = language
         self.path = path
-        self.search = ToolSearch(registry, learned)
-        self.gate = Gate(registry, approve=approve, builtins=search_builtins(self.search))
+        self.approve_plan = approve_plan
+        self._learned = learned
+        self.gate = Gate(registry, approve=approve, builtins=search_builtins(lambda: self.search))
         self.programs = Programs(registry, self.gate, language)
-        self.plans = Plans(registry, self.gate)
-        self.fast_path = FastPath()
+
+    @cached_property
+    def search(self) -> ToolSearch:
+        """Searches the tools. Its imports wait until somebody searches."""
+        from .search.tool_search import ToolSearch
+
+        return ToolSearch(self.registry, self._learned)
+
+    @cached_property
+    def plans(self) -> Plans:
+        """Runs plans. Its imports wait until there is one."""
+        from .plans.preparation import Plans
+
+        return Plans(self.registry, self.gate)
+
+    @cached_property
+    def fast_path(self) -> FastPath:
+        """Runs programs that are graphs of tool calls. Its imports wait until there is a program."""
+        from .fast_path.path import FastPath
+
+        return FastPath()
 
     @property
     def language_of_programs(self) -> Literal["full", "restricted", "graphs"]:
@@ -93,9 +123,15 @@ class Core:
             return "graphs"
         return "full" if self.language.policy == "none" else "restricted"
 
+    @property
+    def python(self) -> str:
+        """Version of the Python that runs programs, ``3.11``; empty where that is not known yet."""
+        return python_here() if self.place.backend is None else getattr(self.place.backend, "python", "")
+
     async def close(self) -> None:
         """End what is under way on the host."""
-        await self.fast_path.close()
+        if "fast_path" in vars(self):
+            await self.fast_path.close()
 
     async def execute_code(
         self,
@@ -117,13 +153,14 @@ class Core:
         )
         nowhere = self.place.backend is None
         if check:
-            self.programs.check(run)
+            await self.programs.check(run)
             stopped = check_failure(run.findings, NO_SANDBOX if nowhere else self.place.sandbox[0].description)
             if stopped is not None:
                 return stopped
         if path != "sandbox":
+            await imported("callgate.runtime.fast_path.path")
             in_sandbox = self._in_sandbox if path == "auto" and not nowhere else None
-            result = await self.fast_path.execute(run, in_sandbox, why="" if path == "plan" else NOBODY)
+            result = await self.fast_path.execute(run, in_sandbox, why="" if path == "plan" else _GRAPHS_ONLY)
             if result is not None:
                 return result
         return await self._in_sandbox(run)
@@ -168,6 +205,12 @@ class Core:
         tools: Collection[str] | None = None,
         limits: Limits | None = None,
         on_event: Callable[[Event], None] | None = None,
+        approve_plan: ApprovePlan | None = None,
     ) -> PlanRun:
         """A run of some plan: see `Runtime.execute_tool_plan` for the arguments."""
-        return self.plans.prepare(self.limits if limits is None else limits, tools=tools, on_event=on_event)
+        return self.plans.prepare(
+            self.limits if limits is None else limits,
+            tools=tools,
+            on_event=on_event,
+            approve_plan=self.approve_plan if approve_plan is None else approve_plan,
+        )

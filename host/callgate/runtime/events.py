@@ -6,12 +6,14 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio.from_thread
 
 from .calls import CallRecord
-from .plans.result import StepResult
+
+if TYPE_CHECKING:
+    from .plans.outcome import StepResult
 
 __all__ = [
     "CallEnded",

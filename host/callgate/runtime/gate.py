@@ -39,14 +39,14 @@ from callgate.errors import (
 )
 from callgate.limits import Limits
 from callgate.tools import Caller, Registry, Retry, Tool
-from callgate.tools.encoding import canonical_json
 from callgate.tools.statistics import confidence_in
+from callgate.tools.turns import LARGE_BYTES
 
 from .approval import Allow, ApprovalRequest, Approve, Decision, Deny, approver, ask
-from .arguments import as_dict, copy_of, validated_by
+from .arguments import as_dict, copied_in_turns, copy_of, in_turns, key_of, validated_by, validated_in_turns
 from .attempt import Threads, ToolCrashed, call_once, copied
 from .cache import ResultCache
-from .calls import CallRecord, CallStatus, weight
+from .calls import CallRecord, CallStatus, weighing, weight
 from .events import CallEnded, CallStarted, Event, Progressing, tell
 from .offer import Builtins, Offer, Offers
 from .policy import retry_for, timeout_for
@@ -63,6 +63,11 @@ _SHORT = 200
 """Characters of an error that are kept when that memory is used up."""
 MAX_SUGGESTIONS = 100
 """Unknown names in one run for which the nearest one is looked up: the search costs the host time; asking is free."""
+
+
+_NOT_KEPT = "(not kept: the arguments recorded in this run take 64 MiB already)"
+_NOT_WEIGHED = "(not kept: the call was cancelled before its large arguments were looked at)"
+_CUT_OFF = "the call was cancelled while it was under way; it may have done its work all the same"
 
 
 class Gate:
@@ -151,6 +156,7 @@ class RunGate:
         self._statistics = gate.registry.statistics
         self._threads = Threads(gate.threads)
         self._slots = Slots(limits.max_concurrent_calls)
+        self._entrance = Slots(1)
         self._clock = gate.clock
         self._opened = gate.clock()
         self._recordable = MAX_RECORDED_BYTES
@@ -189,16 +195,42 @@ class RunGate:
         self._suggestions -= 4
         return self.offer.refusal(name, suggest=self._suggestions >= 0).message
 
-    def refuse(self, name: str, arguments: Any, error: ToolError) -> None:
+    async def refuse(self, name: str, arguments: Any, error: ToolError) -> None:
         """Record a call that was refused before it came to the gate; it counts like any other.
 
         Raises:
             LimitReached: the run has made `max_tool_calls` calls already. Ends the run.
         """
-        record = self._begin(self.offer.canonical(name), arguments)
-        record.status = "refused"
-        record.error = error.message
-        tell(self._on_event, CallEnded(record))
+        await self._note(name, arguments, "refused", error.message)
+
+    async def give_up(self, name: str, arguments: Any) -> None:
+        """Record a call that was given up before it came to the gate; it counts like any other.
+
+        Raises:
+            LimitReached: the run has made `max_tool_calls` calls already. Ends the run.
+        """
+        await self._note(name, arguments, "cancelled", "the call was cancelled before it had begun")
+
+    async def begun(self) -> None:
+        """Return once every call that has come here has passed the entrance."""
+        while self._entrance.full:
+            await anyio.lowlevel.checkpoint()
+
+    def only_reads(self, name: str) -> bool:
+        """Whether this run's tool of that name is known to have no effects."""
+        tool = self._known.get(name) or self._known.get(self.offer.canonical(name))
+        return tool is not None and tool.read_only
+
+    async def _note(self, name: str, arguments: Any, status: CallStatus, error: str) -> None:
+        size = weight(arguments, LARGE_BYTES)
+        record = self._begin(self.offer.canonical(name), arguments, size)
+        record.status = status
+        record.error = error
+        try:
+            if size > LARGE_BYTES:
+                await self._weigh(record, arguments, size)
+        finally:
+            tell(self._on_event, CallEnded(record))
 
     async def _call(
         self,
@@ -211,9 +243,12 @@ class RunGate:
     ) -> str:
         if name not in self._known:
             name = self.offer.canonical(name)
-        record = self._begin(name, arguments)
+        if self.caller == "code" and (tool := self._known.get(name)) is not None and tool.spellings:
+            arguments = tool.respelled(arguments)
+        size = weight(arguments, LARGE_BYTES)
+        record = self._begin(name, arguments, size)
         try:
-            return await self._perform(record, name, arguments, timeout_seconds, retry)
+            return await self._perform(record, name, arguments, timeout_seconds, retry, size)
         except ToolError as error:
             instead = self._fallback(record, name, fallback, tried)
             if instead is None:
@@ -241,27 +276,30 @@ class RunGate:
         arguments: Mapping[str, Any],
         timeout_seconds: float | None,
         retry: Retry | None,
+        size: int,
     ) -> str:
         """Steps 1 to 7, and the record; all but the fallback."""
         tool: Tool | None = None
         failure: CallStatus = "refused"
         try:
-            tool = self._known.get(name)
-            if tool is None:
-                self._suggestions -= 1
-                raise self.offer.refusal(name, suggest=self._suggestions >= 0)
-            given = arguments if type(arguments) is dict else as_dict(tool, arguments)
-            validated = validated_by(tool, given)
-            key = "" if tool.cache_seconds is None else f"{tool.name}\n{canonical_json(given)}"
+            shown: dict[str, Any] | None = None
+            if size <= LARGE_BYTES and not self._entrance.full:
+                tool, given = self._known_tool(name, arguments)
+                validated = validated_by(tool, given)
+            else:
+                tool, given, validated, shown = await self._enter(record, name, arguments, size)
+            key = await key_of(tool, given, size > LARGE_BYTES)
             if tool.requires_approval:
                 approve = approver(tool, self._gate.approve)
                 failure = "denied"
-                changed = await ask(approve, ApprovalRequest(tool, copy_of(given), self.caller, record.id))
+                shown = copy_of(given) if shown is None else shown
+                changed = await ask(approve, ApprovalRequest(tool, shown, self.caller, record.id))
                 if changed is not None:
                     failure = "refused"
                     record.changed_arguments = given = as_dict(tool, changed)
-                    validated = validated_by(tool, given)
-                    key = "" if tool.cache_seconds is None else f"{tool.name}\n{canonical_json(given)}"
+                    large = weight(given, LARGE_BYTES) > LARGE_BYTES
+                    validated = await validated_in_turns(tool, given) if large else validated_by(tool, given)
+                    key = await key_of(tool, given, large)
             failure = "failed"
             timeout = timeout_for(tool, timeout_seconds, self._default_timeout_seconds, self.caller, self._statistics)
             asked = timeout_seconds is not None
@@ -284,15 +322,61 @@ class RunGate:
             if tool is not None and failure == "failed" and isinstance(error, ToolTimedOut):
                 failure = "timed_out" if tool.repeatable else "unknown_outcome"
             record.status = failure
-            self._recordable -= len(error.message)
+            self._recordable -= weight(error.message, self._recordable)
             record.error = error.message if self._recordable >= 0 else error.message[:_SHORT]
             raise
         except BaseException:
-            record.status = "cancelled"
-            record.error = "the call was cancelled"
+            record.status, record.error = "cancelled", "the call was cancelled"
+            if record.attempts and tool is not None and not tool.read_only:
+                record.status, record.error = "unknown_outcome", _CUT_OFF
             raise
         finally:
             record.duration_seconds = self._clock() - self._opened - record.started_seconds
+
+    def _known_tool(self, name: str, arguments: Mapping[str, Any]) -> tuple[Tool, dict[str, Any]]:
+        """Step 1, and the arguments as a dict."""
+        tool = self._known.get(name)
+        if tool is None:
+            self._suggestions -= 1
+            raise self.offer.refusal(name, suggest=self._suggestions >= 0)
+        return tool, arguments if type(arguments) is dict else as_dict(tool, arguments)
+
+    async def _enter(
+        self, record: CallRecord, name: str, arguments: Mapping[str, Any], size: int
+    ) -> tuple[Tool, dict[str, Any], dict[str, Any], dict[str, Any] | None]:
+        """Steps 1 and 2 in turns with the host's other work, one call after the other: calls that come while a large
+        one is looked at go on after it. Returns the tool, the arguments, what it is called with, and of large arguments
+        the copy that an approval is shown.
+        """
+        weighed = size <= LARGE_BYTES
+        try:
+            await self._entrance.acquire()
+            try:
+                if not weighed:
+                    await self._weigh(record, arguments, size)
+                    weighed = True
+                tool, given = self._known_tool(name, arguments)
+                if size <= LARGE_BYTES:
+                    return tool, given, validated_by(tool, given), None
+                validated = await validated_in_turns(tool, given)
+                shown = await copied_in_turns(given) if tool.requires_approval else None
+                return tool, given, validated, shown
+            finally:
+                self._entrance.release()
+        finally:
+            if not weighed:
+                record.arguments = _NOT_WEIGHED
+
+    async def _weigh(self, record: CallRecord, arguments: Any, counted: int) -> None:
+        """Count what large arguments take of the memory for records, beyond what is counted already."""
+        try:
+            size = await in_turns(weighing(arguments, max(self._recordable, 0) + counted))
+        except BaseException:
+            record.arguments = _NOT_WEIGHED
+            raise
+        self._recordable -= size - counted
+        if self._recordable < 0:
+            record.arguments = _NOT_KEPT
 
     async def _attempts(
         self,
@@ -317,7 +401,9 @@ class RunGate:
                 if patient is not None and timeout is not None and isinstance(error, ToolTimedOut):
                     timeout = max(timeout, patient)  # it may have been adapted too tightly
             await anyio.sleep(retry.delay_seconds(failures, self._gate.draw()))
-            validated = validated_by(tool, arguments)  # the function may have changed its own copy
+            # the function may have changed its own copy
+            large = weight(arguments, LARGE_BYTES) > LARGE_BYTES
+            validated = await validated_in_turns(tool, arguments) if large else validated_by(tool, arguments)
 
     async def _once(
         self, tool: Tool, arguments: dict[str, Any], record: CallRecord, timeout: float | None, asked: bool
@@ -385,13 +471,13 @@ class RunGate:
                 tool=tool.name,
             )
 
-    def _begin(self, name: str, arguments: Any) -> CallRecord:
+    def _begin(self, name: str, arguments: Any, size: int) -> CallRecord:
         count = len(self.records)
         if count >= self.limits.max_tool_calls:
             raise LimitReached("max_tool_calls", self.limits.max_tool_calls, count)
-        self._recordable -= weight(arguments, self._recordable)
+        self._recordable -= size
         if self._recordable < 0:
-            arguments = "(not kept: the arguments recorded in this run take 64 MiB already)"
+            arguments = _NOT_KEPT
         record = CallRecord(count + 1, name[:256], arguments, self.caller, self._clock() - self._opened)
         self.records.append(record)
         if self._on_event is not None:

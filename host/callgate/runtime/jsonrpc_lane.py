@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from callgate.errors import CallgateError, InvalidArguments, LimitReached, ToolError
 from callgate.protocol.run import error_object
@@ -87,7 +88,7 @@ class _Methods(dict[str, Callable[..., Any]]):
             names = None if tool is None else tool.parameters
             if names is not None and len(positional) > len(names):
                 error = InvalidArguments(f"{name} takes {len(names)} arguments, not {len(positional)}", tool=name)
-                self._gate.refuse(name, list(positional), error)
+                await self._gate.refuse(name, list(positional), error)
                 raise error
             arguments = dict(zip(names or (), positional, strict=False))
         return await self._gate.call(name, arguments)
@@ -113,6 +114,7 @@ async def answer(message: Any, gate: RunGate) -> Answer:
                 if given.stop is not None:
                     return
                 replies[place] = await _one(message[place], methods, given)
+                await anyio.lowlevel.checkpoint()
 
         async with anyio.create_task_group() as tasks:
             for _ in range(min(len(message), gate.limits.max_concurrent_calls)):

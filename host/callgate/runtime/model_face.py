@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal, Unpack
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from callgate.limits import Limits
 from callgate.tools import Registry, Tool
-from callgate.tools.stubs import stubs
 
-from .conversation.conversation import Conversation, House, Loader, chosen_tool
 from .core import Core
 from .events import Event
-from .model.answer import Answer
-from .model.answers import Answers, Call, caller_of
-from .model.definitions import Definitions
-from .model.messages import tool_result
-from .model.meta import META_TOOLS, MetaTool
-from .model.names import ModelNames
-from .model.options import DefinitionOptions, Provider, checked_options
-from .search import Described, SearchResult, ToolSearch
 from .session import Session
+
+if TYPE_CHECKING:  # imported when a model is there: whoever only runs programs needs none of it
+    from .conversation.conversation import Conversation, House, Loader
+    from .model.answer import Answer
+    from .model.answers import Answers
+    from .model.definitions import Definitions
+    from .model.meta import MetaTool
+    from .model.names import ModelNames
+    from .model.options import DefinitionOptions, Provider
+    from .search.result import Described, SearchResult
+    from .search.tool_search import ToolSearch
 
 __all__ = ["ModelFace"]
 
@@ -35,15 +37,38 @@ class ModelFace:
 
     def __init__(self, core: Core, core_over: Callable[[Registry], Core]) -> None:
         self._core = core
-        self._names = ModelNames(core.registry)
-        self._definitions = Definitions(core.registry, self._names, core.limits, core.language_of_programs)
-        self._answers = Answers(core, self._names)
-        self._house = House(
-            core=core,
-            core_over=core_over,
+        self._core_over = core_over
+
+    @cached_property
+    def _names(self) -> ModelNames:
+        from .model.names import ModelNames
+
+        return ModelNames(self._core.registry)
+
+    @cached_property
+    def _definitions(self) -> Definitions:
+        from .model.definitions import Definitions
+
+        core = self._core
+        return Definitions(core.registry, self._names, core.limits, core.language_of_programs, lambda: core.python)
+
+    @cached_property
+    def _answers(self) -> Answers:
+        from .model.answers import Answers
+
+        return Answers(self._core, self._names)
+
+    @cached_property
+    def _house(self) -> House:
+        from .conversation.conversation import House
+
+        return House(
+            core=self._core,
+            core_over=self._core_over,
             names=self._names,
             definitions=self._definitions,
             must_be_open=self._must_be_open,
+            runtime=self,
         )
 
     def tool_definitions(self, provider: Provider, **options: Unpack[DefinitionOptions]) -> list[dict[str, Any]]:
@@ -52,8 +77,8 @@ class ModelFace:
 
         Args:
             provider: ``"anthropic"``, ``"openai"`` (Chat Completions), ``"openai-responses"`` or ``"mcp"``.
-            options: `direct`, `meta`, `tools`, `texts`, `inline_characters`, `strict`, `defer`, `programmatic`: see
-                `DefinitionOptions`.
+            options: `direct`, `meta`, `tools`, `texts`, `inline_characters`, `strict`, `plan_as_text`, `defer`,
+                `programmatic`: see `DefinitionOptions`.
 
         Returns:
             The value of the request's `tools`, or of MCP's ``tools/list``; the caller's own to change.
@@ -78,6 +103,8 @@ class ModelFace:
         Raises:
             ConfigurationError: the model has no such tool, or the provider no tool choice.
         """
+        from .conversation.conversation import chosen_tool
+
         return chosen_tool(self._definitions, self._names, provider, choice, options, parallel)
 
     def instructions(self, **options: Unpack[DefinitionOptions]) -> str:
@@ -101,6 +128,8 @@ class ModelFace:
             detail: how much to say of each tool.
             names: only these tools; None for all.
         """
+        from callgate.tools.stubs import stubs
+
         return stubs(self._core.registry, detail=detail, names=names)
 
     @property
@@ -131,7 +160,7 @@ class ModelFace:
         *,
         caller: str = "direct",
         tools: Collection[str] | None = None,
-        meta: Collection[MetaTool] = META_TOOLS,
+        meta: Collection[MetaTool] | None = None,
         limits: Limits | None = None,
         on_event: Callable[[Event], None] | None = None,
         session: Session | None = None,
@@ -147,8 +176,8 @@ class ModelFace:
             caller: ``"direct"`` for the model itself; ``"code"`` for the provider's own code execution, or the type of
                 the call's `caller` as the provider writes it (``"code_execution_20260120"``, ``"program"``).
             tools: names of the tools that there are for this model; None: all. The same as for `tool_definitions`.
-            meta: the meta-tools that this model has. The same as for `tool_definitions`: others are refused, and no
-                answer names them.
+            meta: the meta-tools that this model has; None: all. The same as for `tool_definitions`: others are refused,
+                and no answer names them.
             limits: what a program, a plan or a call may spend, instead of the runtime's own; a session has its own.
                 `wall_seconds` bounds a call of one tool, too: retries, fallbacks and approval included.
             on_event: told of prints, steps, call starts and call ends as they happen.
@@ -158,7 +187,13 @@ class ModelFace:
             SandboxError: no guest can be had, or the session is over.
             ConfigurationError: `tools` or `meta` names what does not exist, or there is no such caller.
         """
+        from .model.answers import Call, caller_of
+        from .model.meta import META_TOOLS
+        from .model.options import checked_options
+
         self._must_be_open()
+        if meta is None:
+            meta = META_TOOLS
         checked_options({"meta": meta})
         call = Call(caller=caller_of(caller), tools=tools, meta=meta, limits=limits, on_event=on_event, session=session)
         return await self._answers.answer(name, arguments, call)
@@ -181,6 +216,8 @@ class ModelFace:
         Raises:
             ConfigurationError: there is no such provider or option, or it is ``"mcp"``.
         """
+        from .model.messages import tool_result
+
         deferred = self._definitions.deferred(provider, options)
         return tool_result(provider, answer, call_id, references=[deferred[n] for n in answer.found if n in deferred])
 
@@ -212,6 +249,8 @@ class ModelFace:
         Raises:
             ConfigurationError: an option is wrong, or `state` is no state.
         """
+        from .conversation.conversation import Conversation
+
         return Conversation(
             self._house,
             options,

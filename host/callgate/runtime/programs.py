@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, Final, Literal, TypeVar
+
+import anyio
+import anyio.to_thread
 
 from callgate.errors import ConfigurationError
 from callgate.limits import Limits
@@ -18,13 +22,26 @@ from .gate import Gate
 from .kept import Kept
 from .offer import Offer
 
-__all__ = ["Programs"]
+__all__ = ["Path", "Programs", "checked_path"]
+
+Path = Literal["auto", "plan", "sandbox"]
 
 _CATALOGUES = 64
 """Sets of tools whose form on the wire is kept; beyond that they are made anew."""
+_LONG: Final = 2 * 1024
+"""Characters; it takes a millisecond to look at a program of that length, and up to 10 at a hostile one."""
 
+T = TypeVar("T")
 
 _GIVEN = frozenset({"ToolError", "tool_call", "tools"})
+
+
+def checked_path(path: Any) -> Path:
+    """The path that was asked for. Raises `ConfigurationError` where there is none of that name."""
+    if path in ("auto", "plan", "sandbox"):
+        chosen: Path = path
+        return chosen
+    raise ConfigurationError(f"there is no path {path!r}; there are: auto, plan, sandbox")
 
 
 class Programs:
@@ -44,6 +61,7 @@ class Programs:
         self._checked: Kept[tuple[Catalogue, str, tuple[str, ...], int], list[Finding]] = Kept(
             max_entries=256, max_bytes=4 * 1024 * 1024
         )
+        self._turn = anyio.Lock()
 
     def prepare(
         self,
@@ -74,15 +92,26 @@ class Programs:
                 )
         return CodeRun(code, gate, catalogue, limits, dict(inputs or {}), on_event)
 
-    def check(self, run: CodeRun) -> list[Finding]:
-        """Look at a program that stands alone; the findings stay with the run."""
+    async def check(self, run: CodeRun) -> list[Finding]:
+        """Look at a program that stands alone; the findings stay with the run. Others have their turn meanwhile."""
         key = (run.catalogue, run.code, tuple(run.inputs), run.limits.max_source_bytes)
         known = self._checked.get(key)
         if known is None:
-            known = run.check(self.language)
+            known = await self.look(run.code, partial(run.check, self.language))
             self._checked.keep(key, known, len(run.code) + 64 * len(run.inputs))
         run.findings = list(known)
         return run.findings
+
+    async def look(self, source: str, looking: Callable[[], T]) -> T:
+        """What `looking` gives, which looks at `source`.
+
+        A long source is looked at in a thread, one after the other. Python gives others their turn between any two
+        steps of a look but the parser's and the compiler's, and those two are bounded: see `callgate.program.syntax`.
+        """
+        if len(source) <= _LONG:
+            return looking()
+        async with self._turn:
+            return await anyio.to_thread.run_sync(looking)
 
     def _catalogue(self, offer: Offer) -> Catalogue:
         found = self._catalogues.get(offer)

@@ -11,7 +11,10 @@ from callgate.program import Finding
 
 from .calls import CallRecord
 
-__all__ = ["CodeResult", "RunError", "RunUsage", "cut"]
+__all__ = ["NO_SANDBOX", "CodeResult", "RunError", "RunUsage", "cut"]
+
+NO_SANDBOX = "none: the program ran as a plan, by the host's own evaluator"
+"""What `CodeResult.sandbox` says where no guest ran."""
 
 MODEL_CHARACTERS = 16_000
 """Characters of `CodeResult.for_model` unless told otherwise: about 4,000 tokens."""
@@ -64,6 +67,8 @@ class CodeResult:
     logs: str = ""
     """Everything the program printed, standard error included."""
     error: RunError | None = None
+    notes: list[str] = field(default_factory=list)
+    """What else there is to know of how the program ended: calls that it never awaited, tasks that were cancelled."""
     findings: list[Finding] = field(default_factory=list)
     """What `check` found before the run; with errors among them, nothing ran."""
     calls: list[CallRecord] = field(default_factory=list)
@@ -89,6 +94,7 @@ class CodeResult:
         for name in ("calls", "speculative"):
             plain[name] = [{each.name: getattr(call, each.name) for each in fields(call)} for call in plain[name]]
         plain["usage"] = asdict(self.usage)
+        plain["notes"] = list(self.notes)
         plain["truncated"] = list(self.truncated)
         return plain
 
@@ -112,7 +118,8 @@ class CodeResult:
         elif not self.logs:
             parts.append("The program ended without printing anything and without a value.")
         warnings = [f"Note: {finding}" for finding in self.findings if finding.severity == "warning"]
-        text = "\n".join(parts + warnings[:10])
+        notes = [f"Note: {note}" for note in self.notes]
+        text = "\n".join(parts + notes + warnings[:10])
         return text.encode("utf-8", "replace").decode()  # a lone surrogate could not be sent to anybody
 
     def _failure(self) -> str:

@@ -1,9 +1,16 @@
 """One program on one guest: sends it, serves its calls, takes its prints, and says how it ended. The only place that
 does.
 
-A run ends in one of these ways, whichever comes first: the guest's reply; a limit; a fault in what the guest sent;
-the guest's death; cancellation from outside. In every case the calls still going on are cancelled before `drive`
-returns.
+1. A run ends in one of these ways, whichever comes first: the guest's reply; a limit; a fault in what the guest sent;
+   the guest's death; cancellation from outside. Nothing of it goes on when `run` returns.
+2. **Calls begin in wire order.** What comes behind a call on the wire, a cancellation or the end, is heeded when that
+   call has begun, if there is a worker for it. So it does not depend on how bytes arrive what has begun.
+3. **The reply ends a program, not its calls.** Calls with effects that the program has issued are made, also those that
+   still wait for a worker; those that only read are cancelled. An honest guest whose program ended well has none left:
+   it has waited for them. The same holds for a guest that ended its own process.
+4. **Whoever else ends a run cancels its calls**: a limit that the host holds, a fault, the host. A call that had not
+   begun is recorded as cancelled, and so is one that only reads; others have an unknown outcome.
+5. `wall_seconds` holds to the very end. Of a program that waits for its calls the value is known, and is kept.
 """
 
 from __future__ import annotations
@@ -11,21 +18,34 @@ from __future__ import annotations
 import json
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
-from callgate.errors import CallgateError, LimitReached, ProtocolError, SandboxCrashed, ToolCancelled, ToolError
+from callgate.errors import CallgateError, LimitReached, ProtocolError, SandboxCrashed, ToolError
+from callgate.lazily import imported
 from callgate.limits import Limits
-from callgate.protocol.run import CallCancelled, Called, Ended, Other, RunWire, Wrote, error_reply, result_reply
+from callgate.protocol.run import (
+    CallCancelled,
+    Called,
+    Ended,
+    Ending,
+    Other,
+    RunWire,
+    Withdrawn,
+    Working,
+    Wrote,
+    error_reply,
+    result_reply,
+)
 from callgate.sandbox.backend import Guest, GuestExit
 from callgate_guest.wire import INVALID_REQUEST, OUT_OF_MEMORY
 
 from .events import Event, Printed
 from .gate import RunGate
-from .jsonrpc_lane import answer
 from .result import RunError
 from .workers import Workers
 
@@ -33,6 +53,10 @@ __all__ = ["Drive", "explain_death"]
 
 _READ_AHEAD_BYTES = 4 << 20
 """Of calls that wait for a worker, before the guest is made to wait."""
+_LAST = 1 << 62
+"""Sorts behind every id that a guest of ours gives."""
+_CALLS_A_TURN = 500
+"""Calls that are recorded as given up at once: that takes a few milliseconds."""
 _UNSENT_BYTES = 32 << 20
 """Of replies that the guest has not read, before it gets no further call served."""
 
@@ -57,6 +81,8 @@ class Drive:
     limits: Limits
     on_event: Callable[[Event], None] | None = None
     ended: Ended | None = None
+    ending: Ending | None = None
+    """What the guest said when its program began to wait for calls."""
     failure: CallgateError | None = None
     """Why the host ended the run; the guest must not be used again."""
     died: bool = False
@@ -64,6 +90,9 @@ class Drive:
     sent_bytes: int = 0
     received_bytes: int = 0
     _scope: anyio.CancelScope | None = None
+    _cancelled: set[int | str] = field(default_factory=set)
+    """Calls that the program gave up before they had begun."""
+    _unfinished: list[Called | Withdrawn | Other] = field(default_factory=list)
     _unsent_bytes: int = 0
     _sent: anyio.Event | None = None
     _batch_turn: anyio.Lock = field(default_factory=anyio.Lock)
@@ -73,22 +102,72 @@ class Drive:
         with anyio.move_on_after(self.limits.wall_seconds) as scope:
             self._scope = scope
             async with anyio.create_task_group() as tasks:
-                workers: Workers[object, Called | Other] = Workers(tasks, self._serve, self.limits.max_concurrent_calls)
+                workers: Workers[object, Called | Withdrawn | Other] = Workers(
+                    tasks, self._serve, self.limits.max_concurrent_calls
+                )
                 try:
-                    await self._send(request)
-                    await self._read(workers)
-                except SandboxCrashed:
-                    self.died = True
-                except (LimitReached, ProtocolError) as error:
-                    self.failure = error
+                    await self._through(request, workers)
+                finally:
+                    if waiting := workers.clear():
+                        if scope.cancel_called:
+                            self._unfinished += waiting
+                        with anyio.CancelScope(shield=True):  # it waits for nobody, and gives others their turn
+                            await self._give_up(waiting)
                 if workers.any:
                     tasks.cancel_scope.cancel()
         if self.ended is None:
             self._print_unread()
-        if scope.cancelled_caught and self.failure is None and self.ended is None:
+        if scope.cancelled_caught and self.failure is None and (self.ended is None or self.ended.error is None):
             self.failure = LimitReached("wall_seconds", self.limits.wall_seconds)
 
-    async def _read(self, workers: Workers[object, Called | Other]) -> None:
+    async def _through(self, request: bytes, workers: Workers[object, Called | Withdrawn | Other]) -> None:
+        try:
+            await self._send(request)
+            await self._read(workers)
+            if self.ended is not None and workers.jobs:
+                await self._begun(workers)
+                workers.give_up(self._only_reads)
+                await workers.done()
+        except SandboxCrashed:
+            self.died = True
+        except (LimitReached, ProtocolError) as error:
+            await self._begun(workers)
+            self.failure = self.failure or error
+        if self.died:
+            await self._begun(workers)
+
+    async def _begun(self, workers: Workers[object, Called | Withdrawn | Other]) -> None:
+        """Return once every call that has a worker has begun: it has passed the gate's entrance, too."""
+        await workers.begun()
+        await self.gate.begun()
+
+    def _only_reads(self, call: Called | Withdrawn | Other) -> bool:
+        return isinstance(call, Called) and self.gate.only_reads(call.method)
+
+    async def _give_up(self, calls: Iterable[Called | Withdrawn | Other]) -> None:
+        """Record calls that had not begun, and never will."""
+        try:
+            for number, call in enumerate(calls, 1):
+                if number % _CALLS_A_TURN == 0:
+                    await anyio.lowlevel.checkpoint()
+                if not isinstance(call, Other):
+                    await self.gate.give_up(call.method, call.arguments)
+        except LimitReached as error:
+            self.failure = self.failure or error
+
+    def _is_wanted(self, call: Called | Other) -> bool:
+        return isinstance(call, Other) or call.id not in self._cancelled
+
+    @property
+    def unfinished(self) -> tuple[str, int] | None:
+        """When a limit ended a program that was over and waited for calls: the first one's tool, and their number."""
+        left = [call for call in self._unfinished if isinstance(call, Called)]
+        left.sort(key=lambda call: call.id if type(call.id) is int else _LAST)
+        calls = [call.method for call in left]
+        over = self.ended is not None or (self.ending is not None and isinstance(self.failure, LimitReached))
+        return (calls[0], len(calls)) if over and calls else None
+
+    async def _read(self, workers: Workers[object, Called | Withdrawn | Other]) -> None:
         others = 0
         ahead = 0  # bytes read while calls wait for a worker: cancellations, prints and the end may be among them
         while True:
@@ -111,16 +190,19 @@ class Drive:
                     workers.submit(event.id, event)  # type: ignore[union-attr, arg-type]
                 elif kind is Wrote:
                     self._print(event.text)  # type: ignore[union-attr]
+                elif kind is Working:
+                    await anyio.lowlevel.checkpoint()
                 elif kind is Ended:
                     self._print_unread()
                     self.ended = event if self.failure is None else None  # type: ignore[assignment]
                     return
+                elif kind is Ending:
+                    self.ending = event  # type: ignore[assignment]
                 elif isinstance(event, CallCancelled):
-                    dropped = workers.cancel(event.id)
-                    if isinstance(dropped, Called):  # it never came to the gate, and counts all the same
-                        gave_up = ToolCancelled("the program gave this call up", tool=dropped.method)
-                        self.gate.refuse(dropped.method, dropped.arguments, gave_up)
-                elif isinstance(event, Other):
+                    await self._begun(workers)
+                    if not workers.give_up_begun(event.id):
+                        self._cancelled.add(event.id)  # it is recorded when its turn comes
+                elif isinstance(event, (Withdrawn, Other)):
                     others += 1
                     workers.submit(("other", others), event)
 
@@ -132,18 +214,21 @@ class Drive:
             self.failure = self.failure or error
 
     def _print(self, text: str) -> None:
-        before = len(self.wire.logs)
         try:
             self.wire.write(text)
         finally:
-            if self.on_event is not None and len(self.wire.logs) > before:
+            if self.on_event is not None and (latest := self.wire.latest):
                 try:
-                    self.on_event(Printed(self.wire.logs[-1]))
+                    self.on_event(Printed(latest))
                 except Exception:
                     logger.exception("on_event raised")
 
-    async def _serve(self, call: Called | Other) -> None:
-        if self.failure is not None:  # the run is over: what still waits is not served
+    async def _serve(self, call: Called | Withdrawn | Other) -> None:
+        over = self.failure is not None or (self.ended is not None and self._only_reads(call))
+        if over or isinstance(call, Withdrawn) or (self._cancelled and not self._is_wanted(call)):
+            await self._give_up([call])
+            if self.failure is not None:
+                self._stop(self.failure)
             return
         try:
             while self._unsent_bytes > _UNSENT_BYTES:  # the guest has to read before it gets more
@@ -157,22 +242,30 @@ class Drive:
                 data = result_reply(call.id, await self.gate.call(call.method, call.arguments))
             except ToolError as error:
                 data = error_reply(call.id, error)
-            await self._send(data)
+            if self.ended is None:
+                await self._send(data)
         except LimitReached as error:
             self._stop(error)
         except SandboxCrashed:
             return  # the reader sees it too, and knows better why
+        except BaseException:
+            if self._scope is not None and self._scope.cancel_called:
+                self._unfinished.append(call)
+            raise
 
     async def _serve_other(self, call: Other) -> None:
+        await anyio.lowlevel.checkpoint()  # each takes a while, and thousands of them may come at once
+        # few runs need this lane, and its library takes long to import
+        lane = await imported("callgate.runtime.jsonrpc_lane")
         if isinstance(call.message, list):
             async with self._batch_turn:
-                given = await answer(call.message, self.gate)
+                given = await lane.answer(call.message, self.gate)
         else:
-            given = await answer(call.message, self.gate)
+            given = await lane.answer(call.message, self.gate)
         if given.stop is not None:
             self._stop(given.stop)
             return
-        if given.reply is not None:
+        if given.reply is not None and self.ended is None:
             await self._send(json.dumps(given.reply, allow_nan=False).encode() + b"\n")
         if given.fault is not None:
             self._stop(ProtocolError(f"the guest sent an invalid request ({INVALID_REQUEST}): {given.fault}"))
@@ -188,10 +281,9 @@ class Drive:
                 self._sent.set()
 
     def _stop(self, error: CallgateError) -> None:
-        if self.failure is None and self.ended is None:
-            self.failure = error
-            assert self._scope is not None
-            self._scope.cancel()
+        self.failure = self.failure or error
+        assert self._scope is not None
+        self._scope.cancel()
 
 
 def explain_death(ended: GuestExit, limits: Limits) -> RunError:

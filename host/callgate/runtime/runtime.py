@@ -7,15 +7,12 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, 
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path as FilePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from callgate.errors import ConfigurationError
+from callgate.lazily import imported
 from callgate.limits import Limits
-from callgate.plan.estimate import PlanEstimate
-from callgate.plan.explain import ExplainFormat, explain, explained
-from callgate.plan.faults import PlanFault
-from callgate.program import Finding, Policy
 from callgate.sandbox.backend import Allowance, Backend
 from callgate.sandbox.choose import make_backend
 from callgate.sandbox.pool import WarmPool
@@ -26,26 +23,31 @@ from .code_runs import Language
 from .code_stream import CodeStream, streaming
 from .core import Core, Place
 from .events import Event
-from .fast_path.compilation import Compilation
-from .fast_path.path import Path, checked_path
 from .gate import Approve
 from .keeper import Keeper, event_loop
-from .learned_file import LearnedFile
 from .model_face import ModelFace
-from .plans.preparation import Plans
-from .plans.result import PlanResult
-from .programs import Programs
+from .programs import Path, Programs, checked_path
 from .result import CodeResult
 from .session import Session
 from .source import Source
-from .statistics_file import StatisticsFile
+
+if TYPE_CHECKING:
+    from callgate.plan.estimate import PlanEstimate
+    from callgate.plan.explain import ExplainFormat
+    from callgate.plan.faults import PlanFault
+    from callgate.program import Finding, Policy
+
+    from .fast_path.compilation import Compilation
+    from .plans.approval import ApprovePlan
+    from .plans.preparation import Plans
+    from .plans.result import PlanResult
 
 __all__ = ["CodeStream", "Runtime"]
 
 
 class Runtime(ModelFace):
     """Runs programs that call tools. Use as an async context manager, under asyncio or trio; leaving it ends
-    everything it started.
+    everything it started. A runtime that was left may be entered again, in another event loop, too.
 
     One runtime serves one tenant: its guests share nothing writable, but they share a zygote, its tools and a result
     cache.
@@ -57,6 +59,9 @@ class Runtime(ModelFace):
         are run, and of programs those that are graphs of tool calls: nothing that needs a sandbox.
         limits: what each run may spend, unless it is given its own.
         approve: asked before every call of a tool with `requires_approval`; without it, such calls are refused.
+        approve_plan: a function, plain or async, that receives a `PlanApprovalRequest` before any plan runs, a model's
+            plans included. It returns `Allow()`, ``Allow(another_plan)`` or `Deny(reason)`; an exception is a no.
+            No tool is called before the answer, and `wall_seconds` begins after it. Programs need no such approval.
         policy: ``"restricted"`` adds a language policy to `check`: fewer imports, no way into the interpreter. Not
         the boundary.
         allowed_imports: modules that the restricted policy lets a program import; ``None`` for a small safe list.
@@ -84,6 +89,7 @@ class Runtime(ModelFace):
         sandbox: str | Backend | None = "auto",
         limits: Limits | None = None,
         approve: Approve | None = None,
+        approve_plan: ApprovePlan | None = None,
         policy: Policy = "none",
         allowed_imports: Collection[str] | None = None,
         packages: str | None = None,
@@ -103,6 +109,8 @@ class Runtime(ModelFace):
         if max_guests < 1 or pool_size < 0 or queue_seconds <= 0:
             raise ConfigurationError("max_guests and queue_seconds must be above 0, and pool_size 0 or more")
         self.registry = tools if isinstance(tools, Registry) else Registry(tools)
+        if approve_plan is not None and not callable(approve_plan):
+            raise ConfigurationError(f"approve_plan is a function of a PlanApprovalRequest, not {approve_plan!r}")
         self.limits = limits or Limits()
         self.max_guests = max_guests
         backend = warm = None
@@ -121,6 +129,7 @@ class Runtime(ModelFace):
             place=Place(backend, warm),
             limits=self.limits,
             approve=approve,
+            approve_plan=approve_plan,
             language=Language(policy, None if allowed_imports is None else tuple(allowed_imports)),
             path=checked_path(path),
             learned=learned,
@@ -136,26 +145,42 @@ class Runtime(ModelFace):
         self.gate = self._core.gate
         files: list[AbstractAsyncContextManager[Any]] = []
         if statistics is not None:
+            from .learned_file import LearnedFile  # SQLite comes with them
+            from .statistics_file import StatisticsFile
+
             files += [StatisticsFile(statistics, self.registry.statistics), LearnedFile(statistics, learned)]
-        served = [_source(each).serving(self.registry) for each in sources]
-        self._keeper = Keeper([each for each in (*files, backend, warm, *served) if each is not None])
+        self._kept = [each for each in (*files, backend, warm) if each is not None]
+        self._sources = [_source(each) for each in sources]
+        self._keeper: Keeper | None = None
         self._loop: object = None
-        self._entered = False
-        self._closed = False
+        self._left = False
 
     async def __aenter__(self) -> Runtime:
-        if self._entered:
-            raise ConfigurationError("this runtime was entered already; make a new one")
-        self._entered = True
+        if self._keeper is not None:
+            raise ConfigurationError("this runtime is entered already; leave it first, or make another one")
         self._loop = event_loop()
-        await self._keeper.open()
+        self._keeper = Keeper([*self._kept, *(source.serving(self.registry) for source in self._sources)])
+        try:
+            await self._keeper.open()
+        except BaseException:
+            self._keeper = self._loop = None
+            raise
         return self
 
     async def __aexit__(self, *error: Any) -> None:
-        self._closed = True
+        keeper, self._loop, self._left = self._keeper, None, True
         for core in list(self._cores):
             await core.close()
-        await self._keeper.close()
+        try:
+            if keeper is not None:
+                await keeper.close()
+        finally:
+            self._keeper = None
+
+    @property
+    def open_in(self) -> object:
+        """The event loop in which the runtime is open; None where it is not."""
+        return self._loop
 
     @property
     def backend(self) -> Backend:
@@ -257,6 +282,7 @@ class Runtime(ModelFace):
         tools: Collection[str] | None = None,
         limits: Limits | None = None,
         on_event: Callable[[Event], None] | None = None,
+        approve_plan: ApprovePlan | None = None,
     ) -> PlanResult:
         """Run a declarative plan: every step as soon as its inputs are there, on the host; none of it is run as code.
 
@@ -267,6 +293,7 @@ class Runtime(ModelFace):
             limits: instead of the runtime's own. The kernel limits mean nothing here, but for `memory_bytes`, which
                 bounds the results that the host holds.
             on_event: told of steps and calls as they start and end.
+            approve_plan: asked before the plan runs, instead of the runtime's own.
 
         Returns:
             What came of it, refusals and failures included: see `PlanResult`.
@@ -275,7 +302,9 @@ class Runtime(ModelFace):
             ConfigurationError: `tools` names one that does not exist.
         """
         self._must_be_open()
-        return await self._core.plan(tools=tools, limits=limits, on_event=on_event).execute(plan)
+        await imported("callgate.runtime.plans.preparation")
+        run = self._core.plan(tools=tools, limits=limits, on_event=on_event, approve_plan=approve_plan)
+        return await run.execute(plan)
 
     async def stream_plan(
         self,
@@ -284,6 +313,7 @@ class Runtime(ModelFace):
         tools: Collection[str] | None = None,
         limits: Limits | None = None,
         on_event: Callable[[Event], None] | None = None,
+        approve_plan: ApprovePlan | None = None,
     ) -> PlanResult:
         """Run a plan while it is still being written: steps of `read_only` tools begin as soon as they are complete.
 
@@ -293,13 +323,16 @@ class Runtime(ModelFace):
         Args:
             chunks: the JSON text of the plan, in pieces of any size.
             tools: as for `execute_tool_plan`, and so are the others. `wall_seconds` counts from the end of the text.
+            approve_plan: with one, no step begins before the plan is complete and allowed.
 
         Raises:
             ConfigurationError: `tools` names one that does not exist, or a chunk is no text.
             Exception: what `chunks` raises; calls under way are given up.
         """
         self._must_be_open()
-        return await self._core.plan(tools=tools, limits=limits, on_event=on_event).execute_stream(chunks)
+        await imported("callgate.runtime.plans.preparation")
+        run = self._core.plan(tools=tools, limits=limits, on_event=on_event, approve_plan=approve_plan)
+        return await run.execute_stream(chunks)
 
     def check_plan(self, plan: Mapping[str, Any] | str, *, tools: Collection[str] | None = None) -> list[PlanFault]:
         """What is wrong with a plan, errors first, before anything runs. Needs no open runtime."""
@@ -318,6 +351,8 @@ class Runtime(ModelFace):
         Returns:
             The plan in that form; for one with errors, these, one a line.
         """
+        from callgate.plan.explain import explain, explained
+
         reading = self._core.plan(tools=tools).read(plan)
         if reading.plan is None:
             return "\n".join(map(str, reading.errors))
@@ -334,10 +369,10 @@ class Runtime(ModelFace):
         return self._core.plans.estimate(plan, self.limits, tools=tools)
 
     def _must_be_open(self) -> None:
-        if not self._entered:
+        if self._loop is None:
+            if self._left:
+                raise ConfigurationError("this runtime was left already; enter it again, or make another one")
             raise ConfigurationError("enter the runtime first: async with Runtime(...) as runtime")
-        if self._closed:
-            raise ConfigurationError("this runtime was left already; make a new one")
         if event_loop() is not self._loop:
             raise ConfigurationError(
                 "this runtime was entered in another event loop: use it there "

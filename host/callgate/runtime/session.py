@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
 
 from callgate.errors import SandboxError
 from callgate.limits import Limits
-from callgate.program import bound_names
 from callgate.sandbox.backend import Guest
 from callgate_guest.wire import LineBuffer
 
@@ -65,13 +65,19 @@ class Session:
             if self._over is not None:
                 raise SandboxError(f"this session is over: {self._over}; open a new one with runtime.session()")
             run = self._programs.prepare(code, self._limits, inputs=inputs, tools=tools, on_event=on_event)
+            run.keeps = True
             if check:
-                run.check(self._programs.language, earlier=self._bound if self._count else None)
+                earlier = self._bound if self._count else None
+                await self._programs.look(
+                    code, partial(run.check, self._programs.language, earlier=earlier, session=True)
+                )
                 stopped = check_failure(run.findings, self._sandbox)
                 if stopped is not None:
                     return stopped
             self._count += 1
-            self._bound |= bound_names(code)
+            from callgate.program import bound_names
+
+            self._bound |= await self._programs.look(code, partial(bound_names, code))
             run.number = self._count
             run.buffer = self._buffer
             result = await run.on(self._guest, sandbox=self._sandbox, end=self._after)

@@ -18,6 +18,11 @@ class Slots:
         self._free = places
         self._waiting: OrderedDict[anyio.Event, None] = OrderedDict()  # in order, and removal is cheap
 
+    @property
+    def full(self) -> bool:
+        """Whether no place is free."""
+        return self._free <= 0
+
     def acquire_nowait(self) -> bool:
         """Take a place if one is free and nobody waits."""
         if self._free > 0:

@@ -6,6 +6,7 @@ jobs and their keys; what a job is, only `work` knows.
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
@@ -15,6 +16,9 @@ import anyio.abc
 import anyio.lowlevel
 
 __all__ = ["Workers"]
+
+_TURN_SECONDS = 0.01
+"""For which one worker does jobs that wait for nothing before others have their turn."""
 
 Key = TypeVar("Key")
 Job = TypeVar("Job")
@@ -44,9 +48,11 @@ class Workers(Generic[Key, Job]):
         self._count = 0
         self._waiting: OrderedDict[Key, Job] = OrderedDict()
         self._idle: list[_Worker] = []
-        self._at_work: dict[Key, _Worker] = {}
+        self._at_work: dict[Key, tuple[_Worker, Job]] = {}
         self._coming = False
         self._room = anyio.Event()
+        self._done = anyio.Event()
+        self._done.set()
 
     @property
     def any(self) -> bool:
@@ -84,11 +90,48 @@ class Workers(Generic[Key, Job]):
             self._count += 1
             self._tasks.start_soon(self._live, _Worker())
 
+    async def begun(self) -> None:
+        """Return once every job that has a worker to do it has begun."""
+        while self._coming:
+            await anyio.lowlevel.checkpoint()
+
+    def give_up(self, unwanted: Callable[[Job], bool]) -> None:
+        """Give up jobs that have begun and are not wanted; those that wait have their turn."""
+        for worker, job in list(self._at_work.values()):
+            if unwanted(job):
+                worker.scope.cancel()
+
+    def give_up_begun(self, key: Key) -> bool:
+        """Give the job with that key up, unless it waits. Returns whether it does not."""
+        if key in self._waiting:
+            return False
+        self.cancel(key)
+        return True
+
+    @property
+    def jobs(self) -> list[Job]:
+        """What is not done yet, in the order of `submit`."""
+        return [*(job for _, job in self._at_work.values()), *self._waiting.values()]
+
+    def clear(self) -> list[Job]:
+        """Give up the jobs that have not begun, and return them."""
+        waiting = list(self._waiting.values())
+        self._waiting.clear()
+        self._make_room()
+        return waiting
+
+    async def done(self) -> None:
+        """Return once there is nothing to do."""
+        while self._waiting or self._at_work:
+            self._call_one()
+            self._done = anyio.Event()
+            await self._done.wait()
+
     def cancel(self, key: Key) -> Job | None:
         """Give the job with that key up, if it is not done yet. Returns it when it had not begun."""
-        worker = self._at_work.get(key)
-        if worker is not None:
-            worker.scope.cancel()
+        at_work = self._at_work.get(key)
+        if at_work is not None:
+            at_work[0].scope.cancel()
             return None
         job = self._waiting.pop(key, None)
         if job is not None:
@@ -110,17 +153,36 @@ class Workers(Generic[Key, Job]):
         self._call_one()  # the worker was cancelled for one job's sake
 
     async def _work_off(self, worker: _Worker) -> None:
+        turn_ends = time.perf_counter() + _TURN_SECONDS
         while not worker.scope.cancel_called:
+            if self._waiting and time.perf_counter() > turn_ends:
+                await self._give_a_turn()
+                turn_ends = time.perf_counter() + _TURN_SECONDS
             await anyio.lowlevel.checkpoint_if_cancelled()  # nothing is begun in a run that is over
             if (item := self._next()) is None:
                 return
             self._call_one()
             key, job = item
-            self._at_work[key] = worker
+            self._at_work[key] = worker, job
             try:
                 await self._work(job)
+            except anyio.get_cancelled_exc_class() as cancelled:
+                # its frames hold what was being sent, and who cancelled holds them until garbage is collected
+                raise cancelled.with_traceback(None) from None
             finally:
                 del self._at_work[key]
+                if not self._done.is_set():
+                    self._done.set()
+
+    async def _give_a_turn(self) -> None:
+        """Others go on meanwhile; whoever waits for jobs to begin knows that this worker takes another one."""
+        alone = not self._coming
+        self._coming = True
+        try:
+            await anyio.lowlevel.checkpoint()
+        finally:
+            if alone:
+                self._coming = False
 
     def _next(self) -> tuple[Key, Job] | None:
         if not self._waiting:

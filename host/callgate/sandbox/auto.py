@@ -16,7 +16,7 @@ from functools import partial
 
 from callgate.errors import SandboxCrashed, SandboxError, SandboxUnavailable
 
-from .backend import Allowance, Backend, Guest
+from .backend import Allowance, Backend, Guest, python_here
 from .jail import JailBackend
 
 __all__ = ["DOCKER_SECONDS", "AutoBackend", "Candidate"]
@@ -55,6 +55,11 @@ class AutoBackend:
     @property
     def description(self) -> str:
         return "auto, not started" if self.chosen is None else self.chosen.description
+
+    @property
+    def python(self) -> str:
+        """Version of the Python in its guests: the jail, which is tried first, has this process's own."""
+        return python_here() if self.chosen is None else getattr(self.chosen, "python", "")
 
     async def __aenter__(self) -> AutoBackend:
         for name, make in self._candidates.items():

@@ -5,12 +5,13 @@ Every backend passes the same conformance suite (``tests/sandbox/test_conformanc
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from callgate.limits import Limits
 
-__all__ = ["Allowance", "Backend", "Guest", "GuestExit", "Stream", "Usage"]
+__all__ = ["Allowance", "Backend", "Guest", "GuestExit", "Stream", "Usage", "python_here"]
 
 Stream = Literal["wire", "output"]
 
@@ -90,8 +91,17 @@ class Guest(Protocol):
         """Kill the guest, wait until nothing of it is left, and say how it ended. May be repeated."""
 
 
+def python_here() -> str:
+    """Version of this process's Python, ``3.11``."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
 class Backend(Protocol):
-    """A kind of sandbox, running. Use as an async context manager: leaving it ends every guest."""
+    """A kind of sandbox, running. Use as an async context manager: leaving it ends every guest.
+
+    One may say in an attribute `python` which version of Python runs in its guests (``3.11``; empty where that is not
+    known yet): models are told.
+    """
 
     @property
     def name(self) -> str: ...

@@ -6,10 +6,7 @@ import os
 
 from callgate.errors import ConfigurationError
 
-from .auto import AutoBackend
 from .backend import Backend
-from .jail import JailBackend
-from .unsafe import UnsafeBackend
 
 __all__ = ["SANDBOXES", "make_backend"]
 
@@ -63,9 +60,15 @@ def make_backend(
             raise ConfigurationError(
                 "sandbox='unsafe' has this interpreter's own packages; leave packages and preimport out"
             )
+        from .unsafe import UnsafeBackend
+
         return UnsafeBackend()
     if sandbox == "auto" and tier is None and packages is None:
+        from .auto import AutoBackend
+
         return AutoBackend(preimport=preimport)
+    from .jail import JailBackend
+
     return JailBackend(tier=tier, packages=packages, preimport=preimport)
 
 

@@ -31,7 +31,7 @@ LEAKS: dict[int, tuple[str, ...]] = {
         "the version of the kernel, the kind of processor and the host's name (uname)",
         "whether a path of the host exists, its owner, size and times (stat); never what is in a file or a folder",
         "names below Python's own library folder, site-packages included; never what is in those files",
-        "process ids: numbers only, no other process can be seen or signalled",
+        "process ids: which exist, and whose they are (stat in /proc); no process can be read, timed or signalled",
         "the network is closed by seccomp and Landlock alone, not by a namespace of its own",
         "threads are bounded by memory_bytes alone, and there is no scratch directory",
     ),

@@ -15,7 +15,7 @@ import anyio.abc
 
 from callgate.errors import SandboxCrashed, SandboxError, SandboxUnavailable
 
-from .backend import Allowance
+from .backend import Allowance, python_here
 from .self_test import SELF_TEST_ALLOWANCE, prove
 from .zygote import JailedGuest, Zygote, ZygoteSettings
 
@@ -40,6 +40,7 @@ class JailBackend:
     """
 
     name = "jail"
+    python = python_here()
 
     def __init__(
         self, *, tier: int | None = None, packages: str | None = None, preimport: tuple[str, ...] = ()
@@ -67,6 +68,8 @@ class JailBackend:
             raise SandboxUnavailable("the jail needs Linux; on other systems, run callgate in a Linux virtual machine")
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
+        self._replacing = anyio.Lock()  # one of an earlier event loop, if this was entered before, belongs to that loop
+        self._retired.clear()
         try:
             for tier in self._tiers:
                 self._settings = replace(self._settings, tier=tier)

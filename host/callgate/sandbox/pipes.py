@@ -28,6 +28,7 @@ __all__ = ["Pipes", "open_pipes"]
 _CHUNK = 1 << 16
 _PIECES_LEFT = 64
 _HELD = 1 << 20  # bytes read ahead of the consumer before the guest is left to wait
+_ITEM_BYTES = 128  # what an item takes besides its data: a guest may write single bytes
 
 
 class Pipes(Protocol):
@@ -83,6 +84,7 @@ class _Writer(Writer):
     def close(self) -> None:
         if not self.closed:
             self.closed = True
+            self.forget()
             if self._waiting:
                 with contextlib.suppress(OSError):
                     anyio.notify_closing(self._fd)
@@ -146,7 +148,7 @@ class _AsyncioPipes:
             if stream == "output":
                 return
         self._inbox.append((stream, data))
-        self._held += len(data)
+        self._held += len(data) + _ITEM_BYTES
         if self._held > _HELD:
             self._unwatch("wire")
             self._unwatch("output")
@@ -165,7 +167,8 @@ class _AsyncioPipes:
         item = self._inbox.popleft()
         if item == ("wire", b""):
             self._inbox.append(item)  # the end stays the end
-        self._held -= len(item[1])
+            return item
+        self._held -= len(item[1]) + _ITEM_BYTES
         if self._held <= _HELD and not self._closed:
             self._watch()
         return item
@@ -174,7 +177,7 @@ class _AsyncioPipes:
         if self._closed:
             return b""
         output = _unread(self._inbox, self._fds["output"])
-        self._held = sum(len(data) for _, data in self._inbox)
+        self._held = sum(len(data) + _ITEM_BYTES for _, data in self._inbox)
         if self._held <= _HELD:
             self._watch()
         return output
@@ -225,7 +228,7 @@ class _TrioPipes:
                 continue
             if data or stream == "wire":
                 self._inbox.append((stream, data))
-                self._held += len(data)
+                self._held += len(data) + _ITEM_BYTES
                 self._changed.set()
             if not data:
                 return
@@ -245,7 +248,8 @@ class _TrioPipes:
         item = self._inbox.popleft()
         if item == ("wire", b""):
             self._inbox.append(item)
-        self._held -= len(item[1])
+            return item
+        self._held -= len(item[1]) + _ITEM_BYTES
         self._room.set()
         return item
 
@@ -253,7 +257,7 @@ class _TrioPipes:
         if self._closed:
             return b""
         output = _unread(self._inbox, self._fds["output"])
-        self._held = sum(len(data) for _, data in self._inbox)
+        self._held = sum(len(data) + _ITEM_BYTES for _, data in self._inbox)
         self._room.set()
         return output
 

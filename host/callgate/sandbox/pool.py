@@ -59,6 +59,8 @@ class WarmPool:
         return len(self._idle)
 
     async def __aenter__(self) -> WarmPool:
+        # those of an earlier event loop, if the pool was entered before, belong to that loop
+        self._slots, self._wanted, self._ended = anyio.Semaphore(self._max_guests), anyio.Event(), anyio.Event()
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         for _ in range(_ENDS_AT_A_TIME):

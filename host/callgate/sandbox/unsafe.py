@@ -18,7 +18,7 @@ import anyio
 import callgate_guest.wire
 from callgate.errors import SandboxCrashed
 
-from .backend import Allowance, GuestExit, Stream, Usage
+from .backend import Allowance, GuestExit, Stream, Usage, python_here
 from .pipes import Pipes, open_pipes
 
 __all__ = ["UnsafeBackend", "UnsandboxedWarning"]
@@ -103,6 +103,7 @@ class UnsafeBackend:
     """Child processes that nothing confines. Their memory and processor time are limited, nothing else is."""
 
     name = "unsafe"
+    python = python_here()
     description = "NOTHING confines the program: it may do whatever this user may do"
 
     def __init__(self) -> None:

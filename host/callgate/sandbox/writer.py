@@ -62,6 +62,10 @@ class Writer(ABC):
             if left and (begun or len(left) < len(data)):
                 self._rest = left
 
+    def forget(self) -> None:
+        """Let go of the rest of a message: the guest is gone, and nobody will read it."""
+        self._rest = memoryview(b"")
+
     async def _turn(self, written: int) -> None:
         """Whoever sends to a side that reads at once does not keep the loop from its other work."""
         self._unwaited += written + _MESSAGE_BYTES

@@ -123,7 +123,7 @@ class JailedGuest:
             # the clock of another process, as clock_getcpuclockid(3) names it
             cpu = time.clock_gettime(~self.pid << 3 | 2)
             text = os.pread(self._status, 4096, 0)
-            peak = text.index(b"VmHWM:") + 6
+            peak = text.index(b"\nVmHWM:") + 7  # a program may name itself so, but not begin a line
             return Usage(cpu, int(text[peak : text.index(b"kB", peak)]) * 1024)
         except (OSError, ValueError):  # it is just ending, or /proc is not there
             return None

@@ -8,8 +8,6 @@ Knows patterns and text, no tools.
 
 from __future__ import annotations
 
-import re2
-
 from callgate.errors import InvalidArguments
 
 __all__ = ["MAX_PATTERN_CHARACTERS", "Pattern"]
@@ -38,6 +36,8 @@ class Pattern:
                 f"the regular expression has {len(text)} characters, at most {MAX_PATTERN_CHARACTERS} are allowed; "
                 "shorten it, or search with plain words (regex=False)"
             )
+        import re2  # for those who search by patterns
+
         options = re2.Options()
         options.max_mem = _MAX_MEMORY_BYTES
         options.log_errors = False

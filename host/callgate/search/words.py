@@ -18,8 +18,6 @@ import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 
-import snowballstemmer
-
 __all__ = [
     "MAX_QUERY_CHARACTERS",
     "MAX_QUERY_TERMS",
@@ -65,6 +63,8 @@ _stemmers = threading.local()  # a stemmer holds the word it works on
 def stem(word: str) -> str:
     """A word in lower case without its ending."""
     if not hasattr(_stemmers, "english"):
+        import snowballstemmer  # 40 modules, for those who search
+
         _stemmers.english = snowballstemmer.stemmer("english")
     found: str = _stemmers.english.stemWord(word)
     return found

@@ -15,10 +15,12 @@ Knows types and values; calls no tool.
 
 from __future__ import annotations
 
+import itertools
 import types
 import typing
 from collections.abc import Sequence
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, NoReturn
 
 import pydantic
 import pydantic_core
@@ -28,11 +30,23 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from callgate.errors import ConfigurationError, InvalidArguments, ToolError
 
-from .encoding import NotJson, compact_json
-from .faults import MAX_LOOKED_AT, Fault, described, did_you_mean, path_text, sentence
+from .encoding import NotJson, compact_json, encoding
+from .exact_types import parameter_type, result_type, words_of
+from .faults import MAX_FAULTS, MAX_LOOKED_AT, Fault, described, did_you_mean, names_of_all, path_text, sentence
 from .signature import NOTHING, Parameter
+from .turns import LARGE_BYTES, Work, at_once, uncollected
 
 __all__ = ["FunctionArguments", "TypedResult", "UntypedResult"]
+
+_MOST_ERRORS = 5_000
+"""So many errors pydantic is made to tell: some milliseconds."""
+_FIRST_BEGINNING = 1_000
+"""Members of a long argument that pydantic is asked about first."""
+_OF_A_CUT = frozenset({"too_short", "missing", "union_tag_not_found", "value_error", "assertion_error"})
+"""Types of errors that may come of what was cut off."""
+
+
+_Mode = typing.Literal["validation", "serialization"]
 
 
 class _PlainSchema(GenerateJsonSchema):
@@ -42,6 +56,16 @@ class _PlainSchema(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
+
+    def bytes_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().bytes_schema(schema)
+        return {**made, "format": _Utf8Bytes(made["format"])} if self._config.ser_json_bytes == "utf8" else made
+
+
+class _Utf8Bytes(str):
+    """The format of bytes that would be written as if they were UTF-8; a type with a form of its own replaces it."""
+
+    __slots__ = ()
 
 
 class FunctionArguments:
@@ -63,7 +87,12 @@ class FunctionArguments:
             and not isinstance(parameter.default, FieldInfo)
         }
         self._fills: dict[str, FieldInfo] = {}
-        fields = {parameter.name: self._field(tool, parameter) for parameter in parameters}
+        fields = {}
+        for parameter in parameters:
+            try:
+                fields[parameter.name] = self._field(tool, parameter)
+            except TypeError as error:  # a bare `Optional`, `Union`, `Literal`, ...
+                raise ConfigurationError(f"tool {tool!r}: parameter {parameter.name!r}: {error}") from error
         adapter = _arguments_adapter(tool, fields)
         self.schema = _schema(adapter, "validation")
         self.schema.pop("title", None)
@@ -74,20 +103,75 @@ class FunctionArguments:
         self._validate = adapter.validator.validate_json
 
     def validate(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The keyword arguments of the call; raises `InvalidArguments` that names every fault."""
+        """The keyword arguments of the call; raises `InvalidArguments` that names the faults."""
         try:
             text = compact_json(arguments, "arguments")
         except NotJson as error:
             raise InvalidArguments(f"tool {tool!r}: {error}", tool=tool) from None
+        return at_once(self._validated(tool, arguments, text))
+
+    def validating(self, tool: str, arguments: dict[str, Any]) -> Work[dict[str, Any]]:
+        """The same in turns, for arguments that are large."""
+        unknown = [name for name in arguments if name not in self.names]
+        if len(unknown) > MAX_LOOKED_AT:  # no need to look at the others
+            problems = [self._problem("extra_forbidden", "", (name,)) for name in unknown[:MAX_FAULTS]]
+            faults = [Fault(name, problem) for name, problem in zip(unknown, problems, strict=False)]
+            self._refuse(tool, faults, f"; and {len(unknown) - len(faults)} more")
         try:
-            typed: dict[str, Any] = self._validate(text, strict=True)
+            text = yield from encoding(arguments, "arguments")
+        except NotJson as error:
+            raise InvalidArguments(f"tool {tool!r}: {error}", tool=tool) from None
+        yield
+        return (yield from self._validated(tool, arguments, text))
+
+    def _validated(self, tool: str, arguments: dict[str, Any], text: str) -> Work[dict[str, Any]]:
+        large = len(text) > LARGE_BYTES
+        if large and (first := (yield from self._first_errors(arguments))) is not None:
+            self._refuse(tool, self._faults(first, arguments), "; there may be more")
+        try:
+            with uncollected() if large else nullcontext():
+                typed: dict[str, Any] = self._validate(text, strict=True)
         except pydantic.ValidationError as error:
-            faults = self._faults(error, arguments)
-            raise InvalidArguments(
-                f"tool {tool!r}: {sentence(faults)}",
-                data={"faults": [{"argument": f.argument, "problem": f.problem} for f in faults[:10]]},
-                tool=tool,
-            ) from None
+            if error.error_count() > _MOST_ERRORS:
+                self._refuse(tool, [Fault("", f"the arguments do not fit, in {error.error_count():,} places")])
+            self._refuse(tool, self._faults(error, arguments))
+        return self._filled(typed)
+
+    def _refuse(self, tool: str, faults: list[Fault], more: str = "") -> NoReturn:
+        raise InvalidArguments(
+            f"tool {tool!r}: {sentence(faults)}{more}",
+            data={"faults": [{"argument": f.argument, "problem": f.problem} for f in faults[:10]]},
+            tool=tool,
+        )
+
+    def _first_errors(self, arguments: dict[str, Any]) -> Work[pydantic.ValidationError | None]:
+        """The first errors of members of long arguments, or None where those are not to blame.
+
+        pydantic tells all errors or none, and to tell 200,000 takes a second. So it is asked about beginnings of the
+        arrays and objects that are arguments, ever longer ones, and where errors begin, more closely.
+        """
+        longest = max((len(value) for value in arguments.values() if isinstance(value, (dict, list))), default=0)
+        sound, step = 0, _FIRST_BEGINNING
+        while sound + step < longest:
+            first = {name: _beginning(value, sound + step) for name, value in arguments.items()}
+            text = yield from encoding(first)
+            yield
+            try:
+                with uncollected():
+                    self._validate(text, strict=True)
+            except pydantic.ValidationError as error:
+                if error.error_count() <= _MOST_ERRORS:
+                    blames_a_cut = any(each["type"] in _OF_A_CUT for each in _details(error))
+                    return None if blames_a_cut else error
+                if step == _FIRST_BEGINNING:  # very many for each member
+                    return None
+                step = _FIRST_BEGINNING
+                continue
+            yield
+            sound, step = sound + step, step * 2
+        return None
+
+    def _filled(self, typed: dict[str, Any]) -> dict[str, Any]:
         for name, field in self._fills.items():
             if name not in typed:
                 typed[name] = field.get_default(call_default_factory=True, validated_data=typed)
@@ -96,7 +180,8 @@ class FunctionArguments:
         return typed
 
     def _field(self, tool: str, parameter: Parameter) -> Any:
-        annotation, default = parameter.annotation, parameter.default
+        default = parameter.default
+        annotation = parameter_type(parameter.annotation, f"tool {tool!r}: parameter {parameter.name!r}")
         given = FieldInfo.from_annotation(annotation)
         if isinstance(default, FieldInfo):  # `x: int = Field(ge=1)`
             given = FieldInfo.from_annotated_attribute(annotation, default)
@@ -108,7 +193,8 @@ class FunctionArguments:
         if given.alias or given.validation_alias:
             raise ConfigurationError(f"tool {tool!r}: parameter {parameter.name!r} has an alias; rename the parameter")
         # a field has no hash, and is not kept: `NotRequired` would give `str | int` for `int | str` if that came first
-        field = pydantic.Field(description=given.description or parameter.description or None)
+        words = given.description or words_of(annotation) or parameter.description
+        field = pydantic.Field(description=words or None)
         annotation = typing.Annotated[annotation, field]
         required = given.is_required() if isinstance(default, FieldInfo) else default is NOTHING
         return annotation if required else typing_extensions.NotRequired[annotation]
@@ -129,7 +215,7 @@ class FunctionArguments:
         """One fault for each argument; the branches of a union that failed are told together."""
         problems: dict[tuple[str | int, ...], list[str]] = {}
         got: dict[tuple[str | int, ...], str] = {}
-        for detail in error.errors(include_url=False, include_context=False)[:MAX_LOOKED_AT]:
+        for detail in _details(error)[:MAX_LOOKED_AT]:
             path = _path_in(arguments, detail["loc"], detail["type"])
             text = self._problem(detail["type"], detail["msg"], path)
             if text not in problems.setdefault(path, []):
@@ -155,9 +241,7 @@ class FunctionArguments:
             last = path[-1]
             if len(path) > 1 or not isinstance(last, str):
                 return f"unknown argument {path_text(path)!r}"
-            known = did_you_mean(last, self.names) or (
-                f"; the arguments are: {', '.join(self.names)}" if self.names else "; the tool takes no arguments"
-            )
+            known = did_you_mean(last, self.names) or names_of_all(self.names)
             return f"unknown argument {path_text(path)!r}{known}"
         return expected(message)
 
@@ -170,7 +254,8 @@ class TypedResult:
     """
 
     def __init__(self, tool: str, annotation: Any, description: str) -> None:
-        adapter = _adapter(annotation, f"tool {tool!r}: the return type")
+        annotation, description = result_type(annotation, tool), words_of(annotation) or description
+        adapter = _adapter(annotation, f"tool {tool!r}: the return type", "serialization")
         self.schema = _schema(adapter, "serialization")
         if description:
             self.schema.setdefault("description", description)
@@ -198,13 +283,24 @@ class TypedResult:
             problem = str(error) if isinstance(error, NotJson) else "result cannot be written as JSON"
         raise broken_contract(tool, problem)
 
+    def encoding(self, tool: str, result: Any) -> Work[str]:
+        """The same, for a result that is large. In turns where the value is written; checking it is one step."""
+        if not self._plain:
+            return self.encode(tool, result)
+        try:
+            typed = self._validate.validate_python(result, strict=True)
+        except pydantic.ValidationError:
+            return self.encode(tool, result)
+        yield
+        return (yield from UntypedResult().encoding(tool, typed))
+
     def _typed(self, result: Any) -> str:
         typed = self._validate.validate_python(result, strict=True)
         return compact_json(self._serialize(typed, mode="json", warnings="error", by_alias=True), "result")
 
 
 class UntypedResult:
-    """The contract of a function that does not say what it returns: anything that has a JSON form."""
+    """The contract of a function that does not say what it returns: anything that has a JSON form, in that form."""
 
     schema: None = None
 
@@ -214,16 +310,26 @@ class UntypedResult:
         try:
             return compact_json(result, "result")
         except NotJson as error:
-            fault = str(error)
+            raise broken_contract(tool, str(error)) from None
+
+    @staticmethod
+    def encoding(tool: str, result: Any) -> Work[str]:
+        """The same in turns, for a result that is large."""
         try:
-            # Models, dataclasses, dates, enums, sets, ...
-            plain = pydantic_core.to_jsonable_python(result, by_alias=True)
-        except (ValueError, TypeError, RecursionError):
-            raise broken_contract(tool, fault) from None
-        try:
-            return compact_json(plain, "result")
+            return (yield from encoding(result, "result"))
         except NotJson as error:
             raise broken_contract(tool, str(error)) from None
+
+
+def _beginning(value: Any, most: int) -> Any:
+    """An array or object with its first members alone."""
+    if isinstance(value, list):
+        return value[:most]
+    return dict(itertools.islice(value.items(), most)) if isinstance(value, dict) else value
+
+
+def _details(error: pydantic.ValidationError) -> list[pydantic_core.ErrorDetails]:
+    return error.errors(include_url=False, include_context=False)
 
 
 def broken_contract(tool: str, problem: str) -> ToolError:
@@ -242,9 +348,9 @@ def is_plain(annotation: Any) -> bool:
         return True
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is list:
-        return is_plain(args[0])
+        return not args or is_plain(args[0])
     if origin is dict:
-        return args[0] is str and is_plain(args[1])
+        return not args or (args[0] is str and is_plain(args[1]))
     if origin in (typing.Union, types.UnionType):
         return all(is_plain(arg) for arg in args)
     return False
@@ -252,8 +358,11 @@ def is_plain(annotation: Any) -> bool:
 
 def _arguments_adapter(tool: str, fields: dict[str, Any]) -> pydantic.TypeAdapter[Any]:
     make: Any = typing_extensions.TypedDict
-    arguments = make("Arguments", fields)
-    arguments.__pydantic_config__ = pydantic.ConfigDict(extra="forbid")
+    try:
+        arguments = make("Arguments", fields)
+    except TypeError as error:  # a bare `Final` or `ClassVar`
+        raise ConfigurationError(f"tool {tool!r}: the parameters: {error}") from error
+    arguments.__pydantic_config__ = pydantic.ConfigDict(extra="forbid", cache_strings="keys")  # 0.6 of the time
     try:
         return _adapter(arguments, f"tool {tool!r}: the parameters")
     except ConfigurationError:
@@ -267,20 +376,41 @@ def _arguments_adapter(tool: str, fields: dict[str, Any]) -> pydantic.TypeAdapte
         raise
 
 
-def _adapter(annotation: Any, what: str) -> pydantic.TypeAdapter[Any]:
+def _adapter(annotation: Any, what: str, mode: _Mode = "validation") -> pydantic.TypeAdapter[Any]:
     try:
         adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(annotation)
         adapter.rebuild()
-        _schema(adapter, "validation")
+        schema = _schema(adapter, mode)
     except (pydantic.errors.PydanticUserError, pydantic_core.SchemaError, NameError, TypeError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
+        reason = str(error).splitlines()[0].partition(". Set `arbitrary_types_allowed")[0].rstrip(".")
+        reason = reason.removeprefix("Unable to generate pydantic-core schema for ")
         raise ConfigurationError(
-            f"{what} has no JSON form: {reason}; use JSON types, dataclasses, TypedDicts, enums or pydantic models"
+            f"{what} has no JSON form: {reason}; use JSON types, dataclasses, TypedDicts, enums or pydantic models, "
+            "or say what it takes with Tool.from_schema"
         ) from error
+    if mode == "serialization" and _has_bytes(schema):
+        raise ConfigurationError(
+            f"{what} has no JSON form: bytes; "
+            "return text, base64 text (pydantic's Base64Bytes writes it) or the path of a file"
+        )
     return adapter
 
 
-def _schema(adapter: pydantic.TypeAdapter[Any], mode: typing.Literal["validation", "serialization"]) -> dict[str, Any]:
+def _has_bytes(schema: dict[str, Any]) -> bool:
+    """Whether a value has bytes where it cannot have text: ``str | bytes`` may well be text."""
+    todo: list[Any] = [schema]
+    while todo:
+        each = todo.pop()
+        if isinstance(each, _Utf8Bytes):
+            return True
+        if isinstance(each, list) and {"type": "string"} in each:
+            each = [one for one in each if not (isinstance(one, dict) and isinstance(one.get("format"), _Utf8Bytes))]
+        if isinstance(each, (dict, list)):
+            todo.extend(each.values() if isinstance(each, dict) else each)
+    return False
+
+
+def _schema(adapter: pydantic.TypeAdapter[Any], mode: _Mode) -> dict[str, Any]:
     return adapter.json_schema(mode=mode, schema_generator=_PlainSchema)
 
 

@@ -11,15 +11,38 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Iterator
+from json import JSONDecodeError
 from typing import Any, NoReturn
 
-__all__ = ["count_values", "strict_json"]
+from .turns import Work, at_once
+
+__all__ = ["count_values", "counting", "decoding", "outside_strings", "strict_json"]
 
 _LONG = 1 << 16
 _MAX_DIGITS = 400
 """Of an integer in a text of more than 64 KiB: reading digits takes time that grows with their square."""
+_MAX_LEVELS = 900
+"""Of a long text; of a short one as many as the interpreter's stack takes, which is about the same."""
+_PIECE = 1 << 15
+"""Characters that the standard library's parser is given at once."""
+_TURN = 1 << 18
+"""Characters between two turns of others: a few milliseconds."""
+_STEP = 256
+"""What one step of our own counts for, in characters."""
 
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"')
+_BLOCK_BYTES = 256 * 1024
+_MARKS_BYTES = 4 * 1024 * 1024
+"""Looked through at once, for a few milliseconds."""
+_BACKSLASHES = re.compile(rb"\\+")
+_WHITESPACE = re.compile(r"[ \t\n\r]*")
+_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_FLAT = rf'[^"\[\]{{}}]*(?:{_STRING}[^"\[\]{{}}]*)*'
+_ITEM = rf'[^"\[\]{{}},]*(?:(?:{_STRING}|\[{_FLAT}\]|\{{{_FLAT}\}})[^"\[\]{{}},]*)*,'
+_ITEMS = re.compile(rf"(?:{_ITEM})*", re.DOTALL)
+"""Whole items of an array or object, each with its comma, with at most one more level inside. What follows a part never
+fits that part, so giving back takes no more steps than taking did. (Possessive quantifiers inside each other go wrong
+in CPython 3.11.)"""
 
 
 def _constant(name: str) -> NoReturn:
@@ -37,8 +60,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"the key {twice[:80]!r} occurs twice in one object")
+        raise _twice(twice)
     return value
+
+
+def _twice(name: str) -> ValueError:
+    return ValueError(f"the key {name[:80]!r} occurs twice in one object")
 
 
 def _integer(text: str) -> int:
@@ -48,20 +75,175 @@ def _integer(text: str) -> int:
 
 
 _decode = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_number).decode
-_decode_long = json.JSONDecoder(
+_long_decoder = json.JSONDecoder(
     object_pairs_hook=_object, parse_constant=_constant, parse_float=_number, parse_int=_integer
-).decode
+)
 
 
 def strict_json(text: str) -> Any:
     """The value of a JSON text. Raises `ValueError` (`json.JSONDecodeError` for bad syntax) or `RecursionError`."""
-    return _decode(text) if len(text) < _LONG else _decode_long(text)
+    return _decode(text) if len(text) < _LONG else _long_decoder.decode(text)
+
+
+def decoding(text: str) -> Work[Any]:
+    """The same as `strict_json`, in turns where the text is long.
+
+    Raises:
+        ValueError: it is not JSON; `json.JSONDecodeError` for bad syntax.
+        RecursionError: it is nested too deeply.
+    """
+    if len(text) < _LONG:
+        return _decode(text)
+    return (yield from _Long(text).value())
+
+
+class _Long:
+    """A long text: read piece by piece, with the arrays and objects that are not complete on a stack."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def value(self) -> Work[Any]:
+        text = self._text
+        stack: list[list[Any] | dict[str, Any]] = []
+        turn = 0
+        self._skip()
+        value, opened = self._begin()
+        if opened:
+            stack.append(value)
+        root = value
+        more = False  # a comma came last
+        while stack:
+            if self._at > turn:
+                turn = self._at + _TURN
+                yield
+            turn -= _STEP
+            above = stack[-1]
+            more = self._items(above) or more
+            self._skip()
+            close = "]" if type(above) is list else "}"
+            if text.startswith(close, self._at) and not more:
+                self._at += 1
+                stack.pop()
+            else:
+                name = self._name(above) if isinstance(above, dict) else ""
+                value, opened = self._begin()
+                if isinstance(above, dict):
+                    above[name] = value
+                else:
+                    above.append(value)
+                if opened:
+                    stack.append(value)
+                    if len(stack) > _MAX_LEVELS:
+                        raise RecursionError
+                    more = False
+                    continue
+            if stack:
+                more = self._after_item(stack[-1])
+        self._skip()
+        if self._at != len(text):
+            raise JSONDecodeError("Extra data", text, self._at)
+        return root
+
+    def _skip(self) -> None:
+        found = _WHITESPACE.match(self._text, self._at)
+        assert found is not None
+        self._at = found.end()
+
+    def _begin(self) -> tuple[Any, bool]:
+        """The value that is here, and whether it is an array or object of which only the bracket was read."""
+        first = self._text[self._at : self._at + 1]
+        if first in ("[", "{") and first:
+            self._at += 1
+            return ([] if first == "[" else {}), True
+        value, self._at = _long_decoder.raw_decode(self._text, self._at)
+        return value, False
+
+    def _name(self, above: dict[str, Any]) -> str:
+        """The name of the member that is here; its value comes next."""
+        text = self._text
+        if not text.startswith('"', self._at):
+            raise JSONDecodeError("Expecting property name enclosed in double quotes", text, self._at)
+        name, self._at = _long_decoder.raw_decode(text, self._at)
+        self._skip()
+        if not text.startswith(":", self._at):
+            raise JSONDecodeError("Expecting ':' delimiter", text, self._at)
+        self._at += 1
+        self._skip()
+        if name in above:
+            raise _twice(name)
+        return str(name)
+
+    def _after_item(self, above: list[Any] | dict[str, Any]) -> bool:
+        """Whether a comma comes; otherwise a closing bracket does."""
+        self._skip()
+        if self._text.startswith(",", self._at):
+            self._at += 1
+            return True
+        if not self._text.startswith("]" if type(above) is list else "}", self._at):
+            raise JSONDecodeError("Expecting ',' delimiter", self._text, self._at)
+        return False
+
+    def _items(self, above: list[Any] | dict[str, Any]) -> bool:
+        """Take the whole items that are here, as many as fit a piece; whether there were any."""
+        found = _ITEMS.match(self._text, self._at, min(self._at + _PIECE, len(self._text)))
+        assert found is not None
+        if not found[0]:
+            return False
+        inside = found[0][:-1]
+        if not inside.strip(" \t\n\r"):
+            raise JSONDecodeError("Expecting value", self._text, self._at)
+        try:
+            if isinstance(above, list):
+                above.extend(_long_decoder.decode(f"[{inside}]"))
+            else:
+                some: dict[str, Any] = _long_decoder.decode(f"{{{inside}}}")
+                size = len(above) + len(some)
+                names = next((name for name in some if name in above), None)
+                above.update(some)
+                if len(above) != size:
+                    raise _twice(str(names))
+        except JSONDecodeError as error:
+            raise JSONDecodeError(error.msg, self._text, self._at + max(error.pos - 1, 0)) from None
+        self._at = found.end()
+        return True
 
 
 def count_values(text: bytes, enough: int) -> int:
     """How many JSON values `text` holds, at most; beyond `enough`, without what only looks like them inside strings."""
-    marks = text.count(b",") + text.count(b"{") + text.count(b"[")
+    return at_once(counting(text, enough))
+
+
+def counting(text: bytes, enough: int) -> Work[int]:
+    """The same as `count_values`, in turns; beyond `enough` counting ends."""
+    marks = 0
+    for start in range(0, len(text), _MARKS_BYTES):
+        if start:
+            yield
+        marks += _marks(text[start : start + _MARKS_BYTES])
     if marks > enough:
-        bare = _STRINGS.sub(b"", text)
-        marks = bare.count(b",") + bare.count(b"{") + bare.count(b"[")
+        marks = 0
+        for block in outside_strings(text):
+            marks += _marks(block)
+            if marks > enough:
+                break
+            yield
     return marks
+
+
+def outside_strings(text: bytes) -> Iterator[bytes]:
+    """What of a JSON text stands outside strings, block by block."""
+    inside, at = False, 0
+    while at < len(text):
+        end = at + _BLOCK_BYTES
+        if backslashes := _BACKSLASHES.match(text, end - 1):
+            end = backslashes.end() + 1  # an escape is not cut
+        parts = text[at:end].replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+        yield b"".join(parts[inside::2])
+        inside ^= len(parts) % 2 == 0
+        at = end
+
+
+def _marks(text: bytes) -> int:
+    return text.count(b",") + text.count(b"[") + text.count(b"{")

@@ -1,43 +1,183 @@
 """Python values to JSON text. Knows what JSON is: no NaN, no infinity, no cycle, no lone surrogate; integers are exact.
 
-Refuses to guess: a value that is not JSON is an error that says where it sits.
+Dates, decimals, models, arrays and their like are written in the form of the one table, `callgate_guest.json_forms`.
+Refuses to guess: a value without a form is an error that says where it sits.
 """
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
+from callgate_guest import json_forms
+from callgate_guest.json_forms import NotFinite, encoder, json_form, key_form
+
 from .faults import path_text
+from .turns import Work, at_once
 
-__all__ = ["NotJson", "canonical_json", "compact_json"]
+__all__ = ["NotJson", "TooLong", "canonical_json", "compact_json", "encoding"]
 
-_compact = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_canonical = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"), sort_keys=True).encode
+_MOST_AT_ONCE = 2_000
+"""Members that the library writes at once."""
+_TURN = 1 << 18
+"""Characters between two turns of others: a few milliseconds."""
+_STEP = 256
+"""What one step of our own counts for, in characters."""
+_BITS_SQUARED = 10_000
+"""Writing an integer takes the square of its length: so many bits, squared, count for a character."""
+_MAX_LEVELS = 900
+_WALKED = (dict, list, tuple)
+
+_compact = encoder(ensure_ascii=False)
+_canonical = encoder(sort_keys=True)
 
 
 class NotJson(ValueError):
     """The value is not JSON; the message says what is wrong and where, without the word for the root."""
 
 
+class TooLong(ValueError):
+    """The JSON text would be longer than the caller takes."""
+
+
 def compact_json(value: Any, root: str = "value") -> str:
     """Compact JSON text that can always be written as UTF-8.
 
     Args:
-        value: dicts, lists, tuples, strings, numbers, booleans and None.
+        value: dicts, lists, tuples, strings, numbers, booleans and None; or what has a form in the table.
         root: what to call the value itself in an error's path.
 
     Raises:
         NotJson: anything else, NaN, an infinity, a cycle, a lone surrogate, or nesting beyond Python's recursion limit.
     """
     try:
-        text = _compact(value)
-        if not text.isascii():
-            text.encode()
+        return _checked(_compact(value))
     except (TypeError, ValueError, RecursionError):
-        raise NotJson(_first_fault(value, root)) from None
+        raise NotJson(at_once(_first_fault(value, root))) from None
+
+
+def encoding(value: Any, root: str = "value", most: int | None = None, *, sort_keys: bool = False) -> Work[str]:
+    """The same as `compact_json`, in turns: for a value that is large.
+
+    A part that is not a dict, list, tuple or string is written in one step, with all that is in it.
+
+    Args:
+        value: as for `compact_json`.
+        root: as for `compact_json`.
+        most: characters, about, after which nothing more is written.
+        sort_keys: the text is the same whatever the order of keys is.
+
+    Raises:
+        NotJson: as for `compact_json`.
+        TooLong: the text has more than `most` characters.
+    """
+    try:
+        return (yield from _pieces(value, most, sort_keys))
+    except TooLong:
+        raise
+    except (TypeError, ValueError, RecursionError):
+        pass
+    raise NotJson((yield from _first_fault(value, root)))
+
+
+def _checked(text: str) -> str:
+    if not text.isascii():
+        text.encode()
     return text
+
+
+def _pieces(value: Any, most: int | None, sort_keys: bool) -> Work[str]:
+    """JSON text. The library writes runs of members that hold no others; the levels around them are written here."""
+    if type(value) is str:
+        return "".join((yield from _long_text(value)))
+    if not value or type(value) not in _WALKED:
+        return _checked(_compact(value))
+    done = ["{" if type(value) is dict else "["]
+    stack: list[tuple[Iterator[Any], bool]] = [(yield from _members(value, sort_keys))]
+    size = written = 0
+    while stack:
+        size += _STEP
+        if size > _TURN:
+            size = 0
+            if most is not None and written > most:
+                raise TooLong
+            yield
+        members, named = stack[-1]
+        flat, inside = _flat(members, named)
+        if flat:
+            text = _checked(_compact(dict(flat) if named else flat))[1:-1]
+            size += len(text)
+            written += len(text)
+            done += (text,) if done[-1][-1] in "[{" else (",", text)
+        if inside is not None:
+            name, value = inside
+            if done[-1][-1] not in "[{":
+                done.append(",")
+            if named:
+                done.append(_checked(_compact({name: 0}))[1:-2])
+            if type(value) is str:
+                done += yield from _long_text(value)
+                size += len(value)
+                written += len(value)
+                continue
+            done.append("{" if type(value) is dict else "[")
+            stack.append((yield from _members(value, sort_keys)))
+            if len(stack) > _MAX_LEVELS:
+                raise RecursionError
+        elif not flat:
+            done.append("}" if named else "]")
+            stack.pop()
+    yield
+    return "".join(done)
+
+
+def _long_text(text: str) -> Work[list[str]]:
+    """A text as JSON, in pieces: a character is written as it is wherever it stands."""
+    done = ['"']
+    for start in range(0, len(text), _TURN):
+        done.append(_checked(_compact(text[start : start + _TURN]))[1:-1])
+        yield
+    done.append('"')
+    return done
+
+
+def _members(value: dict[Any, Any] | list[Any] | tuple[Any, ...], sort_keys: bool) -> Work[tuple[Iterator[Any], bool]]:
+    if not isinstance(value, dict):
+        return iter(value), False
+    if not all(type(key) is str for key in value):
+        named: dict[str, Any] = {}
+        for number, (key, item) in enumerate(value.items(), 1):
+            named[key_form(key)] = item
+            if number % _MOST_AT_ONCE == 0:
+                yield
+        if len(named) < len(value):
+            raise ValueError
+        value = named
+    if sort_keys:
+        return iter([(name, value[name]) for name in sorted(value)]), True
+    return iter(value.items()), True
+
+
+def _flat(members: Iterator[Any], named: bool) -> tuple[list[Any], tuple[Any, Any] | None]:
+    """The next members, up to one that holds others, and that one."""
+    found: list[Any] = []
+    size = 0
+    for member in members:
+        value = member[1] if named else member
+        kind = type(value)
+        if kind is str:
+            if len(value) > _TURN:
+                return found, (member if named else ("", member))
+            size += len(value)
+        elif kind is int:
+            size += value.bit_length() ** 2 // _BITS_SQUARED
+        elif kind in _WALKED and value:
+            return found, (member if named else ("", member))
+        found.append(member)
+        if len(found) == _MOST_AT_ONCE or size > _TURN:
+            break
+    return found, None
 
 
 def canonical_json(value: Any, root: str = "value") -> str:
@@ -45,31 +185,44 @@ def canonical_json(value: Any, root: str = "value") -> str:
     try:
         return _canonical(value)
     except (TypeError, ValueError, RecursionError):
-        raise NotJson(_first_fault(value, root)) from None
+        raise NotJson(at_once(_first_fault(value, root))) from None
 
 
-def _first_fault(value: Any, root: str) -> str:
-    """Where and why a value is not JSON; walks without recursion."""
+_JSON = (dict, list, tuple, str, int, float, type(None))
+_Path = tuple[str | int, ...]
+_END = object()
+
+
+def _first_fault(value: Any, root: str) -> Work[str]:
+    """Where and why a value is not JSON; walks without recursion, in turns."""
     above: set[int] = set()
-    todo: list[tuple[bool, Any, tuple[str | int, ...]]] = [(True, value, ())]
-    while todo:
-        entering, item, path = todo.pop()
-        if not entering:
-            above.discard(id(item))
+    inside: list[tuple[Any, Iterator[tuple[_Path, Any]]]] = [(None, iter([((), value)]))]
+    seen = 0
+    while inside:
+        seen += 1
+        if seen % _MOST_AT_ONCE == 0:
+            yield
+        holder, members = inside[-1]
+        path, item = next(members, ((), _END))
+        if item is _END:
+            above.discard(id(holder))
+            inside.pop()
             continue
         fault = _fault_of(item, above)
         if fault:
-            return f"{path_text(path[-8:], root)} {fault}"
-        if not isinstance(item, (dict, list, tuple)):
-            continue
-        above.add(id(item))
-        todo.append((False, item, path))
-        children = item.items() if isinstance(item, dict) else enumerate(item)
-        below = [
-            (True, child, (*path[-8:], key if isinstance(key, (str, int)) else str(key))) for key, child in children
-        ]
-        todo.extend(reversed(below))
+            return f"{path_text(path, root)} {fault}"
+        if not isinstance(item, _JSON):
+            above.add(id(item))
+            inside.append((item, iter([(path, json_form(item))])))
+        elif isinstance(item, (dict, list, tuple)):
+            above.add(id(item))
+            inside.append((item, _members_with_paths(item, path)))
     return f"{root} is nested too deeply"
+
+
+def _members_with_paths(value: Any, path: _Path) -> Iterator[tuple[_Path, Any]]:
+    for key, member in value.items() if isinstance(value, dict) else enumerate(value):
+        yield (*path[-7:], key if isinstance(key, (str, int)) else str(key)), member
 
 
 def _fault_of(item: Any, above: set[int]) -> str:
@@ -90,17 +243,34 @@ def _fault_of(item: Any, above: set[int]) -> str:
         case dict() | list() | tuple():
             if id(item) in above:
                 return "contains itself"
-            if isinstance(item, dict):
-                for key in item:
-                    if not isinstance(key, (str, int, float, type(None))):
-                        return f"has a key that is a {type(key).__name__}; JSON keys are strings"
-                    if isinstance(key, float) and not math.isfinite(key):
-                        return f"has the key {key!r}, which is not JSON"
-                    if isinstance(key, str) and not _is_unicode(key):
-                        return "has a key with half of a surrogate pair, which is not Unicode text"
-            return ""
+            return _fault_of_keys(item) if isinstance(item, dict) else ""
+        case _ if id(item) in above:
+            return "contains itself"
         case _:
-            return f"is a {type(item).__name__}, which is not JSON"
+            try:
+                json_form(item)
+            except json_forms.NotJson as error:
+                return f"is a {type(item).__name__}, which is not JSON{error.remedy}"
+            except NotFinite:
+                return f"is {item!r}, which is not JSON; use null or a string"
+            return ""
+
+
+def _fault_of_keys(item: dict[Any, Any]) -> str:
+    names = set()
+    for key in item:
+        try:
+            name = key_form(key)
+        except NotFinite:
+            return f"has the key {key!r}, which is not JSON"
+        except (TypeError, ValueError):
+            return f"has a key that is a {type(key).__name__}; JSON keys are strings"
+        if not _is_unicode(name):
+            return "has a key with half of a surrogate pair, which is not Unicode text"
+        if name in names:
+            return f"has two keys that are {name[:60]!r} as JSON"
+        names.add(name)
+    return ""
 
 
 def _is_unicode(text: str) -> bool:

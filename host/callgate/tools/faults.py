@@ -12,7 +12,17 @@ from typing import Any
 
 from .nearness import near
 
-__all__ = ["MAX_FAULTS", "MAX_LOOKED_AT", "Fault", "described", "did_you_mean", "path_text", "printable", "sentence"]
+__all__ = [
+    "MAX_FAULTS",
+    "MAX_LOOKED_AT",
+    "Fault",
+    "described",
+    "did_you_mean",
+    "names_of_all",
+    "path_text",
+    "printable",
+    "sentence",
+]
 
 MAX_FAULTS = 10
 """So many faults are spelled out; the rest is counted."""
@@ -21,6 +31,7 @@ MAX_LOOKED_AT = 100
 
 _MAX_SHOWN = 60
 _MAX_WORD = 64
+_MOST_NAMES = 100
 _CLOSE = 0.6
 """The share of letters in common (see `nearness`); what `difflib.get_close_matches` takes for close, too."""
 
@@ -42,6 +53,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``"; did you mean get_weather?"``, or nothing when no known name is close. Bounded in time (see `nearness`)."""
     close = [] if len(word) > _MAX_WORD else near(word, known, _CLOSE)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def names_of_all(names: Sequence[str]) -> str:
+    """``"; the arguments are: a, b"``, of very many the first."""
+    if not names:
+        return "; the tool takes no arguments"
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"; the arguments are: {', '.join(names[:_MOST_NAMES])}{more}"
 
 
 def described(value: Any) -> str:

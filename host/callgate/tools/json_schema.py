@@ -20,11 +20,13 @@ from typing import Any
 from callgate.errors import ConfigurationError, InvalidArguments
 
 from .annotations import UntypedResult, broken_contract
-from .encoding import NotJson, compact_json
-from .faults import MAX_LOOKED_AT, Fault, described, did_you_mean, path_text, sentence
+from .decoding import decoding
+from .encoding import NotJson, compact_json, encoding
+from .faults import MAX_FAULTS, MAX_LOOKED_AT, Fault, described, did_you_mean, names_of_all, path_text, sentence
 from .schema_check import SchemaCheck, SchemaFault
+from .turns import Work, at_once
 
-__all__ = ["MAX_SCHEMA_BYTES", "MAX_SCHEMA_DEPTH", "SchemaArguments", "SchemaResult"]
+__all__ = ["MAX_SCHEMA_BYTES", "MAX_SCHEMA_DEPTH", "SchemaArguments", "SchemaResult", "own_copy"]
 
 MAX_SCHEMA_BYTES = 1024 * 1024
 """Bytes of one schema as compact JSON; a larger one is refused."""
@@ -49,24 +51,44 @@ class SchemaArguments:
 
     def __init__(self, tool: str, schema: dict[str, Any]) -> None:
         what = f"tool {tool!r}: the input schema"
-        self.schema = _own_copy(schema, what)
+        self.schema = own_copy(schema, what)
         if self.schema.setdefault("type", "object") != "object":
             raise ConfigurationError(f"{what} must be of type 'object', not {self.schema['type']!r}")
         self._check = SchemaCheck(self.schema, what)
         self.names = tuple(self.schema.get("properties", {}))
+        self._known = frozenset(self.names)
+        says = _OPEN_KEYWORDS.intersection(self.schema)
+        self._says_so = says == {"additionalProperties"} and self.schema["additionalProperties"] is False
         self._closed = "properties" in self.schema and not _OPEN_KEYWORDS.intersection(self.schema)
 
     def validate(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """A copy of the arguments; raises `InvalidArguments` that names every fault."""
+        """A copy of the arguments; raises `InvalidArguments` that names the faults."""
         try:
             text = compact_json(arguments, "arguments")
         except NotJson as error:
             raise InvalidArguments(f"tool {tool!r}: {error}", tool=tool) from None
-        copy: dict[str, Any] = json.loads(text)
-        unknown = [name for name in copy if name not in self.names] if self._closed else []
-        faults = [self._unknown(name) for name in unknown[:MAX_LOOKED_AT]]
+        return at_once(self._validated(tool, json.loads(text), text))
+
+    def validating(self, tool: str, arguments: dict[str, Any]) -> Work[dict[str, Any]]:
+        """The same in turns, for arguments that are large."""
         try:
-            for fault in self._check.faults(copy, text):
+            text = yield from encoding(arguments, "arguments")
+        except NotJson as error:
+            raise InvalidArguments(f"tool {tool!r}: {error}", tool=tool) from None
+        yield
+        copy = yield from decoding(text)
+        yield
+        return (yield from self._validated(tool, copy, text))
+
+    def _validated(self, tool: str, copy: dict[str, Any], text: str) -> Work[dict[str, Any]]:
+        unknown = [name for name in copy if name not in self._known] if self._closed or self._says_so else []
+        if self._says_so and len(unknown) <= MAX_LOOKED_AT:  # the check finds them; very many are not worth one
+            unknown = []
+        faults = [self._unknown(name) for name in unknown[:MAX_FAULTS]]
+        faults += [Fault(name[:60], "") for name in unknown[MAX_FAULTS:MAX_LOOKED_AT]]  # these are only counted
+        try:
+            found = [] if len(unknown) > MAX_LOOKED_AT else (yield from self._check.checking(copy, text))
+            for fault in found:
                 faults.extend(self._faults(fault))
         except ValueError as error:
             faults.append(Fault("", f"the arguments cannot be checked: {error}"))
@@ -83,15 +105,17 @@ class SchemaArguments:
         if fault.keyword == "required":
             name = path_text([*path, fault.details["property"]])
             return [Fault(name, f"missing argument {name!r}")]
-        if fault.keyword == "additionalProperties" and not path:
-            return [self._unknown(name) for name in fault.details["unexpected"][:MAX_LOOKED_AT]]
+        if fault.keyword in ("additionalProperties", "unevaluatedProperties") and "unexpected" in fault.details:
+            unexpected = fault.details["unexpected"][:MAX_LOOKED_AT]
+            if not path:
+                return [self._unknown(name) for name in unexpected]
+            names = [path_text([*path, each[:60]]) for each in unexpected]
+            return [Fault(name, f"unknown argument {name!r}") for name in names]
         name = path_text(path)
         return [Fault(name, f"argument {name!r} {problem(fault)}" if path else f"the arguments: {problem(fault)}")]
 
     def _unknown(self, name: str) -> Fault:
-        hint = did_you_mean(name, self.names) or (
-            f"; the arguments are: {', '.join(self.names)}" if self.names else "; the tool takes no arguments"
-        )
+        hint = did_you_mean(name, self.names) or names_of_all(self.names)
         return Fault(name[:60], f"unknown argument {name[:60]!r}{hint}")
 
 
@@ -104,14 +128,23 @@ class SchemaResult:
 
     def __init__(self, tool: str, schema: dict[str, Any]) -> None:
         what = f"tool {tool!r}: the output schema"
-        self.schema = _own_copy(schema, what)
+        self.schema = own_copy(schema, what)
         self._check = SchemaCheck(self.schema, what)
 
     def encode(self, tool: str, result: Any) -> str:
         """Compact JSON text; raises `ToolError` when the tool broke its own contract."""
         text = UntypedResult.encode(tool, result)
+        return at_once(self._checked(tool, json.loads(text), text))
+
+    def encoding(self, tool: str, result: Any) -> Work[str]:
+        """The same in turns, for a result that is large."""
+        text = yield from UntypedResult().encoding(tool, result)
+        value = yield from decoding(text)
+        return (yield from self._checked(tool, value, text))
+
+    def _checked(self, tool: str, value: Any, text: str) -> Work[str]:
         try:
-            for fault in self._check.faults(json.loads(text), text):
+            for fault in (yield from self._check.checking(value, text)):
                 raise broken_contract(tool, f"{path_text(fault.path, 'result')} {problem(fault)}")
         except ValueError as error:
             raise broken_contract(tool, f"result cannot be checked: {error}") from None
@@ -129,6 +162,14 @@ def problem(fault: SchemaFault) -> str:
             return f"must be one of {_some(details['options'])}, got {got}"
         case "const":
             return f"must be {_some([details['expected_value']])}, got {got}"
+        case "required" | "dependentRequired" if "property" in details:
+            return f"has no {details['property'][:60]!r}, got {got}"
+        case "additionalProperties" | "unevaluatedProperties" if "unexpected" in details:
+            return f"must not have {_some(details['unexpected'])}"
+        case "propertyNames" if "property" in details:
+            return f"has the key {details['property'][:60]!r}, which does not fit propertyNames, got {got}"
+        case "falseSchema":
+            return f"must not be there, got {got}"
         case name if "limit" in details:
             return f"must keep to {name} {details['limit']}, got {got}"
         case name:
@@ -141,7 +182,8 @@ def _some(options: list[Any]) -> str:
     return shown if len(options) <= 20 else f"{shown} and {len(options) - 20} more"
 
 
-def _own_copy(schema: object, what: str) -> dict[str, Any]:
+def own_copy(schema: object, what: str) -> dict[str, Any]:
+    """A copy of a schema within the bounds. Raises `ConfigurationError` for what is no JSON object, or beyond them."""
     if not isinstance(schema, dict):
         raise ConfigurationError(f"{what} must be a dict with a JSON Schema, not a {type(schema).__name__}")
     try:

@@ -14,10 +14,14 @@ from __future__ import annotations
 import builtins
 import keyword
 import unicodedata
+from collections import Counter
+from collections.abc import Collection
 
 from callgate.errors import ConfigurationError
 
-__all__ = ["RESERVED_NAMES", "check_name", "imported_name", "is_attribute", "is_reserved", "python_name"]
+__all__ = [
+    "RESERVED_NAMES", "check_name", "imported_name", "is_attribute", "is_reserved", "python_name", "spellings",
+]  # fmt: skip
 
 RESERVED_NAMES = frozenset(
     {
@@ -80,6 +84,29 @@ def is_attribute(name: str) -> bool:
     return (
         name.isidentifier() and not keyword.iskeyword(name) and not dunder and unicodedata.is_normalized("NFKC", name)
     )
+
+
+def spellings(parameters: Collection[str]) -> dict[str, str]:
+    """How programs write the parameters that are no Python names, and which these are: ``{"from_": "from"}``.
+
+    ``from`` is written ``from_`` and ``page-size`` is written ``page_size``. A parameter whose spelling is another
+    one's name, or another one's spelling, has none: it is given as ``**{"from": ...}``.
+
+    Args:
+        parameters: the names of one tool's parameters; any text.
+    """
+    odd = [name for name in parameters if not name.isidentifier() or keyword.iskeyword(name)]
+    if not odd:
+        return {}
+    wanted = {name: _spelled(name) for name in odd}
+    taken = Counter((*parameters, *wanted.values()))
+    return {written: name for name, written in wanted.items() if taken[written] == 1}
+
+
+def _spelled(name: str) -> str:
+    kept = "".join(c if ("_" + c).isidentifier() else "_" for c in unicodedata.normalize("NFKC", name))
+    kept = kept if kept.isidentifier() else f"_{kept}"
+    return f"{kept}_" if keyword.iskeyword(kept) else kept
 
 
 def imported_name(server: str, tool: str) -> str:

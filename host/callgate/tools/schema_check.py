@@ -23,10 +23,11 @@ from .encoding import compact_json
 from .faults import MAX_LOOKED_AT
 from .schema_cost import SchemaCost
 from .schema_references import at_pointer
+from .turns import Work, at_once
 
 __all__ = ["SchemaCheck", "SchemaFault", "TooMuchToCheck"]
 
-MAX_FAULT_STEPS = 20_000
+MAX_FAULT_STEPS = 5_000
 """Units (see `schema_cost`) of a value that is told all its faults; one such unit costs up to 20 us."""
 _MAX_LEVELS = 8
 """So far into a large value a fault is followed."""
@@ -84,8 +85,12 @@ class SchemaCheck:
         self._validator = _validator(schema, what)
         self._cost = SchemaCost(schema, what)
 
-    def faults(self, value: Any, text: str) -> Iterator[SchemaFault]:
-        """What is wrong with a value: nothing, if it fits; at most `MAX_LOOKED_AT` faults.
+    def faults(self, value: Any, text: str) -> list[SchemaFault]:
+        """What is wrong with a value, at once: see `checking`."""
+        return at_once(self.checking(value, text))
+
+    def checking(self, value: Any, text: str) -> Work[list[SchemaFault]]:
+        """What is wrong with a value: nothing, if it fits; at most `MAX_LOOKED_AT` faults. In turns.
 
         Args:
             value: a JSON value.
@@ -95,30 +100,32 @@ class SchemaCheck:
             TooMuchToCheck: the check could take more than about a second.
             ValueError: the validator cannot read the value.
         """
-        if not self._cost.allows(text, value):
+        if not (yield from self._cost.allowing(text, value)):
             raise TooMuchToCheck(
                 f"{len(text)} bytes are too much to be checked by a schema that branches so often; use less at once"
             )
+        yield
         if self._validator.is_valid(value):
-            return
-        if self._cost.steps_again(text, value, MAX_FAULT_STEPS) <= MAX_FAULT_STEPS:
-            for error in itertools.islice(self._validator.iter_errors(value), MAX_LOOKED_AT):
-                yield _fault(error, ())
-        else:
-            try:
-                fault = self._first(value)
-            except (ValueError, jsonschema_rs.ReferencingError):  # a part cannot be asked about by itself
-                fault = SchemaFault((), "the schema", {}, value)
-            yield fault
+            return []
+        yield
+        few = (yield from self._cost.steps_again(text, value, MAX_FAULT_STEPS)) <= MAX_FAULT_STEPS
+        yield
+        if few:
+            errors = itertools.islice(self._validator.iter_errors(value), MAX_LOOKED_AT)
+            return [_fault(error, ()) for error in errors]
+        try:
+            return [(yield from self._first(value))]
+        except (ValueError, jsonschema_rs.ReferencingError):  # a part cannot be asked about by itself
+            return [SchemaFault((), "the schema", {}, value)]
 
     def _is_small(self, value: Any) -> bool:
         """Whether all faults of a part may be told."""
         if isinstance(value, (dict, list, str)) and len(value) > MAX_FAULT_STEPS:
             return False
-        return self._cost.steps_again(compact_json(value), value, MAX_FAULT_STEPS) <= MAX_FAULT_STEPS
+        return at_once(self._cost.steps_again(compact_json(value), value, MAX_FAULT_STEPS)) <= MAX_FAULT_STEPS
 
-    def _first(self, value: Any) -> SchemaFault:
-        """One fault of a large value."""
+    def _first(self, value: Any) -> Work[SchemaFault]:
+        """One fault of a large value, in turns."""
         address = self._schema.get("$id")
         address = urljoin(_WHOLE, address).partition("#")[0] if isinstance(address, str) else _WHOLE
         registry = jsonschema_rs.Registry([(address, self._schema)], retriever=_refuse)
@@ -136,12 +143,16 @@ class SchemaCheck:
         schema, pointer, path = self._schema, "", list[str | int]()
         keyword = "the schema"
         for _ in range(_MAX_LEVELS):
+            yield
             word = _wrong_word(schema, dialect, value)
             if word is not None:
                 return SchemaFault(tuple(path), word, _details(word, schema, value), value)
             keyword = next((each for each in _ALTERNATIVES if each in schema), keyword)
+            yield
             found = _wrong_part(schema, pointer, value, part)
             if found is None:
+                if (name := _wrong_name(schema, pointer, value, part)) is not None:
+                    return SchemaFault(tuple(path), "propertyNames", {"property": name}, value)
                 break
             inside, pointer, value = found
             path += inside
@@ -179,6 +190,16 @@ def _wrong_part(
         return None
     wrong = _first_wrong(len(parts), lambda some: part(pointer, True).is_valid(parts[some]))
     return [where[wrong]], pointer, parts[wrong]
+
+
+def _wrong_name(
+    schema: dict[str, Any], pointer: str, value: Any, part: Callable[[str, bool], jsonschema_rs.Validator]
+) -> str | None:
+    """The first key that does not fit `propertyNames`."""
+    if not isinstance(value, dict) or not value or not isinstance(schema.get("propertyNames"), dict):
+        return None
+    names, fits = list(value), part(f"{pointer}/propertyNames", True).is_valid
+    return None if fits(names) else str(names[_first_wrong(len(names), lambda some: fits(names[some]))])
 
 
 def _first_wrong(count: int, fits: Callable[[slice], bool]) -> int:
@@ -242,8 +263,16 @@ def _details(word: str, schema: dict[str, Any], value: Any) -> dict[str, Any]:
             return {"expected_value": said}
         case "required":
             return {"property": next(name for name in said if name not in value)}
+        case "dependentRequired":
+            missing = [name for given, names in said.items() if given in value for name in names if name not in value]
+            return {"property": missing[0]}
         case "additionalProperties":
-            return {"unexpected": [name for name in value if name not in schema.get("properties", ())]}
+            known, patterns = schema.get("properties", ()), schema.get("patternProperties")
+            if patterns:  # asked about alone, each by itself
+                fits = _validator({"patternProperties": {key: {} for key in patterns}, word: False}, "a part").is_valid
+                names = [name for name in value if name not in known]
+                return {"unexpected": [name for name in names if not fits({name: None})][:MAX_LOOKED_AT]}
+            return {"unexpected": [name for name in value if name not in known]}
         case _:
             return {"limit" if word.startswith(("min", "max", "exclusive")) else word: said}
 
@@ -253,7 +282,10 @@ def _escaped(name: str) -> str:
 
 
 def _fault(error: jsonschema_rs.ValidationError, above: Sequence[str | int]) -> SchemaFault:
-    return SchemaFault((*above, *error.instance_path), error.kind.name, error.kind.as_dict(), error.instance)
+    details = error.kind.as_dict()
+    if error.kind.name == "propertyNames":
+        details = {"property": details["error"].instance}
+    return SchemaFault((*above, *error.instance_path), error.kind.name, details, error.instance)
 
 
 def _validator(schema: dict[str, Any], what: str) -> jsonschema_rs.Validator:

@@ -19,11 +19,12 @@ from typing import Any
 
 from callgate.errors import ConfigurationError
 
-from .decoding import count_values
+from .decoding import counting
 from .encoding import compact_json
 from .schema_graph import HASHED, OPTION, Graph
 from .schema_walk import MAX_WALK, Walk
 from .schema_ways import Ways
+from .turns import LARGE_BYTES, Work
 
 __all__ = ["MAX_PATTERN_STATES", "MAX_STEPS", "MAX_WAYS", "SchemaCost"]
 
@@ -81,24 +82,31 @@ class SchemaCost:
         if self._rough is None:
             self._counted()
 
-    def allows(self, text: str, value: Any) -> bool:
-        """Whether a value may be checked; `text` is its JSON text."""
+    def allowing(self, text: str, value: Any) -> Work[bool]:
+        """Whether a value may be checked; `text` is its JSON text. In turns."""
         if self._rough is not None and self._rough * (len(text) + 1) <= MAX_STEPS:
             return True
-        if self.steps(text, value) <= MAX_STEPS:
+        places = yield from self._places(text)
+        if self._steps(text, value, places) <= MAX_STEPS:
             return True
+        yield
         left = MAX_STEPS - self._long_numbers(text)
-        if left < 0 or not self._counted().walked or count_values(text.encode(), MAX_WALK) > MAX_WALK:
+        if left < 0 or not self._counted().walked or places > 1 + MAX_WALK:
             return False
         if self._walk is None:
             self._walk = Walk(self._counted().graph)
-        steps = self._walk.steps(value, left)
+        steps = yield from self._walk.steps(value, left)
         return steps is not None and steps <= left
 
-    def steps(self, text: str, value: Any) -> int:
-        """Units that a check of a value may cost at most, roughly."""
+    def steps(self, text: str, value: Any) -> Work[int]:
+        """Units that a check of a value may cost at most, roughly. In turns."""
+        return self._steps(text, value, (yield from self._places(text)))
+
+    def _places(self, text: str) -> Work[int]:
+        return 1 + (yield from _counting(text, max(MAX_STEPS // self._counted().ways, MAX_WALK)))
+
+    def _steps(self, text: str, value: Any, places: int) -> int:
         sums = self._counted()
-        places = 1 + count_values(text.encode(), MAX_STEPS // sums.ways)
         cost = sums.ways * places + sums.text * len(text) + self._long_numbers(text)
         if sums.graph.unique:
             levels = 1 if sums.graph.unique == 1 and not sums.round else text.count("[")
@@ -107,11 +115,11 @@ class SchemaCost:
             cost += levels * places * HASHED
         return cost
 
-    def steps_again(self, text: str, value: Any, enough: int) -> int:
+    def steps_again(self, text: str, value: Any, enough: int) -> Work[int]:
         """The same, or any number above `enough`, where every fault is looked for: nothing is remembered, each level
         hands all it has found to the one above, and each fault has a copy of the text."""
         sums = self._counted()
-        cost = self.steps(text, value) + len(text) * sums.ways // _TEXT_COPIES
+        cost = (yield from self.steps(text, value)) + len(text) * sums.ways // _TEXT_COPIES
         again = sums.again
         level = [value] if isinstance(value, (dict, list)) else []
         depth = 0
@@ -149,6 +157,14 @@ class SchemaCost:
             walked = not (counted.round and any(_UNEVALUATED & node.schema.keys() for node in graph.nodes))
             self._sums = _Sums(graph, ways, text, again, counted.round, walked)
         return self._sums
+
+
+def _counting(text: str, enough: int) -> Work[int]:
+    """As `counting`; a text that has few of the marks in all is not copied for that."""
+    marks = text.count(",") + text.count("{") + text.count("[")
+    if len(text) > LARGE_BYTES:
+        yield
+    return marks if marks <= enough else (yield from counting(text.encode(), enough))
 
 
 def _depth(value: Any) -> int:

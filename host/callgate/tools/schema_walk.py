@@ -14,18 +14,42 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
-from .schema_graph import HASHED, Graph
+from .schema_graph import HASHED, Edge, Graph
+from .turns import Work
 
 __all__ = ["MAX_WALK", "Walk"]
 
 MAX_WALK = 500_000
 """Places of a value; and as many schemas are put together for them. About half a second."""
+_TURN = 5_000
+"""Of those, between two turns of others."""
 _Entry = frozenset[tuple[tuple[int, bool], int]]
 """Which schemas, whether the value led back to them, how often."""
 
 
 class _TooLong(Exception):
     pass
+
+
+class _Left:
+    """What one walk may still look at."""
+
+    def __init__(self, places: int) -> None:
+        self._places = places
+        self._turn = places - _TURN
+
+    def take(self, places: int) -> None:
+        """Raises `_TooLong` where nothing is left."""
+        self._places -= places
+        if self._places < 0:
+            raise _TooLong
+
+    def turn_is_over(self) -> bool:
+        """Whether others should have their turn; then a new one begins."""
+        if self._places > self._turn:
+            return False
+        self._turn = self._places - _TURN
+        return True
 
 
 @dataclass(slots=True)
@@ -52,55 +76,58 @@ class Walk:
         self._backwards, self._order = _directions(graph)
         self._at = {number: position for position, number in enumerate(self._order)}
         self._places: dict[tuple[_Entry, bool], _Place] = {}
-        self._left = 0
+        self._by_label: dict[int, dict[Any, list[Edge]]] = {}
 
-    def steps(self, value: Any, enough: int) -> int | None:
-        """Units that a check may cost at most, or any number above `enough`; None where finding out takes long."""
+    def steps(self, value: Any, enough: int) -> Work[int | None]:
+        """Units that a check may cost at most, or any number above `enough`; None where finding out takes long.
+        In turns."""
         if len(self._order) < len(self._graph.nodes):
             return None
-        self._left = 2 * MAX_WALK
+        left = _Left(2 * MAX_WALK)
         if len(self._places) > MAX_WALK // 10:
             self._places.clear()
         try:
-            return self._walk(value, enough)
+            return (yield from self._walk(value, enough, left))
         except _TooLong:
             return None
 
-    def _walk(self, whole: Any, enough: int) -> int:
+    def _walk(self, whole: Any, enough: int, left: _Left) -> Work[int]:
         steps = 0
         todo: list[tuple[Any, _Entry, int]] = [(whole, frozenset({((0, False), 1)}), 0)]
         while todo and steps <= enough:
             value, entry, hashed = todo.pop()
             container = isinstance(value, (dict, list))
-            place = self._places.get((entry, container)) or self._place(entry, container)
+            place = self._places.get((entry, container)) or self._place(entry, container, left)
             steps += place.value + hashed * HASHED
-            self._left -= 1
-            if self._left < 0:
-                raise _TooLong
+            left.take(1)
+            if left.turn_is_over():
+                yield
             if isinstance(value, str):
                 if place.text:
                     steps += place.text * _bytes(value)
             elif isinstance(value, dict):
                 steps += place.members
                 for name, child in value.items():
-                    todo.append((child, self._inside(place, name), hashed))
+                    todo.append((child, self._inside(place, name, left), hashed))
                     if place.keys:
                         steps += place.keys * _bytes(name)
+                    if left.turn_is_over():
+                        yield
                 if place.names is None:
                     place.names = self._names(place)
                 if place.names:
                     todo.extend((name, place.names, hashed) for name in value)
-                    self._left -= len(value)
+                    left.take(len(value))
             elif isinstance(value, list):
                 hashed += place.unique
-                todo.extend((child, self._inside(place, index), hashed) for index, child in enumerate(value))
+                todo.extend((child, self._inside(place, index, left), hashed) for index, child in enumerate(value))
             elif not isinstance(value, bool) and value is not None:
                 steps += place.number
         return steps
 
-    def _place(self, entry: _Entry, container: bool) -> _Place:
+    def _place(self, entry: _Entry, container: bool, left: _Left) -> _Place:
         """All that is looked at at one place, with what applies to the same place."""
-        found = self._places[entry, container] = _Place()
+        found = _Place()
         ways: Counter[int] = Counter()
         again: Counter[int] = Counter()
         todo: list[int] = []
@@ -122,7 +149,7 @@ class Walk:
             found.text += count * node.text
             found.keys += count * node.keys
             found.unique += count * node.unique
-            self._left -= 1 + len(node.edges)
+            left.take(1 + len(node.edges))
             inside = False
             for edge in node.edges:
                 if edge.label is None:
@@ -136,12 +163,10 @@ class Walk:
             if inside:
                 found.schemas.append((number, count))
                 found.named.update(node.schema.get("properties", ()))
-        if self._left < 0:
-            del self._places[entry, container]
-            raise _TooLong
+        self._places[entry, container] = found
         return found
 
-    def _inside(self, place: _Place, name: str | int) -> _Entry:
+    def _inside(self, place: _Place, name: str | int, left: _Left) -> _Entry:
         """What is looked at at a member or an item."""
         known = name if name in place.named else None if isinstance(name, str) else -1
         entry = place.inside.get(known)
@@ -150,14 +175,25 @@ class Walk:
             counts: Counter[tuple[int, bool]] = Counter()
             for number, count in place.schemas:
                 node = self._graph.nodes[number]
-                self._left -= len(node.edges)
-                for label, child, times, word in node.edges:
-                    if label is None or label[0] != kind or label[1] not in (None, name) or word == "propertyNames":
+                found = self._labelled(number)
+                edges = [*found.get((kind, None), ()), *found.get((kind, name), ())]
+                left.take(1 + len(edges))
+                for _, child, times, word in edges:
+                    if word == "propertyNames":
                         continue
                     if word != "additionalProperties" or name not in node.schema.get("properties", ()):
                         counts[child, (number, child) in self._backwards] += count * times
             entry = place.inside[known] = frozenset(counts.items())
         return entry
+
+    def _labelled(self, number: int) -> dict[Any, list[Edge]]:
+        """A schema's edges by their labels: of 30,000 properties, those of one name are not looked for."""
+        found = self._by_label.get(number)
+        if found is None:
+            found = self._by_label[number] = {}
+            for edge in self._graph.nodes[number].edges:
+                found.setdefault(edge.label, []).append(edge)
+        return found
 
     def _names(self, place: _Place) -> _Entry:
         """What is looked at for each name."""

@@ -149,7 +149,7 @@ def _returned(hints: dict[str, Any]) -> Any:
     returned = hints.get("return", NOTHING)
     origin = typing.get_origin(returned)
     if origin in (collections.abc.Awaitable, collections.abc.Coroutine):
-        returned = typing.get_args(returned)[-1]
+        returned = (typing.get_args(returned) or (Any,))[-1]
     if returned in (Any, object, typing.NoReturn, typing.Never):
         return NOTHING
     return returned

@@ -6,23 +6,29 @@ Refuses to know who calls it, when, and whether they may: that is the gate's.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypedDict, Unpack, overload
 
 from callgate.errors import ConfigurationError
 
 from .annotations import FunctionArguments, TypedResult, UntypedResult
+from .docstring import Docs
 from .json_schema import SchemaArguments, SchemaResult
-from .names import check_name
+from .names import check_name, spellings
 from .retry import Retry
 from .signature import NOTHING, is_async_callable, read_signature
+from .turns import Work
 
-__all__ = ["CALLERS", "Caller", "Tool", "ToolOptions", "tool"]
+__all__ = ["CALLERS", "DETAILS", "Caller", "Detail", "Tool", "ToolOptions", "tool"]
 
 Caller = Literal["direct", "code", "plan"]
 """Who calls: the model itself, a program, or a plan."""
 CALLERS: tuple[Caller, ...] = ("direct", "code", "plan")
+Detail = Literal["names", "signatures", "full"]
+"""How much is told of a tool. ``names``: that it is there. ``signatures``: with types, and the first line of what it
+does. ``full``: with all that is said of it, its arguments, and the keys of its types."""
+DETAILS: tuple[Detail, ...] = ("names", "signatures", "full")
 
 
 class ToolOptions(TypedDict, total=False):
@@ -53,6 +59,8 @@ class Arguments(Protocol):
 
     def validate(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]: ...
 
+    def validating(self, tool: str, arguments: dict[str, Any]) -> Work[dict[str, Any]]: ...
+
 
 class Result(Protocol):
     """The contract of a call's result."""
@@ -61,6 +69,8 @@ class Result(Protocol):
     def schema(self) -> dict[str, Any] | None: ...
 
     def encode(self, tool: str, result: Any) -> str: ...
+
+    def encoding(self, tool: str, result: Any) -> Work[str]: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -119,6 +129,8 @@ class Tool:
     """JSON Schema of the result, or None when the tool does not say."""
     parameters: tuple[str, ...] = field(init=False)
     """Names of the arguments, in positional order."""
+    spellings: Mapping[str, str] = field(init=False, repr=False)
+    """What programs write for those that are no Python names: see `callgate.tools.names.spellings`."""
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -126,6 +138,7 @@ class Tool:
             ("input_schema", self.input_contract.schema),
             ("output_schema", self.result_contract.schema),
             ("parameters", self.input_contract.names),
+            ("spellings", spellings(self.input_contract.names)),
         ):
             object.__setattr__(self, derived, value)
         for listed in ("allowed_callers", "capabilities", "limitations", "examples"):
@@ -139,6 +152,12 @@ class Tool:
         for attribute in ("__name__", "__doc__"):  # it looks like its function, for `help` and for `inspect.signature`
             object.__setattr__(self, attribute, getattr(self.function, attribute, None))
         object.__setattr__(self, "__wrapped__", self.function)
+
+    def respelled(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """A program's arguments under the tool's own names of them: ``from_`` becomes ``from``, where it is not given
+        as well."""
+        own = self.spellings
+        return {name if own.get(name, name) in arguments else own[name]: value for name, value in arguments.items()}
 
     @classmethod
     def from_function(
@@ -168,7 +187,7 @@ class Tool:
         untyped = signature.returns is NOTHING
         return cls(
             name=signature.name,
-            description=signature.docs.description if description is None else description,
+            description=_described(signature.docs, untyped) if description is None else description,
             function=function,
             is_async=is_async_callable(function),
             input_contract=FunctionArguments(signature.name, signature.parameters),
@@ -238,6 +257,10 @@ class Tool:
         """
         return self.input_contract.validate(self.name, arguments)
 
+    def validating(self, arguments: dict[str, Any]) -> Work[dict[str, Any]]:
+        """The same as `validate`, in turns: for arguments that are large. Raises `InvalidArguments`."""
+        return self.input_contract.validating(self.name, arguments)
+
     def encode(self, result: Any) -> str:
         """The result as compact JSON text.
 
@@ -246,8 +269,19 @@ class Tool:
         """
         return self.result_contract.encode(self.name, result)
 
+    def encoding(self, result: Any) -> Work[str]:
+        """The same as `encode`, in turns: for a result that is large. Raises `ToolError`."""
+        return self.result_contract.encoding(self.name, result)
+
     def invoke(self, arguments: dict[str, Any]) -> Any:
-        """Call the function with what `validate` returned; positional-only parameters included."""
+        """Call the function with what `validate` returned; positional-only parameters included.
+
+        An iterator that a sync function returns is read to its end, so that its work is part of the call.
+        """
+        result = self._called(arguments)
+        return list(result) if hasattr(type(result), "__next__") else result
+
+    def _called(self, arguments: dict[str, Any]) -> Any:
         names = self.input_contract.positional_only
         if not names:
             return self.function(**arguments)
@@ -330,6 +364,12 @@ def tool(
     if function is not None:
         return Tool.from_function(function, name=name, description=description, **options)
     return lambda inner: Tool.from_function(inner, name=name, description=description, **options)
+
+
+def _described(docs: Docs, untyped: bool) -> str:
+    """The docstring's words. What it returns is said here where no schema says it, or where nothing else is said."""
+    returns = f"Returns: {docs.returns}" if docs.returns and (untyped or not docs.description) else ""
+    return "\n\n".join(filter(None, (docs.description, returns)))
 
 
 def _options(options: ToolOptions) -> dict[str, Any]:

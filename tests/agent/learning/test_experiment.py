@@ -124,6 +124,7 @@ async def test_an_arm_that_is_quick_because_it_fails_at_what_takes_long_is_not_p
     assert [each[:48] for each in report.warnings] == ["the treatment is quicker and succeeds less often"]
 
 
+@pytest.mark.slow
 async def test_where_nothing_differs_a_winner_is_told_no_more_often_than_alpha_says() -> None:
     """A/A: 200 experiments without any effect. Of 200 with 5 % each, more than 17 come once in 50 times."""
     winners = {"success": 0, "seconds": 0}
@@ -136,6 +137,7 @@ async def test_where_nothing_differs_a_winner_is_told_no_more_often_than_alpha_s
     assert 2 <= winners["seconds"] <= 17
 
 
+@pytest.mark.slow
 async def test_looking_often_makes_no_more_winners() -> None:
     winners = looked_and_stopped = 0
     for seed in range(60):
@@ -356,5 +358,5 @@ async def test_names_and_pairs_that_cannot_be_are_refused() -> None:
 
 async def test_without_scipy_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tests_of_difference, "find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'callgate\[experiments\]'"):
+    with pytest.raises(ConfigurationError, match=r"scipy, which is not installed: pip install .*\[experiments\]'"):
         experiment()

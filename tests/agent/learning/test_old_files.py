@@ -93,6 +93,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.slow
 def test_processes_take_an_old_file_over_at_the_same_time_and_lose_nothing(path: Path) -> None:
     write(path, SECOND)
     processes = [

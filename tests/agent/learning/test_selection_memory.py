@@ -176,9 +176,9 @@ def test_advice_among_ten_thousand_outcomes_is_quick() -> None:
     tools = [f"tool_{kind}" for kind in "abcdefgh"]
     quickest = 1.0
     for n in range(40):
-        started = time.perf_counter()
+        started = time.process_time()
         advice = memory.advice(f"{'abcdefgh'[n % 8]}ind of question about placea{n}", tools)
-        quickest = min(quickest, time.perf_counter() - started)
+        quickest = min(quickest, time.process_time() - started)
         assert advice.tools
     assert quickest < 0.005  # some 0.6 ms where nothing else runs
 

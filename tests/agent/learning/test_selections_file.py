@@ -1,5 +1,5 @@
 """The log of selections outlives the process, in a file of its own or that of the statistics.
-`tests/runtime/test_statistics_file.py` has what all such files do."""
+`tests/runtime/test_kept_files.py` has what all such files do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from callgate.agent.learning import selections_file
 from callgate.agent.learning.memory import SelectionMemory
 from callgate.agent.learning.selections_file import BATCH, SelectionsFile
 from callgate.agent.planning.outcome import SelectionOutcome
-from callgate.errors import ConfigurationError
 from callgate.runtime import kept_file
 from runtime.kept_files import database
 
@@ -69,14 +68,6 @@ async def test_without_words_only_terms_are_kept(path: Path) -> None:
     assert (kept.query, kept.reasoning, kept.error, kept.tools) == ("weather zurich", "", "", OUTCOME.tools)
 
 
-async def test_processes_add_to_each_other(path: Path) -> None:
-    one, other = SelectionMemory(), SelectionMemory()
-    async with SelectionsFile(path, one), SelectionsFile(path, other):
-        one.note(OUTCOME)
-        other.note(OUTCOME)
-    assert await read(path) == (OUTCOME, OUTCOME)
-
-
 async def test_the_file_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selections_file, "_CUT", selections_file._CUT.replace("10000", "5"))
     memory = SelectionMemory()
@@ -120,14 +111,6 @@ async def test_half_characters_of_a_model_do_not_keep_the_rest_from_being_writte
         )
         memory.note(OUTCOME)
     assert [each.query for each in await read(path)] == ["?", OUTCOME.query]
-
-
-async def test_one_file_for_a_memory(path: Path, tmp_path: Path) -> None:
-    memory = SelectionMemory()
-    async with SelectionsFile(path, memory):
-        with pytest.raises(ConfigurationError, match="these selections are kept in a file already"):
-            async with SelectionsFile(tmp_path / "other", memory):
-                pass
 
 
 async def test_a_file_of_the_second_schema_gets_the_tables_that_it_lacks(path: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_search_among_ten_thousand_is_quick() -> None:
     queries = [terms_of(" ".join(draw.choices(words, k=8))) for _ in range(50)]
     quickest = 1.0
     for query in queries:
-        started = time.perf_counter()
+        started = time.process_time()
         similar.like(query)
-        quickest = min(quickest, time.perf_counter() - started)
+        quickest = min(quickest, time.process_time() - started)
     assert quickest < 0.005  # some 0.4 ms where nothing else runs

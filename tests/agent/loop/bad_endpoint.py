@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 from callgate.agent.models.anthropic_model import AnthropicModel
 from callgate.agent.models.openai_model import OpenAIModel
-from callgate.bench.model.stand_in import AnthropicMessages, OpenAIChat, Script, Turn, serving
-from callgate.bench.model.stand_in.checks import Refused
-from callgate.bench.model.stand_in.server import KEY, Answered, Event, HangUp
+from callgate_bench.model.stand_in import AnthropicMessages, OpenAIChat, Script, Turn, serving
+from callgate_bench.model.stand_in.checks import Refused
+from callgate_bench.model.stand_in.server import KEY, Answered, Event, HangUp
 
 Provider = Literal["openai", "anthropic"]
 PROVIDERS: tuple[Provider, ...] = ("openai", "anthropic")

@@ -20,7 +20,7 @@ from callgate.agent.loop.resume import OUTCOME_UNKNOWN
 from callgate.agent.models.model import ToolReplies
 from callgate.agent.models.scripted import ScriptedModel
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.slow, pytest.mark.anyio, pytest.mark.campaign]
 
 TOOLS = '''
 import os

@@ -33,9 +33,9 @@ from callgate.agent.loop.transcript import MAX_LINE_BYTES, Transcript, read_tran
 from callgate.agent.models.model import Assistant, Reply, Request, ToolCall, ToolReplies, ToolReply, Usage
 from callgate.agent.models.openai_model import OpenAIModel
 from callgate.agent.models.scripted import Calls, ScriptedModel
-from callgate.bench.model.stand_in import Move, OpenAIChat, Script, Turn, serving
-from callgate.bench.model.stand_in.server import KEY
 from callgate.errors import ConfigurationError
+from callgate_bench.model.stand_in import Move, OpenAIChat, Script, Turn, serving
+from callgate_bench.model.stand_in.server import KEY
 
 BEGAN = TaskBegan(task="Add", mode="direct", model="m", system="", tools=("add",))
 ASKED = Request(messages=())

@@ -14,9 +14,9 @@ from callgate.agent.models.dispensable import named_in
 from callgate.agent.models.messages_json import message_from_json, message_to_json
 from callgate.agent.models.model import Message, ModelProvider, Request, ToolCall, ToolReplies, Usage, User
 from callgate.agent.models.openai_wire import OpenAIWire
-from callgate.bench.model.stand_in.faults import Fault, edited, refusing, well
-from callgate.bench.model.stand_in.server import Answered, HangUp
 from callgate.errors import ModelRejected
+from callgate_bench.model.stand_in.faults import Fault, edited, refusing, well
+from callgate_bench.model.stand_in.server import Answered, HangUp
 
 pytestmark = pytest.mark.anyio
 

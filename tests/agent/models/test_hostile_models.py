@@ -16,9 +16,9 @@ from callgate.agent.models.recording import RecordingModel, ReplayModel
 from callgate.agent.models.replies import reply_of
 from callgate.agent.models.scripted import ScriptedModel
 from callgate.agent.models.sdk import SdkModel
-from callgate.bench.model.stand_in.faults import refusing, saying
-from callgate.bench.model.stand_in.server import KEY
 from callgate.errors import ConfigurationError, ContextExceeded, ModelError, ModelRejected, ModelUnavailable
+from callgate_bench.model.stand_in.faults import refusing, saying
+from callgate_bench.model.stand_in.server import KEY
 
 pytestmark = pytest.mark.anyio
 

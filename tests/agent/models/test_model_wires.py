@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgate.agent.models.anthropic_wire import AnthropicWire
@@ -75,7 +75,6 @@ def _sound(wire: Wire, reply: Any) -> None:
 
 
 @pytest.mark.parametrize("wire", [OPENAI, ANTHROPIC])
-@settings(max_examples=50)
 @given(answer=OBJECTS | JSON, form=st.sampled_from(["", "tool"]))
 def test_any_json_is_a_reply_or_refused(wire: Wire, answer: Any, form: str) -> None:
     with contextlib.suppress(BadReply):
@@ -83,7 +82,6 @@ def test_any_json_is_a_reply_or_refused(wire: Wire, answer: Any, form: str) -> N
 
 
 @pytest.mark.parametrize("wire", [OPENAI, ANTHROPIC])
-@settings(max_examples=50)
 @given(events=st.lists(OBJECTS, max_size=6), form=st.sampled_from(["", "tool"]))
 def test_any_events_are_a_reply_or_refused(wire: Wire, events: list[Any], form: str) -> None:
     told: list[Any] = []
@@ -95,7 +93,6 @@ def test_any_events_are_a_reply_or_refused(wire: Wire, events: list[Any], form: 
 
 
 @pytest.mark.parametrize("wire", [OPENAI, ANTHROPIC])
-@settings(max_examples=50)
 @given(status=st.sampled_from([400, 413, 429]), error=JSON)
 def test_any_error_is_too_long_or_another(wire: Wire, status: int, error: Any) -> None:
     tokens = wire.too_long(status, error)

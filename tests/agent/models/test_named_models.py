@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from callgate.agent.models.recording import RecordingModel
 from callgate.agent.models.scripted import ScriptedModel
 from callgate.agent.models.sdk import SdkModel
 from callgate.agent.planning.settings import PlannerSettings
-from callgate.bench.model.stand_in import AnthropicMessages, OpenAIChat, Script, serving
-from callgate.bench.model.stand_in.server import KEY
 from callgate.errors import ConfigurationError
+from callgate.extras import how_to_install
+from callgate_bench.model.stand_in import AnthropicMessages, OpenAIChat, Script, serving
+from callgate_bench.model.stand_in.server import KEY
 
 pytestmark = pytest.mark.anyio
 
@@ -104,14 +106,15 @@ async def test_an_address_of_the_environment_may_be_empty_and_has_to_be_one(
 
 @pytest.mark.parametrize(("spec", "variable"), [("openai:m", "OPENAI_API_KEY"), ("claude-4", "ANTHROPIC_API_KEY")])
 async def test_without_a_key_the_variable_is_named(spec: str, variable: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"there is no key for .*: set {variable}"):
+    with pytest.raises(ConfigurationError, match=f"there is no key for .*: set the environment variable {variable}"):
         model_named(spec)
 
 
 @pytest.mark.parametrize("sdk", ["openai", "anthropic"])
 async def test_without_the_sdk_what_to_install_is_named(monkeypatch: pytest.MonkeyPatch, sdk: str) -> None:
     monkeypatch.setitem(sys.modules, sdk, None)
-    with pytest.raises(ConfigurationError, match=rf"the SDK {sdk} is not installed: pip install 'callgate\[agent\]'"):
+    words = f"the SDK {sdk} is not installed: {how_to_install('agent')}"
+    with pytest.raises(ConfigurationError, match=re.escape(words)):
         model_named(f"{sdk}:m", api_key="a key")
 
 

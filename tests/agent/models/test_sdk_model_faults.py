@@ -14,7 +14,8 @@ from agent.models.wires import WIRES, asks, request, says, talking, tells, tools
 from callgate.agent.models.anthropic_model import AnthropicModel
 from callgate.agent.models.model import ModelProvider
 from callgate.agent.models.openai_model import OpenAIModel
-from callgate.bench.model.stand_in.faults import (
+from callgate.errors import ModelRejected, ModelUnavailable
+from callgate_bench.model.stand_in.faults import (
     dribbling,
     edited,
     ending,
@@ -24,7 +25,6 @@ from callgate.bench.model.stand_in.faults import (
     stalling,
     well,
 )
-from callgate.errors import ModelRejected, ModelUnavailable
 
 pytestmark = pytest.mark.anyio
 

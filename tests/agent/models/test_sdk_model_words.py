@@ -11,13 +11,13 @@ import pytest
 
 from agent.models.wires import WIRES, answered, asks, request, says, talking, tells, tools
 from callgate.agent.models.model import Message, ModelProvider, Request, ToolReplies, ToolReply, User
-from callgate.bench.model.stand_in import Call
-from callgate.bench.model.stand_in.faults import (
+from callgate.errors import ModelUnavailable
+from callgate_bench.model.stand_in import Call
+from callgate_bench.model.stand_in.faults import (
     edited,
     well,
 )
-from callgate.bench.model.stand_in.model import Turn
-from callgate.errors import ModelUnavailable
+from callgate_bench.model.stand_in.model import Turn
 
 pytestmark = pytest.mark.anyio
 

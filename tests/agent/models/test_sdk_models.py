@@ -20,10 +20,10 @@ from callgate.agent.models.model import (
     Usage,
     User,
 )
-from callgate.bench.model.stand_in import Call, Refusal
-from callgate.bench.model.stand_in.faults import edited, refusing
-from callgate.bench.model.stand_in.model import Turn
 from callgate.errors import ContextExceeded
+from callgate_bench.model.stand_in import Call, Refusal
+from callgate_bench.model.stand_in.faults import edited, refusing
+from callgate_bench.model.stand_in.model import Turn
 
 pytestmark = pytest.mark.anyio
 

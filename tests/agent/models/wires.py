@@ -11,10 +11,10 @@ from callgate.agent.models.anthropic_model import AnthropicModel
 from callgate.agent.models.model import Delta, ModelProvider, Request, ToolReplies, ToolReply, User
 from callgate.agent.models.openai_model import OpenAIModel
 from callgate.agent.models.sdk import SdkModel
-from callgate.bench.model.stand_in import AnthropicMessages, Call, OpenAIChat, Script, serving
-from callgate.bench.model.stand_in.faults import Fault, Faulty
-from callgate.bench.model.stand_in.model import Move, Turn
-from callgate.bench.model.stand_in.server import KEY
+from callgate_bench.model.stand_in import AnthropicMessages, Call, OpenAIChat, Script, serving
+from callgate_bench.model.stand_in.faults import Fault, Faulty
+from callgate_bench.model.stand_in.model import Move, Turn
+from callgate_bench.model.stand_in.server import KEY
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WIRES: list[ModelProvider] = ["openai", "anthropic"]

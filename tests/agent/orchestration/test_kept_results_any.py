@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.orchestration.orchestrated import orchestrator, plan
@@ -73,7 +73,6 @@ def steps(draw: st.DrawFn) -> list[ToolStep]:
     return made
 
 
-@settings(max_examples=40, deadline=None)
 @given(steps(), st.lists(st.one_of(st.integers(0, 3), st.sampled_from(["a", "{}"])), max_size=3))
 def test_a_plan_comes_to_the_same_whatever_was_kept(given: list[ToolStep], before: list[Any]) -> None:
     async def run() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.planning.rulebook import RULEBOOK, decomposed, rulebook
@@ -366,7 +366,6 @@ def chains(draw: st.DrawFn) -> tuple[DecomposedQuery, list[ToolChoice]]:
     return query, chain
 
 
-@settings(deadline=None, max_examples=80)
 @given(chains())
 def test_every_step_waits_for_steps_of_earlier_stages_only(made: tuple[DecomposedQuery, list[ToolChoice]]) -> None:
     query, chain = made

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.planning.rulebook import decomposed, rulebook
@@ -325,7 +325,6 @@ MAKERS = [
 ]
 
 
-@settings(deadline=None, max_examples=250)
 @given(st.sampled_from(FORMS), st.sampled_from(MAKERS), st.lists(st.tuples(VALUES, VALUES), min_size=2, max_size=5))
 def test_a_plan_of_the_cache_never_has_another_querys_values(
     form: str, make: Any, values: list[tuple[str, str]]
@@ -340,7 +339,6 @@ def test_a_plan_of_the_cache_never_has_another_querys_values(
         kept(cache, query, selected("weather", **fresh))
 
 
-@settings(deadline=None, max_examples=150)
 @given(st.lists(st.text(max_size=40), min_size=2, max_size=4))
 def test_any_text_is_a_query_with_its_own_values(texts: list[str]) -> None:
     cache = PlanCache()

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.planning.rulebook import RULEBOOK, answer, chosen, decomposed, rulebook
@@ -40,7 +40,6 @@ def hold(text: str) -> None:
     assert len(repair([*found.faults, *faults])) < 10_000
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.text(max_size=300))
 def test_any_text_is_read(text: str) -> None:
     hold(text)
@@ -62,13 +61,11 @@ ANY = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)
 @given(ANY, st.sampled_from(["toolChain", "tool_chain", "subQueries", "sub_queries"]))
 def test_any_json_is_read(value: Any, field: str) -> None:
     hold(json.dumps({field: value if isinstance(value, list) else [value]}))
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.data())
 def test_an_answer_that_breaks_off_anywhere_is_read(data: st.DataObject) -> None:
     text = answer(chosen("vector-search", "about a", query='a{b"}'), chosen("keyword-search", "about b", query="[b]"))

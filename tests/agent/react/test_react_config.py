@@ -14,6 +14,7 @@ from callgate import ConfigurationError
 from callgate.agent.react.config import AgentConfig, PlannerConfig, ToolDescription, read_config
 from callgate.agent.react.gateway_model import gateway_model
 from callgate.agent.react.yaml_text import MAX_TEXT_BYTES
+from callgate.extras import how_to_install
 
 REFERENCE = """
 spec:
@@ -331,7 +332,7 @@ def test_what_is_no_readable_file_is_said(tmp_path: Path) -> None:
 
 def test_without_pyyaml_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "yaml", None)
-    assert refused(SMALL) == "YAML is read with PyYAML: pip install 'callgate[agent]'"
+    assert refused(SMALL) == f"PyYAML, which reads YAML, is not installed: {how_to_install('agent')}"
 
 
 def test_the_model_behind_a_gateway() -> None:

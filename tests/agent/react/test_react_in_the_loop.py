@@ -7,68 +7,35 @@ from typing import Any
 
 import pytest
 
-from callgate import Runtime, tool
+from agent.react.scene import NAMES, TASK, TEXT, House, chosen, config
+from callgate import Runtime
 from callgate.agent.loop.agent import Agent
 from callgate.agent.models.anthropic_model import AnthropicModel
 from callgate.agent.models.model import Assistant, Model, ToolCall, ToolReplies, User
 from callgate.agent.models.openai_model import OpenAIModel
 from callgate.agent.models.scripted import Calls, ScriptedModel
-from callgate.agent.react.config import read_config
 from callgate.agent.react.planner import ReActPlanner
 from callgate.agent.react.worker import ReActWorker
-from callgate.bench.model.stand_in import AnthropicMessages, Call, Move, OpenAIChat, Script, Turn, serving
-from callgate.bench.model.stand_in.server import KEY
+from callgate_bench.model.stand_in import AnthropicMessages, Call, Move, OpenAIChat, Script, Turn, serving
+from callgate_bench.model.stand_in.server import KEY
 
 pytestmark = pytest.mark.anyio
 
-YAML = """
-spec:
-  planner:
-    type: ReActPlanner
-    config:
-      tool_descriptions:
-        - {name: search_database, description: Search the database., args: [query]}
-        - {name: list_tables, description: List the tables.}
-      system_prompt: You are a data analysis specialist.
-      use_function_calling: true
-      max_parallel_tool_calls: 2
-resources:
-  inference_gateways:
-    - {name: llm, type: OpenAIGateway, config: {model: gpt-4o-mini, tool_choice: required}}
-"""
-TASK = "Find active users"
-TEXT = YAML.replace("use_function_calling: true", "use_function_calling: false")
+NATIVE = [chosen("required"), ("calls: 3", "calls: 2")]
+WRITTEN = [*NATIVE, TEXT]
 
 
-@tool(read_only=True)
-async def search_database(query: str) -> list[str]:
-    """Search."""
-    return [f"{query} user1"]
-
-
-@tool(read_only=True)
-async def list_tables() -> list[str]:
-    """List."""
-    return ["users"]
-
-
-@tool
-async def delete_all() -> str:
-    """Delete everything."""
-    raise AssertionError("it was called")
-
-
-async def run(yaml: str, *turns: Any, **options: Any) -> tuple[Any, ScriptedModel]:
+async def run(changes: list[tuple[str, str]], *turns: Any, **options: Any) -> tuple[Any, ScriptedModel]:
     model = ScriptedModel(turns)
-    async with Runtime([search_database, list_tables, delete_all], sandbox=None) as runtime:
-        planner = ReActPlanner(read_config(yaml, {}), model, runtime.registry)
+    async with Runtime(House().tools(), sandbox=None) as runtime:
+        planner = ReActPlanner(config(*changes), model, runtime.registry)
         return await Agent(model, runtime, planner=planner, **options).run(TASK), model
 
 
 async def test_the_loop_keeps_calls_and_results_native(tmp_path: Path) -> None:
     plan = {"phases": [{"worker": "data-analysis"}]}
     result, model = await run(
-        YAML,
+        NATIVE,
         Calls(("search_database", {"query": "active"}), ("list_tables", {}), ("list_tables", {})),
         "There is user1.",
         strategic_plan=plan,
@@ -78,7 +45,7 @@ async def test_the_loop_keeps_calls_and_results_native(tmp_path: Path) -> None:
     first, second = model.requests
     assert first.system.startswith("You are a data analysis specialist.")
     assert first.system.count("STRATEGIC PLAN") == 1
-    assert [each["function"]["name"] for each in first.tools] == ["search_database", "list_tables"]
+    assert [each["function"]["name"] for each in first.tools] == NAMES
     assert (first.tool_choice, second.tool_choice) == ("required", "auto")
     task, said, results = second.messages
     assert task == User(text=TASK)
@@ -91,7 +58,7 @@ async def test_the_loop_keeps_calls_and_results_native(tmp_path: Path) -> None:
 
 async def test_the_loop_goes_on_in_text_where_the_configuration_says_so() -> None:
     result, model = await run(
-        TEXT,
+        WRITTEN,
         'Thought: so\nAction: search_database\nAction Input: {"query": "active"}\nObservation: everybody',
         "Thought: hm",
         "Thought: I know\nFinal Answer: user1",
@@ -108,19 +75,19 @@ async def test_the_loop_goes_on_in_text_where_the_configuration_says_so() -> Non
     assert not any(request.tools for request in model.requests)
 
 
-@pytest.mark.parametrize("yaml", [YAML, TEXT], ids=["native", "text"])
-async def test_the_loop_makes_no_call_of_a_tool_that_is_not_described(yaml: str) -> None:
-    calls: Any = ToolCall(id="1", name="delete_all") if yaml is YAML else "Action: delete_all\nAction Input: {}"
-    result, model = await run(yaml, calls, "Final Answer: sorry" if yaml is TEXT else "sorry")
+@pytest.mark.parametrize("changes", [NATIVE, WRITTEN], ids=["native", "text"])
+async def test_the_loop_makes_no_call_of_a_tool_that_is_not_described(changes: list[tuple[str, str]]) -> None:
+    calls: Any = ToolCall(id="1", name="delete_all") if changes is NATIVE else "Action: delete_all\nAction Input: {}"
+    result, model = await run(changes, calls, "Final Answer: sorry" if changes is WRITTEN else "sorry")
     assert (result.outcome, result.answer) == ("answered", "sorry")
     last = model.requests[-1].messages[-1]
     told = last.replies[0].text if isinstance(last, ToolReplies) else getattr(last, "text", "")
-    assert "you have no tool 'delete_all'; you have: search_database, list_tables" in told
+    assert "you have no tool 'delete_all'; you have: search_database, " in told
 
 
 async def test_a_call_written_as_text_twice_is_two_calls_for_the_provider() -> None:
     written = '{"name": "list_tables", "arguments": {}}'
-    result, model = await run(YAML, written, written, "users")
+    result, model = await run(NATIVE, written, written, "users")
     assert (result.outcome, result.answer) == ("answered", "users")
     ids = [call.id for each in model.requests[-1].messages if isinstance(each, Assistant) for call in each.calls]
     assert len(set(ids)) == len(ids) == 2
@@ -129,7 +96,7 @@ async def test_a_call_written_as_text_twice_is_two_calls_for_the_provider() -> N
 def searches(turn: Turn) -> Move:
     if turn.tools:
         assert turn.user == TASK
-        assert turn.tools["search_database"]["properties"] == {"query": {"type": "string"}}
+        assert turn.tools["search_database"]["properties"]["query"] == {"type": "string"}
         return Call("search_database", {"query": "active"})
     return 'Thought: so\nAction: search_database\nAction Input: {"query": "active"}'
 
@@ -142,9 +109,9 @@ def concludes(turn: Turn) -> Move:
     return "Thought: I know\nFinal Answer: user1"
 
 
-@pytest.mark.parametrize("yaml", [YAML, TEXT], ids=["native", "text"])
+@pytest.mark.parametrize("changes", [NATIVE, WRITTEN], ids=["native", "text"])
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-async def test_both_providers_take_what_the_worker_sends(provider: str, yaml: str) -> None:
+async def test_both_providers_take_what_the_worker_sends(provider: str, changes: list[tuple[str, str]]) -> None:
     pytest.importorskip(provider, reason=f"{provider} is not installed")
     api = (
         OpenAIChat(Script(searches, concludes))
@@ -158,8 +125,8 @@ async def test_both_providers_take_what_the_worker_sends(provider: str, yaml: st
         else:
             model = AnthropicModel("m", base_url=url, api_key=KEY)
         try:
-            async with Runtime([search_database, list_tables], sandbox=None) as runtime:
-                planner = ReActPlanner(read_config(yaml, {}), model, runtime.registry)
+            async with Runtime(House().tools(), sandbox=None) as runtime:
+                planner = ReActPlanner(config(*changes), model, runtime.registry)
                 result = await ReActWorker(planner, runtime).run(TASK)
         finally:
             await model.aclose()

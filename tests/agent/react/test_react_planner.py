@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agent.react.scene import NAMES, TASK, TEXT, House, chosen, config, planner
 from callgate import ConfigurationError, Registry, tool
 from callgate.agent.models.model import Assistant, Message, Reply, Request, ToolCall, ToolReplies, ToolReply, User
 from callgate.agent.models.scripted import Calls, Say, ScriptedModel
@@ -19,58 +20,11 @@ from callgate.agent.react.turn_planner import TurnPlanner
 
 pytestmark = pytest.mark.anyio
 
-YAML = """
-spec:
-  planner:
-    type: ReActPlanner
-    config:
-      tool_descriptions:
-        - name: search_database
-          description: "Search the database for records matching a query."
-          args: ["query", "limit"]
-        - name: get_record_details
-          description: "Get detailed information about a specific record by ID."
-          args: ["record_id"]
-        - name: list_tables
-          description: "List the tables."
-        - name: get_schema
-          description: "Get the columns of a table."
-          args: ["table"]
-      system_prompt: "You are a data analysis specialist."
-      use_function_calling: true
-      max_parallel_tool_calls: 3
-resources:
-  inference_gateways:
-    - name: openai-llm
-      type: OpenAIGateway
-      config: {model: gpt-4o-mini, temperature: 0, max_output_tokens: 500}
-"""
-TASK = "Find and analyze active users"
+SEARCHING = House().tools()[0]
 SEARCHED = [
     Action(tool_name="search_database", tool_args={"query": "active users", "limit": 10}),
     Observation(tool_name="search_database", content="Found 10 records: [user1, user2, ...]"),
 ]
-
-
-@tool(read_only=True)
-async def search_database(query: str, limit: int | None = None) -> list[str]:
-    """Search."""
-    return []
-
-
-def config(*changes: tuple[str, str]) -> AgentConfig:
-    text = YAML
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    return read_config(text, {})
-
-
-TEXT_MODE = ("use_function_calling: true", "use_function_calling: false")
-
-
-def planner(*changes: tuple[str, str], says: Any = "Done.", registry: Any = None, **model: Any) -> ReActPlanner:
-    return ReActPlanner(config(*changes), ScriptedModel([says], **model), registry)
 
 
 async def asked(planner: ReActPlanner, task: str = TASK, history: Sequence[Any] = (), **context: Any) -> Request:
@@ -89,24 +43,20 @@ def named(request: Request) -> list[str]:
     return [each["function"]["name"] for each in request.tools]
 
 
-def chosen(tool_choice: str) -> tuple[str, str]:
-    return "temperature: 0,", f"temperature: 0, tool_choice: {tool_choice},"
-
-
 # the factors of tool choice
 
 
 async def test_factor_descriptions_are_the_words_that_the_model_chooses_by() -> None:
     good = await asked(planner())
-    bad = await asked(planner(("Search the database for records matching a query.", "Searches stuff.")))
-    assert good.tools[0]["function"]["description"] == "Search the database for records matching a query."
+    bad = await asked(planner(("Search the database.", "Searches stuff.")))
+    assert good.tools[0]["function"]["description"] == "Search the database."
     assert bad.tools[0]["function"]["description"] == "Searches stuff."
-    assert named(good) == ["search_database", "get_record_details", "list_tables", "get_schema"]
+    assert named(good) == NAMES
 
 
 async def test_factor_the_system_prompt_guides() -> None:
     workflow = '"You are an analyst.\\nWorkflow:\\n1. Use search_database to find relevant records"'
-    request = await asked(planner(('"You are a data analysis specialist."', workflow)))
+    request = await asked(planner(("You are a data analysis specialist.", workflow)))
     assert request.system == "You are an analyst.\nWorkflow:\n1. Use search_database to find relevant records"
 
 
@@ -139,13 +89,11 @@ async def test_factor_a_tool_that_is_not_described_is_not_there() -> None:
         return name
 
     says = Calls(("create_record", {"name": "x"}))
-    made = planner(says=says, registry=Registry([search_database, create_record]))
+    made = planner(says=says, registry=Registry([SEARCHING, create_record]))
     action = await one_action(made)
     assert "create_record" not in named(await asked(planner(registry=Registry([create_record]))))
     assert (action.tool_name, action.tool_args, action.written) == ("create_record", {}, '{"name": "x"}')
-    assert action.fault == (
-        "you have no tool 'create_record'; you have: search_database, get_record_details, list_tables, get_schema"
-    )
+    assert action.fault == (f"you have no tool 'create_record'; you have: {', '.join(NAMES)}")
 
 
 # what is sent
@@ -158,7 +106,7 @@ async def test_the_request_has_what_the_gateway_says() -> None:
 
 
 async def test_types_come_from_the_registry_and_else_are_texts() -> None:
-    (with_types, *others) = (await asked(planner(registry=Registry([search_database])))).tools
+    (with_types, *others) = (await asked(planner(registry=Registry([SEARCHING])))).tools
     assert with_types["function"]["parameters"] == {
         "type": "object",
         "properties": {"query": {"type": "string"}, "limit": {"type": "integer"}},
@@ -172,22 +120,22 @@ async def test_a_tool_that_comes_later_gets_its_types_then() -> None:
     made = ReActPlanner(config(), ScriptedModel(["Done."]), registry)
     assert made.tools_schema()[0]["function"]["parameters"]["properties"]["limit"] == {"type": "string"}
     assert made.notes[0].startswith("search_database: there is no such tool")
-    registry.add(search_database)
+    registry.add(SEARCHING)
     assert made.tools_schema()[0]["function"]["parameters"]["properties"]["limit"] == {"type": "integer"}
     assert not made.notes[0].startswith("search_database")
 
 
 async def test_the_definitions_have_the_form_of_the_model_s_provider() -> None:
     request = await asked(planner(provider="anthropic"))
-    assert [set(each) for each in request.tools] == [{"name", "description", "input_schema"}] * 4
+    assert [set(each) for each in request.tools] == [{"name", "description", "input_schema"}] * len(NAMES)
 
 
-@pytest.mark.parametrize("choice", ["auto", "required", "none", "get_schema"])
+@pytest.mark.parametrize("choice", ["auto", "required", "none", "analyze_data"])
 async def test_the_tool_choice_is_sent(choice: str) -> None:
     assert (await asked(planner(chosen(choice)))).tool_choice == choice
 
 
-@pytest.mark.parametrize(("choice", "then"), [("required", "auto"), ("get_schema", "auto"), ("none", "none")])
+@pytest.mark.parametrize(("choice", "then"), [("required", "auto"), ("analyze_data", "auto"), ("none", "none")])
 async def test_a_forced_choice_holds_until_there_is_a_result(choice: str, then: str) -> None:
     assert (await asked(planner(chosen(choice)), TASK, SEARCHED)).tool_choice == then
     kept = chosen(f"{choice}, reset_tool_choice: false")
@@ -351,10 +299,10 @@ def test_a_reply_that_needs_no_reading_stays_the_same() -> None:
 
 
 async def test_in_text_mode_everything_is_in_words() -> None:
-    request = await asked(planner(TEXT_MODE), TASK, SEARCHED, strategic_plan={"phases": [1]})
+    request = await asked(planner(TEXT), TASK, SEARCHED, strategic_plan={"phases": [1]})
     assert (list(request.tools), request.tool_choice) == ([], "auto")
     assert request.system.startswith("You are a data analysis specialist.\n\nSTRATEGIC PLAN:\n")
-    assert "- search_database: Search the database for records matching a query." in request.system
+    assert "- search_database: Search the database." in request.system
     assert [each.text for each in request.messages if isinstance(each, User | Assistant)] == [
         TASK,
         'Action: search_database\nAction Input: {"query": "active users", "limit": 10}',
@@ -364,22 +312,22 @@ async def test_in_text_mode_everything_is_in_words() -> None:
 
 async def test_in_text_mode_actions_are_read() -> None:
     says = 'Thought: so\nAction: search_database\nAction Input: {"query": "active users"}'
-    assert await planner(TEXT_MODE, says=says).plan(TASK) == [
+    assert await planner(TEXT, says=says).plan(TASK) == [
         Action(tool_name="search_database", tool_args={"query": "active users"})
     ]
-    assert await planner(TEXT_MODE, says="Thought: I know\nFinal Answer: 3").plan(TASK) == "3"
+    assert await planner(TEXT, says="Thought: I know\nFinal Answer: 3").plan(TASK) == "3"
 
 
 async def test_in_text_mode_a_wrong_form_is_answered() -> None:
-    action = await one_action(planner(TEXT_MODE, says="Thought: let me see"))
+    action = await one_action(planner(TEXT, says="Thought: let me see"))
     assert (action.tool_name, action.written) == (NO_ACTION, "Thought: let me see")
     assert action.fault.startswith("there is neither an Action nor a Final Answer")
-    action = await one_action(planner(TEXT_MODE, says="Action: drop_tables\nAction Input: {}"))
+    action = await one_action(planner(TEXT, says="Action: drop_tables\nAction Input: {}"))
     assert action.fault.startswith("you have no tool 'drop_tables'")
 
 
 def test_in_text_mode_a_loop_s_conversation_has_no_calls() -> None:
-    made = planner(TEXT_MODE, chosen("required"))
+    made = planner(TEXT, chosen("required"))
     first = made.request(conversation()[:1], {})
     assert "You have to use a tool now." in first.system
     reply = read(made, Assistant(text="Action: list_tables\nAction Input: {}\nObservation: users"), "answered")

@@ -9,71 +9,27 @@ from typing import Any
 import anyio
 import pytest
 
+from agent.react.scene import NAMES, SEARCH, TASK, TEXT, House, config
 from callgate import ConfigurationError, Runtime, tool
 from callgate.agent.models.model import Request, ToolCall, User
 from callgate.agent.models.scripted import Calls, Say, ScriptedModel
 from callgate.agent.react.actions import Action, Observation
-from callgate.agent.react.config import read_config
 from callgate.agent.react.planner import ReActPlanner
 from callgate.agent.react.worker import ReActWorker, WorkerResult
 from callgate.errors import ContextExceeded, ModelRejected, ModelUnavailable, SandboxUnavailable
 
 pytestmark = pytest.mark.anyio
 
-YAML = """
-spec:
-  planner:
-    type: ReActPlanner
-    config:
-      tool_descriptions:
-        - {name: search_database, description: Search the database., args: [query]}
-        - {name: wait_for_others, description: Wait., args: [count]}
-        - {name: not_here, description: Nowhere., args: [x]}
-      use_function_calling: true
-      max_parallel_tool_calls: 3
-"""
-TASK = "Find active users"
-SEARCH = ("search_database", {"query": "active"})
-
-
-class House:
-    """Tools that know what runs at the same time."""
-
-    def __init__(self) -> None:
-        self.running = self.most = 0
-        self.deleted = False
-
-        @tool(read_only=True)
-        async def search_database(query: str) -> list[str]:
-            """Search."""
-            return [f"{query} user1"]
-
-        @tool
-        async def wait_for_others(count: int) -> int:
-            """Answers when so many wait at the same time, or there cannot be so many."""
-            self.running += 1
-            self.most = max(self.most, self.running)
-            for _ in range(20):
-                await anyio.lowlevel.checkpoint()
-            self.running -= 1
-            return count
-
-        @tool
-        async def delete_all() -> str:
-            """Delete everything."""
-            self.deleted = True
-            return "gone"
-
-        self.tools = [search_database, wait_for_others, delete_all]
+HAVE = ", ".join(NAMES)
 
 
 @asynccontextmanager
 async def working(
-    *turns: Any, yaml: str = YAML, house: House | None = None, **options: Any
+    *turns: Any, changes: tuple[tuple[str, str], ...] = (), house: House | None = None, **options: Any
 ) -> AsyncIterator[tuple[ReActWorker, ScriptedModel]]:
     model = ScriptedModel(turns)
-    async with Runtime((house or House()).tools, sandbox=None) as runtime:
-        planner = ReActPlanner(read_config(yaml, {}), model, runtime.registry)
+    async with Runtime((house or House()).tools(), sandbox=None) as runtime:
+        planner = ReActPlanner(config(*changes), model, runtime.registry)
         yield ReActWorker(planner, runtime, **options), model
 
 
@@ -163,27 +119,29 @@ async def test_a_tool_that_is_not_described_is_not_called() -> None:
     assert not house.deleted
     contents = [each.content for each in result.history if isinstance(each, Observation)]
     assert contents == [
-        "Error: delete_all: you have no tool 'delete_all'; you have: search_database, wait_for_others, not_here",
-        "Error: execute_code: you have no tool 'execute_code'; you have: search_database, wait_for_others, not_here",
+        f"Error: delete_all: you have no tool 'delete_all'; you have: {HAVE}",
+        f"Error: execute_code: you have no tool 'execute_code'; you have: {HAVE}",
     ]
 
 
 async def test_a_described_meta_tool_is_called() -> None:
-    yaml = YAML.replace("name: not_here", "name: execute_code")
-    result = await run(Calls(("execute_code", {"code": "await search_database('all')"})), "Done.", yaml=yaml)
+    result = await run(
+        Calls(("execute_code", {"code": "await search_database('all')"})),
+        "Done.",
+        changes=(("name: not_here", "name: execute_code"),),
+    )
     (observation,) = [each for each in result.history if isinstance(each, Observation)]
     assert "all user1" in observation.content
 
 
 async def test_text_mode_goes_through_the_same_cycle() -> None:
-    yaml = YAML.replace("use_function_calling: true", "use_function_calling: false")
     turns = (
         "Thought: hm",
         'Thought: so\nAction: search_database\nAction Input: {"query": "acti',
         'Action: search_database\nAction Input: {"query": "active"}\nObservation: [everybody]',
         "Thought: I know\nFinal Answer: user1",
     )
-    async with working(*turns, yaml=yaml) as (worker, model):
+    async with working(*turns, changes=(TEXT,)) as (worker, model):
         result = await worker.run(TASK)
     assert (result.outcome, result.answer) == ("answered", "user1")
     said = [each.text for each in model.requests[-1].messages if isinstance(each, User)]
@@ -235,8 +193,8 @@ class Broken(Runtime):
 
 async def test_a_sandbox_that_cannot_work_is_told_to_the_model() -> None:
     model = ScriptedModel([Calls(SEARCH), "It cannot be had."])
-    async with Broken(House().tools, sandbox=None) as runtime:
-        result = await ReActWorker(ReActPlanner(read_config(YAML, {}), model), runtime).run(TASK)
+    async with Broken(House().tools(), sandbox=None) as runtime:
+        result = await ReActWorker(ReActPlanner(config(), model), runtime).run(TASK)
     assert (result.outcome, result.answer) == ("answered", "It cannot be had.")
     assert result.history[1] == Observation(
         tool_name="search_database", content="Error: no sandbox works here", ok=False, id="call_1_1"
@@ -245,8 +203,8 @@ async def test_a_sandbox_that_cannot_work_is_told_to_the_model() -> None:
 
 async def test_what_the_operator_did_wrong_is_raised() -> None:
     model = ScriptedModel([Calls(SEARCH)])
-    runtime = Runtime(House().tools, sandbox=None)
-    worker = ReActWorker(ReActPlanner(read_config(YAML, {}), model), runtime)
+    runtime = Runtime(House().tools(), sandbox=None)
+    worker = ReActWorker(ReActPlanner(config(), model), runtime)
     with pytest.raises(ConfigurationError, match="enter the runtime first"):
         await worker.run(TASK)
 
@@ -271,7 +229,7 @@ async def test_a_cancelled_run_leaves_nothing_under_way() -> None:
         return ""
 
     async with Runtime([search_database], sandbox=None) as runtime:
-        worker = ReActWorker(ReActPlanner(read_config(YAML, {}), ScriptedModel([Calls(SEARCH)])), runtime)
+        worker = ReActWorker(ReActPlanner(config(), ScriptedModel([Calls(SEARCH)])), runtime)
         with anyio.fail_after(10):
             async with anyio.create_task_group() as group:
                 group.start_soon(worker.run, TASK)
@@ -282,6 +240,6 @@ async def test_a_cancelled_run_leaves_nothing_under_way() -> None:
 
 async def test_the_types_of_the_registry_are_what_the_model_sees() -> None:
     def looks(request: Request) -> str:
-        return str(request.tools[1]["function"]["parameters"]["properties"])
+        return str(request.tools[4]["function"]["parameters"]["properties"])
 
     assert (await run(looks)).answer == "{'count': {'type': 'integer'}}"

@@ -17,8 +17,8 @@ import pytest
 
 from callgate.agent.planning.tool_plan import ToolPlan, ToolStep
 from callgate.agent.routing.router import Router
-from callgate.bench import workloads
-from callgate.bench.workloads.workload import Workload
+from callgate_bench import workloads
+from callgate_bench.workloads.workload import Workload
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 ROUTER = Router()

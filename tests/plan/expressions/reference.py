@@ -11,7 +11,7 @@ import warnings
 from typing import Any
 
 from callgate.plan.expressions import BudgetExceeded, ExpressionError, ExpressionFault, Record, parse_expression
-from callgate_guest.link import Record as GuestRecord
+from callgate_guest.records import Record as GuestRecord
 
 GLOBALS = {"__builtins__": builtins, "json": json}
 

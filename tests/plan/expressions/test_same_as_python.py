@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from callgate.plan.expressions.functions import FUNCTIONS as FUNCTION_TABLE
 from callgate.plan.expressions.kinds import Record
 from callgate.plan.expressions.methods import METHODS as METHOD_TABLE
-from callgate_guest.link import Record as GuestRecord
+from callgate_guest.records import Record as GuestRecord
 from plan.expressions.reference import VALUES, by_python, by_us
 
 REFUSALS = (
@@ -148,7 +148,7 @@ def sources(draw: st.DrawFn, depth: int = 3) -> str:
     return _BLANK.sub(fill, template)
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(source=sources(), values=st.fixed_dictionaries(NAMES))
 def test_a_generated_expression_is_cpythons(source: str, values: dict[str, Any]) -> None:
     ours = by_us(source, values)
@@ -158,7 +158,7 @@ def test_a_generated_expression_is_cpythons(source: str, values: dict[str, Any])
         assert ours == by_python(source, values)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(source=sources())
 def test_a_generated_expression_over_everyday_values_is_cpythons(source: str) -> None:
     own = {"a": "temp", "b": "xs", "c": "n", "d": "item", "e": "words"}
@@ -176,7 +176,7 @@ def test_what_python_calls_a_result_s_type_is_the_same() -> None:
 def test_most_of_the_generated_expressions_are_answered() -> None:
     outcomes: Counter[str] = Counter()
 
-    @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=150, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(source=sources(), values=st.fixed_dictionaries(NAMES))
     def count(source: str, values: dict[str, Any]) -> None:
         outcomes[by_us(source, values)[0]] += 1

@@ -14,12 +14,10 @@ import anyio
 import pytest
 
 from callgate import Runtime
-from callgate.bench.singles.context import CALLS
-from callgate.bench.singles.gold import SHAPES, Request, programs, read_requests, register
-from callgate.bench.singles.measures.fast_path import Share, shares
 from callgate.runtime import CodeResult
 from callgate.tools import Registry
 from callgate.tools.encoding import compact_json
+from program.graph.bfcl import SHAPES, Request, Share, programs, read_requests, register, shares
 from runtime.conftest import opened
 
 pytestmark = pytest.mark.slow
@@ -76,10 +74,6 @@ def test_the_share_of_programs_that_are_graphs(folder: Path, read_only: bool) ->
     refused = {(id, each.shape): why for each in counted for id, why in each.refused.items()}
     assert set(refused) == set(REFUSED)
     assert [why for place, why in REFUSED.items() if why not in refused[place]] == []
-
-
-def test_the_bench_looks_for_them_beside_the_project() -> None:
-    assert (Path(__file__).parents[3] / CALLS).resolve() == FOLDER.resolve()
 
 
 class Echo:

@@ -105,9 +105,6 @@ def test_an_iterator_in_a_loop_is_read_as_lazily_as_in_python() -> None:
         ("{1: 'a', None: 2}", {"1": "a", "null": 2}, None),
         ("(1, [2, (3,)])", [1, [2, [3]]], None),
         ("range(3)", None, "range(0, 3)"),
-        ("float('nan')", None, "nan"),
-        ("[float('inf')]", None, "[inf]"),
-        ("{'a': {1: 2}.keys()}", None, "{'a': dict_keys([1])}"),
         ("print('x')", None, None),
         ("xs = [1]\nxs.append(2)", None, None),
         ("x = 1", None, None),
@@ -126,7 +123,7 @@ def test_values_are_json_or_text(source: str, value: object, text: str | None) -
         ("x = []\nx.append(x)", "a value comes to hold itself"),
         ("x = []\ny = [x]\nx += [y]", "a value comes to hold itself"),
         ("d = {}\nd['a'] = {'b': d}", "a value comes to hold itself"),
-        ("x = 10 ** 10 ** 10", "budget exceeded: integer_bits is 65,536"),
+        ("x = 10 ** 10 ** 10", "budget exceeded: integer_bits is 16,384"),
         ("x = 'a' * 10 ** 10", "budget exceeded: bytes is 67,108,864"),
         ("for i in range(10 ** 9):\n    pass", "budget exceeded: steps is 200,000"),
         ("x = [1]\nfor y in x:\n    x.append(y)", "budget exceeded: steps is 200,000"),
@@ -137,14 +134,12 @@ def test_values_are_json_or_text(source: str, value: object, text: str | None) -
          "not tuple"),
         ("sorted(set(['b', 4]))", "where and how this expression fails, the sandbox tells"),
         ("x = [\n    1,\n    2 // 0,\n]", "where and how this expression fails, the sandbox tells"),
-        ("print(10 ** 5000)", "a number has too many digits to be printed"),
-        ("import asyncio\nt = asyncio.create_task(broken(1))\nx = await weather('a')\nx.nope\nawait t",
-         "an error of a task that nobody awaited is told in the logs"),
+        ("print(2 ** 16000)", "a number has too many digits to be printed"),
         ("d = {}\nd[[]] = 1", "a key that cannot be one, the sandbox tells where"),
         ("x = [1]\nx.update({})", "`.update` of something that may not have it"),
         ("{1: 'a', '1': 'b'}", "the key '1' occurs twice in one object"),
         ("await save({None: 1, 'null': 2})", "the key 'null' occurs twice in one object"),
-        ("10 ** 5000", "the value has no text: Exceeds the limit (4300 digits) for integer string conversion; "
+        ("2 ** 16000", "the value has no text: Exceeds the limit (4300 digits) for integer string conversion; "
          "use sys.set_int_max_str_digits() to increase the limit"),
     ],
 )  # fmt: skip
@@ -161,6 +156,11 @@ def test_a_call_may_be_awaited_twice_and_gives_the_same_object() -> None:
     )
     assert seen.logs == "5 5\n"
     assert len(seen.calls) == 1
+
+
+@pytest.mark.parametrize("source", ["float('nan')", "[float('inf')]", "{'a': {1: 2}.keys()}"])
+def test_a_value_that_is_no_json_is_the_sandbox_s_affair(source: str) -> None:
+    assert follow(source).unsure is not None
 
 
 def test_a_value_is_evaluated_before_the_calls_of_its_target() -> None:
@@ -191,7 +191,7 @@ def test_results_and_arguments_are_paid_for_before_they_are_read_and_kept() -> N
     seen = follow("x = 'a' * 20_000\nfor i in range(10):\n    await save(x)\nprint(1)", budget=budget)
     assert seen.unsure is not None
     assert 0 < len(seen.calls) < 5
-    big = follow("x = [0] * 3000\ny = await save(x)", budget=Budget(steps=10_000, bytes=150_000))
+    big = follow("x = [0] * 3000\ny = await save(x)", budget=Budget(steps=10_000, bytes=600_000))
     assert big.unsure is not None
     assert len(big.calls) == 1
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from callgate import SandboxUnavailable
+from callgate.extras import how_to_install
 from callgate.sandbox.docker.doctor import examine_docker, must_be_ready
 from callgate.sandbox.docker.engine import Engine
 from callgate.sandbox.docker.image import ImageFacts, guest_digest
@@ -70,7 +71,7 @@ async def test_without_the_sdk_it_says_how_to_install_it(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "docker", None)
     report = await examine_docker()
     assert (report.works, report.host) == (False, "")
-    assert "the docker SDK is not installed: pip install 'callgate[docker]'" in report.reason
+    assert f"the docker SDK is not installed: {how_to_install('docker')}" in report.reason
 
 
 @pytest.mark.parametrize("answer", [silence, garbage, drip])
@@ -95,6 +96,7 @@ async def test_json_that_is_no_engines_is_told(tmp_path: Path, monkeypatch: pyte
     assert host in report.reason
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("silent", ["/info", "/images/callgate-sandbox/json", "/containers/create"])
 async def test_an_engine_that_stops_answering_is_told_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: str

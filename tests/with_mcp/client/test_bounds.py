@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from callgate.mcp import bounds
 from callgate.mcp.bounds import MAX_DEPTH, EventLines, is_too_deep, marks_in
+from callgate.tools import decoding
 
 TEXTS = st.text(alphabet='a\\",[]{}:\n\u00e9')
 VALUES = st.recursive(
@@ -28,9 +29,9 @@ def marks(value: object) -> int:
 @given(VALUES, st.integers(1, 8))
 def test_marks_outside_strings_are_counted_whatever_the_blocks(value: object, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounds, "_BLOCK_BYTES", block)
+        patch.setattr(decoding, "_BLOCK_BYTES", block)
         text = json.dumps(value).encode()
-        assert sum(map(bounds._marks, bounds._outside(text))) == marks(value)
+        assert sum(map(decoding._marks, decoding.outside_strings(text))) == marks(value)
         assert marks_in(text) >= marks(value)  # few: those in strings are counted with them
 
 

@@ -101,6 +101,7 @@ async def test_a_line_without_end_ends_the_server_and_takes_no_memory() -> None:
 FLOODS = ("flood", "flood_of_progress", "flood_of_large_notifications", "flood_of_empty_lines", "flood_of_answers")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("kind", FLOODS)
 async def test_a_flood_leaves_the_others_room(kind: str) -> None:
     heard: list[Any] = []

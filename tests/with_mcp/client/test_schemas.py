@@ -25,6 +25,6 @@ def test_one_that_would_take_for_ever(definitions: dict[str, Any], why: str) -> 
     contract, _ = usable_output("t", schema, warnings.append)
     assert contract.encode("t", {"v": "x"}) == '{"v":"x"}'
     assert warnings[0].startswith(f"the tool 't': the input schema {why}")
-    assert warnings[0].endswith("; any arguments are passed on")
+    assert warnings[0].endswith("; only the names and types of its parameters are used")
     assert warnings[1].startswith(f"the tool 't': the output schema {why}")
     assert warnings[1].endswith("; results are not checked")

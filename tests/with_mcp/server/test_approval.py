@@ -119,7 +119,7 @@ async def test_a_tool_that_is_passed_through_asks_too(served: Served, era: str) 
 async def test_what_is_shown_to_the_user_cannot_deceive(served: Served) -> None:
     ear = Ear()
     async with served.client(ear=ear) as client:
-        odd = "\u202e\x1b[2K" + "x" * 100_000
+        odd = "\u202e\x1b[2K" + "x" * 50_000
         await client.call_tool("execute_code", {"code": f"while True:\n    await wipe(table={odd!r})\n    break"})
     (asked,) = ear.asked
     assert asked.isprintable()

@@ -22,6 +22,8 @@ from callgate.mcp.server import Serving, StdioWire, serve_stdio
 from callgate.mcp.server.stdio import streams
 from with_mcp.server.served import ERAS, SECONDS, Ear, Served, children
 
+pytestmark = pytest.mark.slow
+
 INITIALIZE = {
     "jsonrpc": "2.0", "id": 0, "method": "initialize",
     "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},

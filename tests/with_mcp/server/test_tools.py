@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import jsonschema_rs
@@ -53,6 +54,17 @@ async def test_hints_go_by_what_the_tools_are(served: Served, era: str) -> None:
         hint = (await listed(client))["execute_code"].annotations
     assert hint is not None
     assert (hint.read_only_hint, hint.destructive_hint) == (True, False)
+
+
+async def test_a_plan_that_a_client_calls_by_another_name_is_a_plan(served: Served, era: str) -> None:
+    steps = [{"id": "a", "tool": "get_weather", "arguments": {"city": "Oslo"}}]
+    async with served.client(era=era) as client:
+        result = await client.call_tool("execute_plan", {"plan": json.dumps({"steps": steps})})
+        same = await client.call_tool("execute_tool_plan", {"steps": steps})
+        assert not result.is_error
+        assert text(result) == text(same)
+        assert result.structured_content is not None
+        assert result.structured_content["outputs"] == same.structured_content["outputs"]
 
 
 async def test_a_program_gives_text_and_structure(served: Served, era: str) -> None:

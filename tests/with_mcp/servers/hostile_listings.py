@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 from with_mcp.servers.hostile_server import ECHO, answer, server, text
@@ -106,6 +108,12 @@ def bad_tools() -> None:
         {"name": "bad_output", "inputSchema": {"type": "object"}, "outputSchema": {"type": "strnig"}},
         ECHO,
     ]
+
+
+def tools_of_a_file() -> None:
+    """What a test has written down: each tool answers with the arguments that came."""
+    server.tools = json.loads(Path(os.environ["TOOLS_FILE"]).read_text())
+    server.call = lambda r: answer(r, text(json.dumps(r["params"].get("arguments"))))
 
 
 def bad_names() -> None:

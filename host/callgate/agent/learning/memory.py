@@ -79,7 +79,8 @@ class SelectionMemory:
         self._similar = Similar()
         self._failed: dict[str, deque[bool]] = {}  # by tool, the one called last at the end
         self._chosen: dict[str, int] = {}  # by tool, the number of its newest outcome
-        self._undrained: deque[SelectionOutcome] | None = None
+        self._undrained: deque[tuple[int, SelectionOutcome]] | None = None
+        self._drained: set[int] = set()  # numbers of outcomes that whoever keeps them has
         self._batch = 0
         self._on_batch: Callable[[], None] = _nobody
         self._groups: tuple[object, dict[str, tuple[str, ...]]] = (None, {})
@@ -97,7 +98,7 @@ class SelectionMemory:
         taken = bounded(outcome)
         self._take(taken)
         if self._undrained is not None:
-            self._undrained.append(taken)
+            self._undrained.append((self._next - 1, taken))
             if len(self._undrained) % self._batch == 0:
                 self._on_batch()
 
@@ -221,16 +222,24 @@ class SelectionMemory:
         if len(self._outcomes) > self._max:
             oldest = next(iter(self._outcomes))
             del self._outcomes[oldest]
+            self._drained.discard(oldest)
             self._similar.forget(oldest)
 
     # for whoever keeps them
 
     def load(self, earlier: Sequence[SelectionOutcome]) -> None:
-        """Begin with outcomes of earlier times, the oldest first. They are not drained."""
-        newer = self.outcomes
+        """Begin with outcomes of earlier times, the oldest first. They are not drained.
+
+        What was drained or loaded before is forgotten first: it is among them.
+        """
+        newer = [outcome for number, outcome in self._outcomes.items() if number not in self._drained]
         self._outcomes, self._failed, self._chosen, self._similar = {}, {}, {}, Similar()
-        for outcome in (*earlier, *newer):
+        self._drained.clear()
+        for outcome in earlier:
+            self._drained.add(self._next)
             self._take(bounded(outcome))
+        for outcome in newer:
+            self._take(outcome)
 
     def keep(self, batch: int, on_batch: Callable[[], None]) -> None:
         """From now on hold every outcome ready for `drain`.
@@ -252,8 +261,11 @@ class SelectionMemory:
 
     def drain(self) -> list[SelectionOutcome]:
         """What was noted since the last time, the oldest first; empty when nobody keeps it."""
-        undrained = self._undrained
-        return [undrained.popleft() for _ in range(len(undrained))] if undrained else []
+        drained = list(self._undrained or ())
+        if self._undrained is not None:
+            self._undrained.clear()
+        self._drained.update(number for number, _ in drained if number in self._outcomes)
+        return [outcome for _, outcome in drained]
 
 
 def bounded(outcome: SelectionOutcome) -> SelectionOutcome:

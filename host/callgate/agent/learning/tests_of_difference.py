@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from callgate.errors import ConfigurationError
+from callgate.extras import how_to_install
 
 __all__ = ["binomial", "fisher", "mann_whitney", "mcnemar", "must_be_there", "wilcoxon"]
 
@@ -20,7 +21,7 @@ __all__ = ["binomial", "fisher", "mann_whitney", "mcnemar", "must_be_there", "wi
 def must_be_there() -> None:
     """Raises `ConfigurationError` where scipy is not installed."""
     if find_spec("scipy") is None:
-        raise ConfigurationError("experiments need scipy: pip install 'callgate[experiments]'")
+        raise ConfigurationError(f"experiments need scipy, which is not installed: {how_to_install('experiments')}")
 
 
 def fisher(first: tuple[int, int], second: tuple[int, int]) -> float:

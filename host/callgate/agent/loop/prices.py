@@ -13,6 +13,7 @@ from typing import Any
 
 from callgate.agent.models.model import ModelProvider, Usage
 from callgate.errors import ConfigurationError
+from callgate.extras import how_to_install
 
 __all__ = ["Prices"]
 
@@ -68,7 +69,7 @@ class Prices:
         if self.cost(provider, model, Usage(input_tokens=1)) is None:
             raise ConfigurationError(
                 f"a budget of cost needs a price, and that of {model!r} is not known: give price=(input, output), "
-                "dollars for a million tokens, or install the list of prices: pip install 'callgate[agent]'"
+                f"dollars for a million tokens, or install the list of prices: {how_to_install('agent')}"
             )
 
 

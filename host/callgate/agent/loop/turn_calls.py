@@ -246,7 +246,7 @@ class TurnCalls:
         detail = f"{call.name[:60]}: {answer.text[:500]}"
         if call.name in META_TOOLS and self._offered and call.name not in self._offered:
             self._fault("unknown_tool", detail, "told the model")
-        elif call.name == "execute_tool_plan":
+        elif answer.name == "execute_tool_plan":  # a model may call it by another name
             self._fault("plan_failed", detail, "told the model")
         elif call.name == "execute_code":
             self._fault("program_failed", detail, "told the model")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from callgate.errors import ConfigurationError
+from callgate.extras import how_to_install
 
 from .anthropic_wire import AnthropicWire
 from .connection import Connection, address_of, base_of, connected, key_of
@@ -61,7 +62,7 @@ class AnthropicModel(SdkModel):
         try:
             sdk: Any = importlib.import_module("anthropic")
         except ModuleNotFoundError as error:
-            raise ConfigurationError("the SDK anthropic is not installed: pip install 'callgate[agent]'") from error
+            raise ConfigurationError(f"the SDK anthropic is not installed: {how_to_install('agent')}") from error
         address = address_of(base_url, "ANTHROPIC_BASE_URL")
         connection = Connection(
             base_url=base_of(address, "ANTHROPIC_BASE_URL", _URL),
@@ -85,16 +86,19 @@ class AnthropicModel(SdkModel):
         )
 
 
+_NONE = "none is set"
+
+
 def _client(sdk: Any, connection: Connection, address: str) -> Any:
     """With the key that is given, or with what the SDK finds in the environment and in its profiles."""
     try:
         client = connected(sdk, sdk.AsyncAnthropic, connection, address=address)
-        missing = "" if client.api_key or client.auth_token or getattr(client, "credentials", None) else "none is set"
+        missing = "" if client.api_key or client.auth_token or getattr(client, "credentials", None) else _NONE
     except sdk.AnthropicError as error:
         missing = str(error)
     if not missing:
         return client
     if not address:
-        words = f"there is no key for Anthropic: set ANTHROPIC_API_KEY, or give api_key ({missing})"
-        raise ConfigurationError(words)
+        also = "" if missing == _NONE else f" ({missing})"
+        raise ConfigurationError(f"there is no key for Anthropic: set the environment variable ANTHROPIC_API_KEY{also}")
     return connected(sdk, sdk.AsyncAnthropic, replace(connection, api_key="none"), address=address)

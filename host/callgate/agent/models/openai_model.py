@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from callgate.errors import ConfigurationError
+from callgate.extras import how_to_install
 
 from .connection import Connection, address_of, base_of, connected, key_of
 from .openai_wire import OpenAIWire
@@ -65,11 +66,11 @@ class OpenAIModel(SdkModel):
         try:
             sdk: Any = importlib.import_module("openai")
         except ModuleNotFoundError as error:
-            raise ConfigurationError("the SDK openai is not installed: pip install 'callgate[agent]'") from error
+            raise ConfigurationError(f"the SDK openai is not installed: {how_to_install('agent')}") from error
         address = address_of(base_url, "OPENAI_BASE_URL")
         key = key_of(api_key, "OPENAI_API_KEY")
         if not key and not address:
-            raise ConfigurationError("there is no key for OpenAI: set OPENAI_API_KEY, or give api_key")
+            raise ConfigurationError("there is no key for OpenAI: set the environment variable OPENAI_API_KEY")
         connection = Connection(
             base_url=base_of(address, "OPENAI_BASE_URL", _URL),
             api_key=key or "none",

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from callgate.errors import ConfigurationError
+from callgate.extras import how_to_install
 from callgate.tools.faults import printable
 
 __all__ = ["MAX_DEPTH", "MAX_TEXT_BYTES", "MAX_VALUES", "Path", "Place", "yaml_values"]
@@ -50,7 +51,7 @@ def yaml_values(text: str, what: str) -> tuple[Any, dict[Path, Place]]:
     try:
         import yaml
     except ImportError:
-        raise ConfigurationError("YAML is read with PyYAML: pip install 'callgate[agent]'") from None
+        raise ConfigurationError(f"PyYAML, which reads YAML, is not installed: {how_to_install('agent')}") from None
     if len(text.encode("utf-8", "replace")) > MAX_TEXT_BYTES:
         raise ConfigurationError(f"{what} is larger than {MAX_TEXT_BYTES} bytes; it is no configuration of an agent")
 

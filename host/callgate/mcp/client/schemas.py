@@ -1,7 +1,9 @@
 """Schemas as servers write them, made fit for use: what is unusable is left out with a warning, and the tool stays.
 
-A schema is tried as it is; then without what callgate cannot check (patterns with look-around, references to the
-network); then it is replaced by one that takes anything. The server checks its arguments itself in any case.
+A schema is tried as it is; then with its wrong keywords translated or dropped (`schema_repair`); then without any
+pattern, format and address; then only the names, types and descriptions of its parameters are kept. The server checks
+its arguments itself in any case. What is larger or deeper than the bounds of `json_schema` gets the last of these at
+once.
 
 An output schema of an object that is closed is opened for one key, ``artifacts``: handles of images and files that come
 beside the structured content stand there.
@@ -14,7 +16,8 @@ from typing import Any
 
 from callgate.errors import ConfigurationError
 from callgate.tools.annotations import UntypedResult
-from callgate.tools.json_schema import MAX_SCHEMA_DEPTH, SchemaArguments, SchemaResult
+from callgate.tools.json_schema import MAX_SCHEMA_DEPTH, SchemaArguments, SchemaResult, own_copy
+from callgate.tools.schema_repair import repaired
 
 from .faults import one_line
 
@@ -24,6 +27,15 @@ WRAPPED = "x-fastmcp-wrap-result"
 """FastMCP's mark of an output schema that wraps what is no object under ``result``."""
 
 _ARTIFACTS = {"type": "array", "items": {"type": "object"}, "description": "handles of images and files, if any"}
+
+_TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object"})
+
+MAX_NOTES = 3
+"""Changes to one schema that the status lists; further ones are only counted."""
+MAX_NAMES = 1000
+"""Parameters that are kept of a schema that cannot be used; with more parameters, none are kept."""
+MAX_WORDS = 1000
+"""Characters of their descriptions."""
 
 Warn = Callable[[str], None]
 
@@ -39,13 +51,18 @@ def usable_input(tool: str, schema: object, warn: Warn) -> SchemaArguments:
         return SchemaArguments(tool, given)
     except ConfigurationError as error:
         reason = error
-    try:
-        contract = SchemaArguments(tool, _without_unchecked(given))
-        warn(f"{_reason(tool, reason)}; that part is not checked here")
+    for attempt in (_mended, _plain):
+        try:
+            made, notes = attempt(given)
+            contract = SchemaArguments(tool, made)
+        except (ConfigurationError, RecursionError):
+            continue
+        warn(_changes(tool, "input", reason, notes))
         return contract
-    except (ConfigurationError, RecursionError):
-        warn(f"{_reason(tool, reason)}; any arguments are passed on")
-        return SchemaArguments(tool, {})
+    known = _by_name_alone(tool, schema)
+    what = "only the names and types of its parameters are used" if known.names else "any arguments are passed on"
+    warn(f"{_reason(tool, reason)}; {what}")
+    return known
 
 
 def usable_output(tool: str, schema: object, warn: Warn) -> tuple[SchemaResult | UntypedResult, bool]:
@@ -65,13 +82,16 @@ def usable_output(tool: str, schema: object, warn: Warn) -> tuple[SchemaResult |
         return SchemaResult(tool, given), unwrap
     except ConfigurationError as error:
         reason = error
-    try:
-        contract = SchemaResult(tool, _without_unchecked(given))
-        warn(f"{_reason(tool, reason)}; that part is not checked here")
-        return contract, unwrap
-    except (ConfigurationError, RecursionError):
-        warn(f"{_reason(tool, reason)}; results are not checked")
-        return UntypedResult(), unwrap
+    for attempt in (_mended, _plain):
+        try:
+            made, notes = attempt(given)
+            contract = SchemaResult(tool, made)
+        except (ConfigurationError, RecursionError):
+            continue
+        warn(_changes(tool, "output", reason, notes))
+        return contract if made else UntypedResult(), unwrap
+    warn(f"{_reason(tool, reason)}; results are not checked")
+    return UntypedResult(), unwrap
 
 
 def _with_room(schema: dict[str, Any]) -> dict[str, Any]:
@@ -87,9 +107,46 @@ def _may_be_object(kind: object) -> bool:
     return kind is None or kind == "object" or (isinstance(kind, list) and "object" in kind)
 
 
-def _without_unchecked(schema: dict[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = _plainer(schema, 0)
-    return kept
+def _mended(schema: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Valid, with what was done to it. Raises `ConfigurationError` for one that is beyond the bounds."""
+    return repaired(own_copy(schema, "the schema"))
+
+
+def _plain(schema: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    made, notes = _mended(schema)
+    plainer: dict[str, Any] = _plainer(made, 0)
+    return plainer, [*notes, "no pattern, format and address of it is checked here"]
+
+
+def _changes(tool: str, which: str, reason: ConfigurationError, notes: list[str]) -> str:
+    """What was done to a schema, in one line."""
+    if not notes:
+        return f"{_reason(tool, reason)}; it is read as one of draft 2020-12"
+    shown = "; ".join(one_line(note, 160) for note in notes[:MAX_NOTES])
+    more = f"; and {len(notes) - MAX_NOTES} more changes" if len(notes) > MAX_NOTES else ""
+    return f"the tool {one_line(tool, 60)!r}: the {which} schema is no valid JSON Schema: {shown}{more}"
+
+
+def _by_name_alone(tool: str, schema: dict[str, Any]) -> SchemaArguments:
+    """What the parameters at the top are called, of which type they are, what they are for: what a model needs most."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or len(properties) > MAX_NAMES:
+        return SchemaArguments(tool, {})
+    known: dict[str, Any] = {}
+    for name, each in properties.items():
+        said = each if isinstance(each, dict) else {}
+        description, kind = said.get("description"), said.get("type")
+        known[name] = {"description": description[:MAX_WORDS]} if isinstance(description, str) else {}
+        if isinstance(kind, str) and kind in _TYPES:
+            known[name]["type"] = kind
+    listed = schema.get("required")
+    required = [name for name in known if isinstance(listed, list) and name in listed[:MAX_NAMES]]
+    try:
+        return SchemaArguments(
+            tool, {"type": "object", "properties": known, "required": required, "additionalProperties": True}
+        )
+    except ConfigurationError:  # half of a surrogate pair, a name without end
+        return SchemaArguments(tool, {})
 
 
 def _plainer(schema: Any, level: int) -> Any:

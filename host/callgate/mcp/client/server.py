@@ -259,6 +259,8 @@ class Server:
         self._names = tuple(sorted(tool.name for tool in known))
         self._listed = listing.tools
         self._warnings = tuple(self._hide(one_line(each)) for each in listing.warnings)
+        for warning in self._warnings:
+            logger.info("MCP server %r: %s", name, warning)
 
     # calls
 

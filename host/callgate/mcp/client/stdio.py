@@ -238,7 +238,7 @@ class _Lines:
     def __init__(self) -> None:
         self.skipped = 0
         """Bytes of the line that is just being read over."""
-        self._parts: list[bytes] = []
+        self._held = bytearray()
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[_Line]:
@@ -254,14 +254,13 @@ class _Lines:
         if not piece:
             return
         self._size += len(piece)
-        self._parts.append(piece)
+        self._held += piece
         if self._size > MAX_LINE_BYTES:
-            first, last = b"".join(self._parts[:_ENDS])[:_ENDS], b"".join(self._parts[-2:])[-_ENDS:]
-            self._parts = [first, last]
+            del self._held[_ENDS:-_ENDS]
             self.skipped = self._size
 
     def _line(self) -> _Line:
         skipped, self.skipped = self.skipped > 0, 0
-        line = _Line(b"".join(self._parts), self._size, skipped)
-        self._parts, self._size = [], 0
+        line = _Line(bytes(self._held), self._size, skipped)
+        self._held, self._size = bytearray(), 0
         return line

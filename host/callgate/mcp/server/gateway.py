@@ -36,7 +36,7 @@ from mcp_types import Tool as McpTool
 from callgate.errors import CallgateError
 from callgate.mcp.verbatim import Heard, heard
 from callgate.runtime import Runtime
-from callgate.runtime.model import META_TOOLS
+from callgate.runtime.model import META_TOOLS, meant
 from callgate.tools.faults import did_you_mean
 from callgate.version import __version__
 
@@ -62,7 +62,7 @@ _TELL_SECONDS = 5.0
 _SHARES = 8
 """Sandboxes for requests that belong to no client session: as many as so many client sessions may keep."""
 _FAILED = "callgate failed at {}; its log says why"
-_RUNS = ("execute_code", "execute_tool_plan")
+_RUNS = ("execute_code", "execute_tool_plan", "execute_plan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,12 +250,13 @@ class Gateway:
             arguments = dict(params.arguments or {})
             if params.name == "execute_code" and "session" in arguments:
                 return await self._in_session(client, arguments, notes)
-            listed = next((tool for tool in self.listing.tools_of(client) if tool.name == params.name), None)
+            tools = {tool.name: tool for tool in self.listing.tools_of(client)}
+            listed = tools.get(meant(params.name, tools))
             if listed is None:
                 return failed(self._not_listed(params.name))
             if listed.name not in META_TOOLS:
                 return await self._passed(client, listed, arguments, notes, http=context.request is not None)
-            answer = await self.listing.conversation(client).answer(params.name, arguments, on_event=notes.put)
+            answer = await self.listing.conversation(client).answer(listed.name, arguments, on_event=notes.put)
             if answer.tools_changed:
                 await self._tell_of_found(context)
             return result_of(answer)

@@ -28,7 +28,10 @@ from callgate.tools.faults import printable
 
 from .pace import Pace
 
-__all__ = ["LEAST_TOKEN", "Guard", "Policy", "is_loopback", "is_wildcard"]
+__all__ = [
+    "LEAST_TOKEN", "App", "Guard", "Message", "Policy", "Receive", "Scope", "Send", "answer", "is_loopback",
+    "is_wildcard",
+]  # fmt: skip
 
 logger = logging.getLogger("callgate")
 
@@ -135,7 +138,7 @@ class Guard:
                 return
         status, message, extra = refused
         self._tell(f"refused {scope['method']} {printable(str(scope['path'])[:100])}: {message}")
-        await _answer(send, status, message, extra)
+        await answer(send, status, message, extra)
 
     def _tell(self, line: str) -> None:
         """One line on the log; of very many, some."""
@@ -206,7 +209,7 @@ async def _body(receive: Receive, policy: Policy) -> bytes | None:
     One that is too long is read on for a while and thrown away: most clients read no answer while they write.
     """
     most = policy.max_body_bytes
-    parts: list[bytes] = []
+    body = bytearray()
     size = 0
     message: Message = {"more_body": True}
     with anyio.move_on_after(policy.body_seconds):
@@ -217,16 +220,16 @@ async def _body(receive: Receive, policy: Policy) -> bytes | None:
             data: bytes = message.get("body", b"")
             size += len(data)
             if size <= most:
-                parts.append(data)
+                body += data
             else:
-                parts.clear()
+                body.clear()
             if not message.get("more_body", False) or size > most + _THROWN_AWAY:
                 break
     if size > most:
         raise _Refused(413, f"the request is longer than {most} bytes")
     if message.get("more_body", False):
         raise _Refused(408, f"the request did not come within {policy.body_seconds:g} s")
-    return b"".join(parts)
+    return bytes(body)
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
@@ -292,7 +295,8 @@ def _shown(text: str) -> str:
     return printable(text[:100]) or "(nothing)"
 
 
-async def _answer(send: Send, status: int, message: str, extra: list[tuple[bytes, bytes]]) -> None:
+async def answer(send: Send, status: int, message: str, extra: list[tuple[bytes, bytes]]) -> None:
+    """An error of the transport: JSON-RPC without an id, and one line that says what to do."""
     body = json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": message}}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *extra]
     await send({"type": "http.response.start", "status": status, "headers": headers})

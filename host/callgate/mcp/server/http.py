@@ -22,11 +22,16 @@ from callgate.errors import ConfigurationError
 from .connections import Config
 from .guard import Guard, Policy
 from .messages import fault_of
+from .peers import SessionBounds
 
 __all__ = ["bound", "check_loop", "serve_app", "url_of"]
 
 MAX_SESSIONS = 1_000
-"""Client sessions at the same time; further ones are refused until one ends."""
+"""Client sessions at the same time, of all peers."""
+MAX_SESSIONS_OF_PEER = 100
+"""Client sessions of one address at the same time."""
+MAX_SESSIONS_WITH_TOKEN = 500
+"""Client sessions of one address at the same time, where clients need a token: many may come through one proxy."""
 _IDLE_SECONDS = 30 * 60.0
 _GRACE_SECONDS = 2
 _BACKLOG = 128
@@ -91,9 +96,14 @@ async def serve_app(
         server,
         max_request_body_size=policy.max_body_bytes,
         session_idle_timeout=_IDLE_SECONDS,
-        max_sessions=MAX_SESSIONS,
+        max_sessions=2 * MAX_SESSIONS,  # never reached: `SessionBounds` holds the bound
     )
-    app = StreamableHTTPASGIApp(manager)
+    app = SessionBounds(
+        StreamableHTTPASGIApp(manager),
+        per_peer=MAX_SESSIONS_OF_PEER if policy.token is None else MAX_SESSIONS_WITH_TOKEN,
+        in_all=MAX_SESSIONS,
+        idle_seconds=_IDLE_SECONDS,
+    )
     config = Config(
         Guard(app, policy, fault_of), header_seconds=policy.header_seconds, lifespan="off", ws="none", access_log=False,
         log_config=None, server_header=False, timeout_graceful_shutdown=_GRACE_SECONDS, date_header=False,

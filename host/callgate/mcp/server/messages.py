@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
+from mcp_types import JSONRPCMessage, JSONRPCNotification, jsonrpc_message_adapter
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from callgate.mcp.bounds import marks_in
 
@@ -30,7 +31,20 @@ def read_message(data: bytes) -> JSONRPCMessage:
             first["msg"] if first["type"] == "json_invalid" else "it is JSON, but no request, notification or answer"
         )
         raise NoMessage(f"no JSON-RPC message: {reason}") from None
+    _refuse_what_was_left_out(data, message)
     return message
+
+
+def _refuse_what_was_left_out(data: bytes, message: JSONRPCMessage) -> None:
+    """Raises `NoMessage` for NaN and infinities, which are not JSON, and for an id that is none: a request with such an
+    id reads as a notification, and its client would wait for an answer that never comes."""
+    try:
+        if b"NaN" in data or b"Infinity" in data:
+            from_json(data, allow_inf_nan=False)
+    except ValueError as error:
+        raise NoMessage(f"no JSON-RPC message: {error}") from None
+    if isinstance(message, JSONRPCNotification) and b'"id"' in data and from_json(data).get("id") is not None:
+        raise NoMessage("no JSON-RPC message: an id is a text or a whole number")
 
 
 def fault_of(body: bytes) -> str | None:

@@ -176,8 +176,12 @@ def _call(record: CallRecord) -> str:
 def _short(value: object) -> str:
     if isinstance(value, str) and len(value) > _SHORT:
         value = value[:_SHORT]
+    text = ""
     try:
-        text = json.dumps(value, ensure_ascii=False)
+        for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
+            text += piece[: _SHORT + 1]
+            if len(text) > _SHORT:  # the rest of a large value is not written for nothing
+                break
     except (RecursionError, TypeError, ValueError):
         return "…"
     return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"

@@ -130,21 +130,21 @@ async def _read_all(fd: int, to_server: MemoryObjectSendStream[SessionMessage | 
 
 async def _lines(fd: int) -> AsyncIterator[bytes | None]:
     """Lines without their ends; None for one that is too long. A last one without an end counts."""
-    parts: list[bytes] = []
+    held = bytearray()
     size = 0
     while data := await _read(fd):
         *ended, rest = data.split(b"\n")
         for each in ended:
             size += len(each)
-            yield None if size > MAX_LINE_BYTES else b"".join([*parts, each])
-            parts, size = [], 0
+            yield None if size > MAX_LINE_BYTES else bytes(held) + each
+            held, size = bytearray(), 0
         size += len(rest)
         if size <= MAX_LINE_BYTES:
-            parts.append(rest)
+            held += rest
         else:
-            parts.clear()
-    if parts and any(parts):
-        yield b"".join(parts)
+            held = bytearray()
+    if held:
+        yield bytes(held)
 
 
 async def _read(fd: int) -> bytes:

@@ -5,11 +5,16 @@ Knows Python and JSON. Refuses to know plans, steps and tools: what the names me
 
 from __future__ import annotations
 
-from .budget import Budget
-from .expression import Expression, from_node, parse_expression
-from .faults import BudgetExceeded, ExpressionError, ExpressionFault
-from .json_value import to_json
-from .kinds import Record
+from typing import TYPE_CHECKING
+
+from callgate.lazily import names_from
+
+if TYPE_CHECKING:
+    from .budget import Budget
+    from .expression import Expression, from_node, parse_expression
+    from .faults import BudgetExceeded, ExpressionError, ExpressionFault
+    from .json_value import to_json
+    from .kinds import Record
 
 __all__ = [
     "Budget",
@@ -22,3 +27,14 @@ __all__ = [
     "parse_expression",
     "to_json",
 ]
+
+__getattr__, __dir__ = names_from(
+    __name__,
+    {
+        "budget": ("Budget",),
+        "expression": ("Expression", "from_node", "parse_expression"),
+        "faults": ("BudgetExceeded", "ExpressionError", "ExpressionFault"),
+        "json_value": ("to_json",),
+        "kinds": ("Record",),
+    },
+)

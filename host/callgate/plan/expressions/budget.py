@@ -11,7 +11,9 @@ from typing import Final
 
 from .faults import BudgetExceeded
 
-__all__ = ["MOST_DEPTH", "Budget"]
+__all__ = ["INTEGER_BITS", "MOST_DEPTH", "Budget"]
+
+INTEGER_BITS: Final = 16_384
 
 MOST_DEPTH: Final = 200
 """Levels of a value that is compared, written out, hashed or sorted: those recurse in CPython's C code."""
@@ -21,15 +23,19 @@ class Budget:
     """What is left to spend.
 
     Args:
-        steps: units of work: a node evaluated, or some eight list items or some hundreds of characters looked at.
-            The default takes a few hundredths of a second.
+        steps: units of work: a node evaluated, or some eight list items or some hundreds of characters looked at. One
+            is at most a quarter of a microsecond, and often less than half of that.
         bytes: of all texts and containers made on the way, as an upper estimate.
-        integer_bits: size of the largest integer that multiplication, power, shift or text may make.
+        integer_bits: size of the largest integer that a constant, multiplication, power, shift or text may make. The
+            default is somewhat more than the 4,300 digits that Python writes, and so little that hashing one, or
+            comparing two, is no more than a few steps.
     """
 
     __slots__ = ("bytes_allowed", "bytes_left", "integer_bits", "steps_allowed", "steps_left")
 
-    def __init__(self, *, steps: int = 100_000, bytes: int = 16 * 1024 * 1024, integer_bits: int = 65_536) -> None:
+    def __init__(
+        self, *, steps: int = 100_000, bytes: int = 16 * 1024 * 1024, integer_bits: int = INTEGER_BITS
+    ) -> None:
         self.steps_allowed = self.steps_left = steps
         self.bytes_allowed = self.bytes_left = bytes
         self.integer_bits = integer_bits
@@ -49,6 +55,17 @@ class Budget:
         self.bytes_left -= size
         if self.bytes_left < 0:
             raise BudgetExceeded("bytes", self.bytes_allowed)
+
+    def share(self, *, steps: int, bytes: int) -> Budget:
+        """A budget for a part of the work: as much, but for what is left here. `settle` it afterwards."""
+        return Budget(
+            steps=min(steps, self.steps_left), bytes=min(bytes, self.bytes_left), integer_bits=self.integer_bits
+        )
+
+    def settle(self, share: Budget) -> None:
+        """Spends what a share has spent."""
+        self.steps_left -= share.steps_allowed - max(share.steps_left, 0)
+        self.bytes_left -= share.bytes_allowed - max(share.bytes_left, 0)
 
     def integer(self, bits: int) -> None:
         """Raises `BudgetExceeded` for an integer of more bits than one may have."""

@@ -23,6 +23,9 @@ from .nodes import check_attribute_name, field_of, spread
 
 __all__ = ["CALL_BUILDERS"]
 
+_STEPS_PER_ARGUMENT: Final = 8
+_BYTES_PER_ARGUMENT: Final = 400
+"""What a function makes of each argument that `*` brings, at most: `zip` and `map` keep two iterators."""
 _FUNCTION_HINT: Final = "write a lambda, like lambda row: row.name, or a listed function, like len or str.lower"
 
 
@@ -60,6 +63,7 @@ def _function_of_module(compilation: Compilation, function: ast.Attribute) -> st
 def _function_call(compilation: Compilation, node: ast.Call, name: str) -> Node:
     listed = FUNCTIONS[name]
     compilation.functions.add(name.partition(".")[0])
+    compilation.size += 1  # a call takes as long as two other nodes
     arguments, first = node.args, None
     if listed.takes_function == "first" and arguments:
         if isinstance(arguments[0], ast.Lambda) and any(isinstance(argument, ast.Starred) for argument in arguments):
@@ -171,6 +175,7 @@ def _method_call(compilation: Compilation, node: ast.Call, function: ast.Attribu
         raise compilation.fault(node, f"the method `.{name[:80]}()` is not supported{close}", hint)
     methods = METHODS[name]
     receiver_of = compilation.build(function.value)
+    compilation.size += 1
     owner = next(iter(methods)).__name__
     arguments_of = _arguments(compilation, node.args, f"{owner}.{name}")
     keywords = _keywords(compilation, node, name, METHOD_KEYWORDS.get(name, frozenset()))
@@ -216,7 +221,10 @@ def _arguments(compilation: Compilation, arguments: list[ast.expr], name: str) -
                 kind = type(value).__name__  # CPython's words for a call whose only argument is `*value`
                 raise TypeError(f"{name}() argument after * must be an iterable, not {kind}")
             else:
+                before = len(given)
                 given.extend(spread(budget, value))
+                budget.work(_STEPS_PER_ARGUMENT * (len(given) - before))
+                budget.make(_BYTES_PER_ARGUMENT * (len(given) - before))
         return given
 
     return starred

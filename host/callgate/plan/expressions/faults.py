@@ -55,7 +55,7 @@ class BudgetExceeded(CallgateError):
     """An operation would have cost more than was left. It was not begun.
 
     Attributes:
-        budget: ``"steps"``, ``"bytes"``, ``"integer_bits"`` or ``"depth"``.
+        budget: ``"steps"``, ``"bytes"``, ``"integer_bits"``, ``"clashes"`` (keys of one hash) or ``"depth"``.
         allowed: what that budget was, in its own unit.
     """
 

@@ -22,7 +22,7 @@ from .budget import Budget
 from .faults import BudgetExceeded, ExpressionFault
 from .kinds import DICTS, ITERATORS, NUMBERS, SEQUENCES, SIZED, DictItems, length
 from .operators import charge_unary
-from .weight import Keys, charge_keys_of, charge_sorting, charge_text, metered, types_in, weigh
+from .weight import Keys, charge_float, charge_keys_of, charge_sorting, charge_text, metered, types_in, weigh
 
 __all__ = ["FUNCTIONS", "Arguments", "Call", "Function", "Options", "collected", "iterated"]
 
@@ -46,6 +46,8 @@ _BIG: Final = 1 << 63
 _COUNTED_BITS: Final = 128
 _LONG_NUMBER: Final = re.compile(r"(?<!\d)\d{4301}")
 _DEFAULT_DIGITS: Final = 4300
+_UNBOUNDED_BASES: Final = {0: 4, 2: 1, 4: 2, 8: 3, 16: 4, 32: 5}
+"""Bases for which CPython does not bound the digits, and bits of a digit. Base 0 reads its own from the text."""
 
 
 def iterated(budget: Budget, values: Any) -> Any:
@@ -127,19 +129,23 @@ def _str(budget: Budget, arguments: Arguments, options: Options) -> Any:
 
 def _int(budget: Budget, arguments: Arguments, options: Options) -> Any:
     if arguments and type(arguments[0]) is str:
+        base = arguments[1] if len(arguments) > 1 else options.get("base", 10)
         _charge_digits(budget, arguments[0])
+        if type(base) is int and base in _UNBOUNDED_BASES:
+            budget.integer(len(arguments[0]) * _UNBOUNDED_BASES[base])
     return int(*arguments, **options)
 
 
 def _float(budget: Budget, arguments: Arguments, options: Options) -> Any:
     if arguments and type(arguments[0]) is str:
-        budget.work(len(arguments[0]) >> 4)
+        budget.work(4 + (len(arguments[0]) >> 4))
         charge_text(budget, arguments[0])
     return float(*arguments)
 
 
 def _charge_digits(budget: Budget, text: str) -> None:
-    budget.work(len(text) >> 6)
+    """Each run of digits is an integer of at most 4,300 digits, and reading one is quadratic."""
+    budget.work(len(text) >> 4)
     budget.make(4 * len(text))
     if not 0 < sys.get_int_max_str_digits() <= _DEFAULT_DIGITS and _LONG_NUMBER.search(text.replace("_", "")):
         raise BudgetExceeded("integer_bits", budget.integer_bits)  # the host has lifted CPython's own limit
@@ -168,6 +174,8 @@ def _round(budget: Budget, arguments: Arguments, options: Options) -> Any:
     digits = arguments[1] if len(arguments) > 1 else options.get("ndigits")
     for number in arguments[:1]:
         charge_unary(budget, number)
+        if digits is not None:
+            charge_float(budget, number)
     if type(digits) is int and digits < 0 and arguments and type(arguments[0]) is int:
         budget.integer(-digits * 4)  # CPython computes 10 ** -digits
         budget.work((digits >> 3) ** 2 >> 8)
@@ -186,6 +194,7 @@ def _sum(budget: Budget, arguments: Arguments, options: Options) -> Any:
 def _plain_numbers(budget: Budget, values: Any, start: Any) -> bool:
     if type(start) not in NUMBERS or not _all_numbers(budget, values):
         return False
+    budget.work(weigh(budget, values).steps >> 3)
     return type(values) is range or not values or (min(values) > -_BIG and max(values) < _BIG)
 
 
@@ -209,7 +218,8 @@ def _extreme(function: Callable[..., Any]) -> Call:
 
             def weighed(item: Any) -> Any:
                 value = key(item)
-                budget.work(weigh(budget, value) >> 2)
+                if type(value) not in NUMBERS:
+                    _charge_weight(budget, value)
                 return value
 
             options["key"] = weighed
@@ -217,10 +227,13 @@ def _extreme(function: Callable[..., Any]) -> Call:
                 return function(iterated(budget, arguments[0]), **options)
         elif len(arguments) == 1:
             values = arguments[0]
-            if type(values) in ITERATORS or (type(values) in SIZED and not _all_numbers(budget, values)):
+            if type(values) in ITERATORS:
                 return function(_weighed(budget, values), **options)
-        elif not _all_numbers(budget, arguments):
-            arguments = list(_weighed(budget, arguments))
+            if type(values) in SIZED:
+                budget.work(length(values) >> 3)
+                _charge_weight(budget, values)
+        else:
+            _charge_weight(budget, arguments)
         return function(*arguments, **options)
 
     return call
@@ -235,8 +248,14 @@ def _all_numbers(budget: Budget, values: Any) -> bool:
 
 def _weighed(budget: Budget, values: Any) -> Iterator[Any]:
     for value in metered(budget, values):
-        budget.work(weigh(budget, value) >> 2)
+        if type(value) not in NUMBERS:
+            _charge_weight(budget, value)
         yield value
+
+
+def _charge_weight(budget: Budget, value: Any) -> None:
+    """Pays for comparing a value, or each item of a container, with one other."""
+    budget.work(weigh(budget, value).steps >> 3)
 
 
 def _sorted(budget: Budget, arguments: Arguments, options: Options) -> Any:
@@ -287,9 +306,9 @@ def _dumps(budget: Budget, arguments: Arguments, options: Options) -> Any:
     for argument in arguments[:1]:
         charge_text(budget, argument, json=True, separator=between, indent=deep)
         if options.get("sort_keys"):
-            budget.work(weigh(budget, argument) * 8)
+            budget.work(weigh(budget, argument).steps * 8)
         if indent is not None:  # written by generators, one in the other for each level
-            budget.work(weigh(budget, argument) * 16)
+            budget.work(weigh(budget, argument).steps * 16)
     return json.dumps(*arguments, **options)
 
 
@@ -301,7 +320,9 @@ def _loads(budget: Budget, arguments: Arguments, options: Options) -> Any:
     for text in arguments[:1]:
         if type(text) is str:
             _charge_digits(budget, text)
-            budget.make(80 * sum(map(text.count, ",[{:")))
+            parts = sum(map(text.count, ",[{:"))
+            budget.work(parts >> 1)
+            budget.make(80 * parts)
     return json.loads(*arguments)
 
 

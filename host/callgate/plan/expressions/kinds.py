@@ -9,23 +9,14 @@ import sys
 from types import GeneratorType, NoneType
 from typing import Any, Final
 
+from callgate_guest.records import Record
+
 from .faults import ExpressionFault
 
 __all__ = [
     "DICTS", "ITERATORS", "KNOWN", "NUMBERS", "RECORD_ATTRIBUTES", "SCALARS", "SEQUENCES", "SIZED", "VIEWS",
     "DictItems", "DictKeys", "DictValues", "Record", "foreign", "has_attribute", "length", "text_bytes",
 ]  # fmt: skip
-
-
-class Record(dict[str, Any]):
-    """A JSON object of a tool's result, as the guest has it: a dict whose fields can also be read as attributes.
-
-    The guest's class has this name too, and Python's messages show it: ``'Record' object is not callable``; from 3.14
-    on some with the module's. It adds nothing else: the evaluator answers for the attributes.
-    """
-
-    __slots__ = ()
-    __module__ = "callgate_guest.link"
 
 
 DictKeys: Final[type] = type({}.keys())

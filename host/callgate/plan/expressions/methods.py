@@ -40,6 +40,7 @@ def _made(native: Native) -> Method:
 
     def call(budget: Budget, text: str, arguments: Arguments, options: Options) -> Any:
         budget.make(50 + text_bytes(text) * (1 if text.isascii() else 3))
+        budget.work(len(text) >> (8 if text.isascii() else 4))
         return native(text, *arguments, **options)
 
     return call
@@ -165,6 +166,7 @@ def _got(budget: Budget, value: Any, arguments: Arguments, options: Options) -> 
 def _copied(native: Native, each: int) -> Method:
     def call(budget: Budget, value: Any, arguments: Arguments, options: Options) -> Any:
         budget.make(200 + each * len(value))
+        budget.work(len(value) >> 4)
         return native(value, *arguments)
 
     return call

@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 from typing import Any, Final
 
-from .budget import Budget
+from callgate_guest.records import no_field
+
+from .budget import INTEGER_BITS, Budget
 from .compilation import Compilation, Node, Scope
 from .faults import ExpressionFault
 from .functions import collected
@@ -32,6 +34,9 @@ def _constant(compilation: Compilation, node: ast.Constant) -> Node:
         what = "..." if value is ... else f"{type(value).__name__} `{ast.unparse(node)[:40]}`"
         hint = "use texts, numbers, True, False and None"
         raise compilation.fault(node, f"the constant {what} is not a JSON value", hint)
+    if type(value) is int and value.bit_length() > INTEGER_BITS:
+        message = f"an integer of {value.bit_length():,} bits is too long"
+        raise compilation.fault(node, message, f"the longest has {INTEGER_BITS:,} bits")
     return lambda budget, scope: value
 
 
@@ -178,10 +183,8 @@ def field_of(budget: Budget, value: Any, name: str, records_only: bool) -> Any:
         try:
             found = value[name]
         except KeyError:
-            shown = list(value)[:_MOST_FIELDS_SHOWN]
-            charge_text(budget, shown)
-            fields = ", ".join(map(repr, shown)) or "none"
-            raise AttributeError(f"the result has no field {name!r}; its fields are: {fields}") from None
+            charge_text(budget, list(value)[:_MOST_FIELDS_SHOWN])
+            raise AttributeError(no_field(value, name)) from None
         if type(found) not in KNOWN:
             raise foreign(found)
         return found

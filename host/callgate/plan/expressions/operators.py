@@ -20,7 +20,6 @@ from .faults import ExpressionFault
 from .kinds import (
     DICTS,
     ITERATORS,
-    NUMBERS,
     SCALARS,
     SEQUENCES,
     SIZED,
@@ -63,6 +62,7 @@ def _add(budget: Budget, left: Any, right: Any) -> None:
             budget.make(50 + text_bytes(left) + text_bytes(right))
         elif kind in SEQUENCES:
             budget.make(56 + 8 * (len(left) + len(right)))
+            budget.work((len(left) + len(right)) >> 4)
     _integers(budget, left, right)
 
 
@@ -73,7 +73,9 @@ def _integers(budget: Budget, left: Any, right: Any) -> None:
         and type(right) in _INTEGERS
         and not (-_SMALL < left < _SMALL and -_SMALL < right < _SMALL)
     ):
-        budget.make((left.bit_length() + right.bit_length()) >> 3)
+        bits = left.bit_length() + right.bit_length()
+        budget.work(bits >> 13)
+        budget.make(bits >> 3)
 
 
 def _subtract(budget: Budget, left: Any, right: Any) -> None:
@@ -98,13 +100,15 @@ def _multiply(budget: Budget, left: Any, right: Any) -> None:
 def _repeat(budget: Budget, value: Any, times: int) -> None:
     if 0 < times <= sys.maxsize:  # beyond, Python raises OverflowError, whatever the value
         budget.make(56 + (text_bytes(value) if type(value) is str else 8 * len(value)) * times)
+        budget.work(len(value) * times >> 6)
 
 
 def _divide(budget: Budget, left: Any, right: Any) -> None:
     if type(left) is str:
         raise ExpressionFault("`%` on a text is not supported", MODULO_HINT)
     if type(left) in _INTEGERS and type(right) in _INTEGERS:
-        budget.work(left.bit_length() * right.bit_length() >> 16)
+        bits, more = left.bit_length(), right.bit_length()
+        budget.work((bits * more >> 16) + (bits >> 12))
         _integers(budget, left, right)
 
 
@@ -145,8 +149,9 @@ def _set_operation(budget: Budget, left: Any, right: Any) -> None:
         )
 
 
-def _nothing(budget: Budget, left: Any, right: Any) -> None:
-    pass
+def _true_divide(budget: Budget, left: Any, right: Any) -> None:
+    if type(left) in _INTEGERS and type(right) in _INTEGERS:
+        budget.work((left.bit_length() + right.bit_length()) >> 10)
 
 
 def _power_of(left: Any, right: Any) -> Any:
@@ -160,7 +165,7 @@ BINARY: Final[dict[type[ast.operator], tuple[Operator, Charge, frozenset[type]]]
     ast.Add: (operator.add, _add, _NO_INTEGERS),
     ast.Sub: (operator.sub, _subtract, _NO_INTEGERS),
     ast.Mult: (operator.mul, _multiply, _NO_INTEGERS),
-    ast.Div: (operator.truediv, _nothing, NUMBERS),
+    ast.Div: (operator.truediv, _true_divide, _NO_INTEGERS),
     ast.FloorDiv: (operator.floordiv, _divide, _NO_INTEGERS),
     ast.Mod: (operator.mod, _divide, _NO_INTEGERS),
     ast.Pow: (_power_of, _power, frozenset()),
@@ -214,12 +219,10 @@ def contains(budget: Budget, wanted: Any, values: Any) -> bool:
     elif kind in SEQUENCES or kind is DictValues:
         charge_search(budget, wanted, values)
     elif kind is DictItems:
-        weigh(budget, wanted)
-        weigh(budget, values)
+        budget.work(weigh(budget, wanted).steps)
     elif kind is range:
         if type(wanted) not in _INTEGERS:
             budget.work(length(values) >> 2)
-            budget.work((weigh(budget, wanted) >> 2) if type(wanted) in SIZED else 0)
     elif kind in ITERATORS:
         values = _compared_in_turn(budget, wanted, values)
     return wanted in values
@@ -283,7 +286,7 @@ def slice_of(budget: Budget, value: Any, lower: Any, upper: Any, step: Any) -> A
     if kind in SEQUENCES or kind is str:
         taken = len(range(*slice(lower, upper, step).indices(len(value))))
         budget.make(56 + taken * (8 if kind is not str else 1 if value.isascii() else 4))
-        budget.work(taken >> 6)
+        budget.work(taken >> (6 if kind is str else 4))
     elif kind in DICTS:  # since 3.12 a slice has a hash, and then this is a KeyError
         for end in (lower, upper, step):
             charge_key(budget, end)

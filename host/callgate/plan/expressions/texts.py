@@ -9,7 +9,7 @@ from typing import Any, Final
 from .budget import Budget
 from .faults import BudgetExceeded
 from .kinds import text_bytes
-from .weight import charge_text
+from .weight import charge_float, charge_text
 
 __all__ = ["formatted", "joined"]
 
@@ -30,6 +30,7 @@ def formatted(budget: Budget, value: Any, conversion: int, specification: str) -
     if not specification:
         return value if type(value) is str else format(value)
     budget.work(len(specification) >> 6)
+    charge_float(budget, value)
     width = 0
     for digits in _NUMBERS.findall(specification):  # width, precision, and perhaps the fill character
         if len(digits) > _MOST_DIGITS:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from callgate.program.findings import Finding
+from callgate.program.survey import survey
 from callgate.program.syntax import compiler_warning, parse_program
 
 from .flow import Flow
@@ -19,6 +20,9 @@ __all__ = ["MOST_SOURCE_BYTES", "Compiled", "GraphTool", "GraphTools", "NotAGrap
 
 MOST_SOURCE_BYTES: Final = 64 * 1024
 """A longer program is not looked at: what it takes to read it would be taken from the host's event loop."""
+
+_LONG: Final = 4 * 1024
+"""Characters; a shorter program is compiled in a few milliseconds, whatever it is."""
 
 _TOO_DEEP: Final = NotAGraph(1, "the program", "it is nested too deeply", "split it")
 
@@ -61,6 +65,8 @@ def compile_program(
         return [_TOO_DEEP]
     if isinstance(flow, list):
         return flow
+    if len(source) > _LONG and not survey(tree).compiles_in_time:
+        return [NotAGraph(1, "the program", "it has too many functions, comprehensions or arguments", "split it")]
     told = compiler_warning(tree, source)
     if told is not None:
         return [NotAGraph(told.line, "the program", f"the compiler says: {told.message}", told.hint)]

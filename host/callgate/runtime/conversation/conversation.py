@@ -32,7 +32,6 @@ from callgate.runtime.model.names import ModelNames
 from callgate.runtime.model.options import DefinitionOptions, Provider, checked_options
 from callgate.runtime.session import Session
 from callgate.tools import Registry
-from callgate.tools.stubs import signature
 
 from .kept_session import KeptSession
 from .learning import teach
@@ -61,6 +60,8 @@ class House:
     names: ModelNames
     definitions: Definitions
     must_be_open: Callable[[], None]
+    runtime: object
+    """The runtime itself, for `Conversation.runtime`."""
 
 
 class Conversation:
@@ -100,7 +101,11 @@ class Conversation:
         self._definitions = house.definitions
         if self._core is not house.core or self._limits != house.core.limits:
             self._definitions = Definitions(
-                self._core.registry, self._names, self._limits, self._core.language_of_programs
+                self._core.registry,
+                self._names,
+                self._limits,
+                self._core.language_of_programs,
+                lambda: self._core.python,
             )
         self._answers = Answers(self._core, self._names)
         self._session = KeptSession(self._core, self._limits) if session else None
@@ -126,6 +131,11 @@ class Conversation:
             await self._session.close()
         if self._loaded is not None:
             await self._core.close()
+
+    @property
+    def runtime(self) -> object:
+        """The `Runtime` whose conversation this is."""
+        return self._house.runtime
 
     # what the model is told
 
@@ -269,6 +279,8 @@ class Conversation:
         if more:
             lines.append("Loaded for this search:")
         names = self._core.registry.callable_names()
+        from callgate.tools.stubs import signature
+
         for name in more:
             tool = self._core.registry.get(name)
             lines.append(f"{one_line(signature(tool, names[name]), 600)}\n    {sentence_of(tool.description, 160)}")

@@ -16,7 +16,7 @@ from callgate.errors import InvalidArguments
 from callgate.runtime.calls import CallRecord
 from callgate.runtime.model.answer import Answer
 from callgate.runtime.model.meta import META_TOOLS
-from callgate.runtime.search import ToolSearch
+from callgate.runtime.search.tool_search import ToolSearch
 from callgate.tools import Registry
 
 from .state import MAX_FOUND, ConversationState, Search

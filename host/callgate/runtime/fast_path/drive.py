@@ -7,14 +7,17 @@
    is the gate's record; nothing is awaited before it. The run's own task carries a call that was asked for alone:
    programs that make one call after the other need no other task.
 4. A call that the program has started is made: what comes of others waits until it has begun, if there is a worker.
-5. When the walk ends, calls that are still under way are cancelled before `run` returns. In doubt, and where the
-   sandbox goes on, calls that the program made are waited for instead: what they give will be needed. Those that only
-   read and were not awaited yet are not: they can be made again.
+5. When the walk ends, calls that are still under way are cancelled before `run` returns. Of a program that failed,
+   those with effects that it had come to are made instead, in order, as in the sandbox; where a limit ended it, they
+   begin and are cancelled. A program that ended well has none: it awaits what it calls, or is no graph.
+6. In doubt, and where the sandbox goes on, calls that the program made are waited for: what they give will be needed.
+   Those that only read and were not awaited yet are not: they can be made again.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections import deque
 from typing import Any
@@ -22,7 +25,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from callgate.errors import CallgateError, LimitReached, SandboxCrashed, ToolCancelled, ToolError
+from callgate.errors import CallgateError, LimitReached, SandboxCrashed, ToolError
 from callgate.limits import Limits
 from callgate.plan.sizes import json_size
 from callgate.program.graph.walking.walk import MadeCall, Unsure
@@ -103,6 +106,10 @@ class GraphDrive:
         self._early_bytes = 0
         self._errors = 0
         self._settling = False
+        self._rest: set[OneCall] | None = None
+        """Once the walk has failed: calls with effects that it had come to, and that have not ended."""
+        self.cut_off: tuple[str, int] | None = None
+        """When `wall_seconds` ended these: the tool of the first, and how many they were."""
         self._news = anyio.Event()
         self._scope: anyio.CancelScope | None = None
         self._turn_began = time.perf_counter()
@@ -126,14 +133,19 @@ class GraphDrive:
                     self._news = anyio.Event()
             if self._needed:
                 await self._settle()
+            elif self._follows:
+                await self._make_the_rest()
             if self._workers.any:
                 tasks.cancel_scope.cancel()
-        if self.failure is None and (not self._over or self._settling):
+        if self.failure is None and self._rest and self.walker.failed is not None:
+            calls = [call.site.tool for call in self.calls if call in self._rest]
+            self.cut_off = calls[0], len(calls)
+        elif self.failure is None and (not self._over or (self._settling and self._rest is None)):
             self.failure = LimitReached("wall_seconds", self._limits.wall_seconds)
         self.walker.close()
         self.failure = self.failure or self.walker.limit
-        if self.failure is None and self.walker.unsure is None:
-            self._refuse_the_rest()
+        if self.failure is not None or self.walker.unsure is None:
+            await self._refuse_the_rest()
 
     def close(self) -> None:
         """The runtime is being left: end the run."""
@@ -149,17 +161,49 @@ class GraphDrive:
         """Whether what the program's calls give is needed when it is over."""
         return self._goes_on and self.walker.unsure is not None and self.failure is None
 
+    @property
+    def _follows(self) -> bool:
+        """Whether calls with effects begin though the walk is over."""
+        return self.failure is None and (self.walker.failed is not None or self.walker.limit is not None)
+
+    def _begin_the_rest(self) -> set[OneCall]:
+        """Have calls with effects begun that the program had come to; give up the others."""
+        if self._rest is None:
+            self._settling = True
+            self._rest = set()
+            asked = set(self._asked)
+            for call in self.calls:
+                if call.ended:
+                    continue
+                if call.reached is None or self._gate.only_reads(call.site.tool):
+                    self._workers.cancel(id(call))
+                    continue
+                self._rest.add(call)
+                if call in asked:
+                    self._workers.submit(id(call), call)
+            self._asked = []
+        return self._rest
+
+    async def _make_the_rest(self) -> None:
+        rest = self._begin_the_rest()
+        if self.walker.limit is not None:
+            await self._workers.begun()
+            await self._gate.begun()
+            return
+        while rest and self.failure is None:
+            await self._news.wait()
+            self._news = anyio.Event()
+
     def _end(self, failure: CallgateError) -> None:
         if self.failure is None and (not self._over or self._settling):
             self.failure = failure
 
-    def _refuse_the_rest(self) -> None:
+    async def _refuse_the_rest(self) -> None:
         """Calls that the program had started when it ended, and that nobody had begun: they count all the same."""
         for call in self.calls:
             if call.reached is not None and call.record < 0:
-                gave_up = ToolCancelled("the program gave this call up", tool=call.site.tool)
                 try:
-                    self._gate.refuse(call.site.tool, call.arguments, gave_up)
+                    await self._gate.give_up(call.site.tool, call.arguments)
                 except LimitReached:
                     return
 
@@ -269,7 +313,8 @@ class GraphDrive:
         """
         if self._over:
             self._news.set()
-            if not own and not self._needed and self._scope is not None:
+            left = self._follows and self._begin_the_rest()
+            if not own and not self._needed and not left and self._scope is not None:
                 self._scope.cancel()
             return None
         alone = len(self._asked) == 1 and self._asked[0].reached is not None
@@ -305,7 +350,7 @@ class GraphDrive:
 
     async def _carry(self, call: OneCall, *, own: bool = False) -> None:
         """Make a call and go on with what it gives. Nothing is awaited before the gate has recorded it."""
-        if self._over:
+        if self._over and (self._rest is None or call not in self._rest):
             return
         gate = self._gate
         if call.reached is not None:
@@ -333,7 +378,11 @@ class GraphDrive:
             call.under_way = False
             self._under_way -= 1
             if self._settling:
+                if self._rest is not None and (call.ended or self.failure is not None):
+                    self._rest.discard(call)
                 self._news.set()
+        if call.text is not None:  # counted before the program can use it, which may be before it is heard of
+            self._held += sys.getsizeof(call.text)
         if time.perf_counter() - self._turn_began > TURN_SECONDS:
             await self._take_turn()  # tools that never wait would keep the event loop from everybody else
         self._outcomes.append(call)
@@ -357,7 +406,6 @@ class GraphDrive:
 
     def _hear_of(self, call: OneCall) -> None:
         if call.text is not None:
-            self._held += len(call.text)
             if len(call.text) > _LARGE_RESULT:
                 self._stop_looking_ahead()
         elif self._stopped_at is None or call.place < self._stopped_at:

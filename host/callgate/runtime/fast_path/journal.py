@@ -79,14 +79,31 @@ class JournalGate(RunGate):
         """See `RunGate.refusal`."""
         return self._inner.refusal(name)
 
-    def refuse(self, name: str, arguments: Any, error: ToolError) -> None:
+    async def refuse(self, name: str, arguments: Any, error: ToolError) -> None:
         """See `RunGate.refuse`. A call that was made already, and that the guest gave up, is not told again."""
         if self._take(self.offer.canonical(name), arguments) is not None:
             return
         try:
-            self._inner.refuse(name, arguments, error)
+            await self._inner.refuse(name, arguments, error)
         except LimitReached:
             raise self._full() from None
+
+    async def give_up(self, name: str, arguments: Any) -> None:
+        """See `RunGate.give_up`. A call that was made already is not told again."""
+        if self._take(self.offer.canonical(name), arguments) is not None:
+            return
+        try:
+            await self._inner.give_up(name, arguments)
+        except LimitReached:
+            raise self._full() from None
+
+    async def begun(self) -> None:
+        """See `RunGate.begun`."""
+        await self._inner.begun()
+
+    def only_reads(self, name: str) -> bool:
+        """See `RunGate.only_reads`."""
+        return self._inner.only_reads(name)
 
     def _take(self, name: str, arguments: Mapping[str, Any]) -> OneCall | None:
         if not self._outcomes:

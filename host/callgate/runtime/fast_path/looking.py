@@ -31,8 +31,8 @@ _READING = Limits()
 """A run's own limits are held while it runs."""
 _SMALL = 4096
 """Characters of inputs that are kept as they are; of longer ones a digest."""
-_LONG = 8 * 1024
-"""Characters; it takes some milliseconds to read a program of that length."""
+_LONG = 2 * 1024
+"""Characters; it takes some milliseconds to read a program of that length, and up to 20 a hostile one."""
 _KEPT_BYTES = 200
 """What a program's tree and closures take, for each character of its source."""
 _REQUEST_BYTES = 1024
@@ -139,9 +139,8 @@ def _look(run: CodeRun, inputs: dict[str, Any]) -> Found:
     lines = {step: site.line for step, site in by_step.items()}
     if not by_step:
         return GraphProgram(run.code, compiled.flow, compiled.plan, lines, None, ())
-    reading = read_plan(
-        compiled.plan, Offering(run.catalogue.tools, lambda name: f"there is no tool {name!r}"), _READING
-    )
+    offering = Offering(run.catalogue.tools, lambda name: f"there is no tool {name!r}", writes_text=False)
+    reading = read_plan(compiled.plan, offering, _READING)
     if reading.plan is None:
         return [_reason(fault, compiled) for fault in reading.errors]
     sites = tuple(by_step[step.id] for step in reading.plan.steps)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 
-from callgate.errors import ConfigurationError, LimitReached, SandboxError
+from callgate.errors import LimitReached, SandboxError
 from callgate.program.graph.reasons import NotAGraph
-from callgate.runtime.code_runs import CodeRun, host_error, program_error
-from callgate.runtime.result import CodeResult, RunError, RunUsage
+from callgate.runtime.code_runs import CodeRun, host_error, left_under_way, program_error
+from callgate.runtime.result import NO_SANDBOX, CodeResult, RunError, RunUsage
 
 from .calls import split
 from .compilation import Compilation
@@ -21,23 +21,11 @@ from .journal import JournalGate
 from .looking import GraphProgram, GraphPrograms
 from .prints import Prints, TellOnce
 
-__all__ = ["NOBODY", "NO_SANDBOX", "FastPath", "Path", "checked_path"]
+__all__ = ["FastPath"]
 
-Path = Literal["auto", "plan", "sandbox"]
-NO_SANDBOX = "none: the program ran as a plan, by the host's own evaluator"
-"""What `CodeResult.sandbox` says."""
-NOBODY = "; this runtime was made with sandbox=None, which runs only programs that are graphs of tool calls"
 NOT_RUN = "none: the program was not run"
 InSandbox = Callable[[CodeRun], Awaitable[CodeResult]]
 """Runs a program in a guest of its own."""
-
-
-def checked_path(path: Any) -> Path:
-    """The path that was asked for. Raises `ConfigurationError` where there is none of that name."""
-    if path in ("auto", "plan", "sandbox"):
-        chosen: Path = path
-        return chosen
-    raise ConfigurationError(f"there is no path {path!r}; there are: auto, plan, sandbox")
 
 
 class FastPath:
@@ -131,6 +119,7 @@ class _Ended:
             value_repr=done.value_repr if done else None,
             logs=self.prints.logs,
             error=error,
+            notes=[] if drive.cut_off is None else [left_under_way(*drive.cut_off)],
             findings=run.findings,
             calls=calls,
             speculative=speculative,

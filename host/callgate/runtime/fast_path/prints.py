@@ -42,7 +42,7 @@ class Prints:
     @property
     def logs(self) -> str:
         """Everything that has left."""
-        return "".join(self._logs.parts)
+        return self._logs.text
 
     def write(self, text: str) -> None:
         """Print. Raises `LimitReached`; what fits is kept and told."""
@@ -64,13 +64,11 @@ class Prints:
     def _put(self, piece: str) -> None:
         if len(piece) * 2 * _ESCAPED + _ENVELOPE > self._most and len(encode(piece)) + _ENVELOPE > self._most:
             raise LimitReached("max_message_bytes", self._most)
-        parts = self._logs.parts
-        before = len(parts)
         try:
             self._logs.write(printable(piece))
         finally:
-            if len(parts) > before and parts[-1]:
-                tell(self._on_event, Printed(parts[-1]))
+            if self._logs.last:
+                tell(self._on_event, Printed(self._logs.last))
 
 
 class TellOnce:

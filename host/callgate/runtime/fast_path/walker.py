@@ -23,8 +23,9 @@ __all__ = ["TURN_SECONDS", "Walker"]
 
 logger = logging.getLogger("callgate")
 
-WALK_STEPS = 200_000
-"""Steps of all expressions of one program, about a tenth of a second of the host's event loop; beyond, the sandbox."""
+WALK_STEPS = 100_000
+"""Steps of all expressions of one program, 25 ms of the host's event loop or, where that is slow, 50; beyond, the
+sandbox."""
 WALK_BYTES = 64 * 1024 * 1024
 TURN_SECONDS = 0.005
 """After so long the event loop gets a turn."""

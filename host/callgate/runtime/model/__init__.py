@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .answer import Answer
-from .meta import META_TOOLS, MetaTool
+from .meta import META_TOOLS, MetaTool, meant
 from .options import DefinitionOptions, Provider
 
-__all__ = ["META_TOOLS", "Answer", "DefinitionOptions", "MetaTool", "Provider"]
+__all__ = ["META_TOOLS", "Answer", "DefinitionOptions", "MetaTool", "Provider", "meant"]

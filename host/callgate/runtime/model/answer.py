@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from callgate.runtime.plans.result import PlanResult
 from callgate.runtime.result import MODEL_CHARACTERS, CodeResult, cut
-from callgate.runtime.search import Described, SearchResult
+from callgate.runtime.search.result import Described, SearchResult
+
+if TYPE_CHECKING:
+    from callgate.runtime.plans.result import PlanResult
 
 __all__ = ["Answer", "error_text", "value_text"]
 
@@ -53,10 +55,10 @@ class Answer:
                 return self.value if self.bare else {"result": self.value}
             case CodeResult() as run:
                 return _code(run)
-            case PlanResult() as run:
-                return _plan(run)
-            case looked:
+            case SearchResult() | Described() as looked:
                 return _looked(looked.to_json())
+            case plan:
+                return _plan(plan)
 
 
 def value_text(value: Any, encoded: str) -> str:
@@ -92,6 +94,8 @@ def _code(run: CodeResult) -> dict[str, Any]:
         shown["value"] = _cut("value", run.value_repr, truncated)
     elif run.value is not None:
         shown["value"] = _value("value", run.value, _SHARE, truncated)
+    if run.notes:
+        shown["notes"] = list(run.notes)
     return shown | _rest(run, truncated)
 
 

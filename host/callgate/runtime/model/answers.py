@@ -31,7 +31,7 @@ from callgate.tools.faults import did_you_mean
 
 from .answer import Answer, error_text, value_text
 from .decoding import CUT_OFF, as_object, decoded, is_cut_off, source
-from .meta import META_TOOLS, MetaTool, validated, without_nulls
+from .meta import META_TOOLS, MetaTool, meant, validated, without_nulls
 from .names import ModelNames
 from .schemas import own_arguments, promises_object
 
@@ -85,6 +85,8 @@ class Answers:
     async def answer(self, name: str, arguments: Mapping[str, Any] | str | None, call: Call) -> Answer:
         """See `Runtime.answer`."""
         name = str(name)
+        if self._names.resolve(name) is None:
+            name = meant(name, call.meta)
         shown = name[:256]
         try:
             given = decoded(name, arguments, self._core.limits.max_message_bytes)
@@ -103,7 +105,7 @@ class Answers:
             raise ToolError(f"{name} may be called by the model itself, and not by a program", tool=name)
         if name == "execute_tool_plan":  # it reads what it is given in more forms than a schema says
             plan = await self._core.plan(tools=call.tools, limits=call.limits, on_event=call.on_event).execute(given)
-            mistake = not (plan.ok or plan.steps)
+            mistake = plan.error is not None and plan.error.kind == "PlanRefused" and not plan.changed
             text = plan.for_model()
             if mistake and any(fault.code == "not-json" for fault in plan.faults) and is_cut_off(given):
                 text = f"{text}\n- {CUT_OFF}."

@@ -62,7 +62,8 @@ def decoded(name: str, given: Any, max_bytes: int) -> Any:
 
 
 def is_cut_off(given: Any) -> bool:
-    """Whether arguments are JSON text that ends in the middle."""
+    """Whether arguments, or the plan that is their only text, are JSON text that ends in the middle."""
+    given = given.get("plan") if isinstance(given, Mapping) else given
     text = given.strip() if isinstance(given, str) else ""
     try:
         strict_json(text)

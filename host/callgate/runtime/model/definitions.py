@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from callgate.errors import ConfigurationError
@@ -27,7 +27,7 @@ from .listing import NOTHING, Listing, listing, listing_beside
 from .meta import META_TOOLS, MetaTool, input_schema, output_schema
 from .names import ModelNames
 from .options import DEFAULT_INLINE_CHARACTERS, DefinitionOptions, Provider, checked_options, checked_provider
-from .samples import sample_of
+from .samples import chain_of, sample_of
 from .schemas import result_schema, shown_names, shown_schema
 from .strict import StrictForms
 from .texts import MAX_TEXT, Language, Situation, instructions, text_of
@@ -53,13 +53,22 @@ class Definitions:
         limits: what runs may spend.
         language: ``"full"`` Python, ``"restricted"`` by the policy, or ``"graphs"``: no sandbox, and so only programs
             that are graphs of calls.
+        python: tells the version of the Python that runs programs, ``3.11``; empty where it is not known yet.
     """
 
-    def __init__(self, registry: Registry, names: ModelNames, limits: Limits, language: Language = "full") -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        names: ModelNames,
+        limits: Limits,
+        language: Language = "full",
+        python: Callable[[], str] = str,
+    ) -> None:
         self._registry = registry
         self._names = names
         self._limits = limits
         self._language = language
+        self._python = python
         self._tools: tuple[Tool, ...] | None = None
         self._made: dict[str, str] = {}
 
@@ -89,7 +98,8 @@ class Definitions:
         if tools is not self._tools or len(self._made) >= _KEPT:
             self._made.clear()
             self._tools = tools
-        key = repr((provider, sorted(options.items(), key=lambda item: item[0]), tuple(found), grows, session))
+        asked = sorted(options.items(), key=lambda item: item[0])
+        key = repr((provider, asked, tuple(found), grows, session, self._python()))
         text = self._made.get(key)
         if text is None:
             one = self._one(checked_provider(provider), options, grows, session)
@@ -115,7 +125,8 @@ class Definitions:
         return {tool.name: self._names.of(tool.name) for tool in one.direct(found) if one.defers(tool)}
 
     def _one(self, provider: Provider, options: DefinitionOptions, grows: bool = False, session: bool = False) -> _One:
-        return _One(self._registry, self._names, self._limits, self._language, provider, options, grows, session)
+        limits, language, python = self._limits, self._language, self._python()
+        return _One(self._registry, self._names, limits, language, python, provider, options, grows, session)
 
 
 def _for_anybody(options: DefinitionOptions) -> DefinitionOptions:
@@ -134,6 +145,7 @@ class _One:
         names: ModelNames,
         limits: Limits,
         language: Language,
+        python: str,
         provider: Provider,
         options: DefinitionOptions,
         grows: bool,
@@ -144,6 +156,7 @@ class _One:
         self._names = names
         self._limits = limits
         self._language = language
+        self._python = python
         self._provider = provider
         self._options = options
         self._grows = grows
@@ -183,9 +196,11 @@ class _One:
             listed=listed,
             shown=all(tool in seen for tool in self._within if tool.allowed_callers),
             language=self._language,
+            python=self._python,
             limits=self._limits,
             sample=sample_of(self._for("code"), names),
-            plan_sample=sample_of(self._for("plan"), names),
+            plan_sample=chain_of(self._for("plan"), names),
+            plan_as_text=self._options.get("plan_as_text", False),
         )
 
     def direct(self, found: Sequence[str]) -> list[Tool]:
@@ -254,12 +269,13 @@ class _One:
 
     def _of_meta(self, name: MetaTool, here: Situation) -> Definition:
         text = self._own_text(name) or text_of(name, here)
-        schema = input_schema(name)
+        as_text = self._options.get("plan_as_text", False)
+        schema = input_schema(name, plan_as_text=as_text)
         listed = self._listed(name).text
         if listed and len(text) + len(listed) + 2 <= MAX_DESCRIPTION[self._provider]:
             text = f"{text}\n\n{listed}"
         elif listed and self._provider.startswith("openai"):
-            first = "code" if name == "execute_code" else "steps"
+            first = "code" if name == "execute_code" else "plan" if as_text else "steps"
             below = schema["properties"][first]
             below["description"] = f"{below.get('description', 'The steps.')}\n\n{listed}"
         elif listed:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from callgate.runtime.search.result import OMITTED
 from callgate.tools import Registry, Tool
-from callgate.tools.stubs import stubs
 
 from .clean import one_line
 
@@ -71,6 +70,8 @@ def _written(registry: Registry, tools: Sequence[Tool], most: int) -> str:
     What arguments mean and what results hold often stands in the words alone, and without them a model asks, or
     guesses. Of tools of servers there are first lines only: the words are not the operator's.
     """
+    from callgate.tools.stubs import stubs
+
     names = [tool.name for tool in tools]
     if all(tool.server is None for tool in tools) and sum(len(tool.description) for tool in tools) <= most:
         written = _compact(stubs(registry, detail="full", names=names))

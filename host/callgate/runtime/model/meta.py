@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any, Literal, get_args
 
 from callgate.tools.json_schema import SchemaArguments
 
-__all__ = ["META_TOOLS", "MetaTool", "input_schema", "output_schema", "validated", "without_nulls"]
+__all__ = ["META_TOOLS", "MetaTool", "input_schema", "meant", "output_schema", "validated", "without_nulls"]
 
 MetaTool = Literal["search_tools", "describe_tools", "execute_code", "execute_tool_plan"]
 META_TOOLS: tuple[MetaTool, ...] = get_args(MetaTool)
 """In the order in which a model is shown them."""
+_OTHER_NAMES: dict[str, MetaTool] = {"execute_plan": "execute_tool_plan"}
+"""What models that have learned another system call a meta-tool."""
 
 Schema = dict[str, Any]
 
@@ -95,6 +98,18 @@ _INPUT: dict[MetaTool, Schema] = {
     },
 }
 
+_PLAN_AS_TEXT: Schema = {
+    "type": "object",
+    "properties": {
+        "plan": {
+            "type": "string",
+            "description": 'The whole plan as JSON text: {"steps": [{"id": ..., "tool": ..., "arguments": {...}}], '
+            '"output_steps": [...]}. A step may have for_each, when and depends_on (a list of ids).',
+        }
+    },
+    "required": ["plan"],
+    "additionalProperties": False,
+}
 _ERROR: Schema = {
     "type": ["object", "null"],
     "properties": {
@@ -121,6 +136,11 @@ _OUTPUT: dict[MetaTool, Schema] = {
             "ok": {"type": "boolean"},
             "logs": {"type": "string", "description": "What was printed."},
             "value": {"description": "The value of the last expression."},
+            "notes": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "How the program ended: calls that it never awaited, tasks that were cancelled.",
+            },
             "error": _ERROR,
             "tool_calls": {"type": "integer"},
             "truncated": {"type": "array", "items": {"type": "string"}, "description": "Fields that were cut."},
@@ -143,9 +163,26 @@ _OUTPUT: dict[MetaTool, Schema] = {
 _CONTRACTS: dict[str, SchemaArguments] = {}
 
 
-def input_schema(name: MetaTool) -> Schema:
-    """JSON Schema of its arguments; a copy."""
-    schema: Schema = json.loads(json.dumps(_INPUT[name]))
+def meant(name: str, known: Collection[str]) -> str:
+    """The meta-tool that a model means by another system's name for it; else the name itself.
+
+    Args:
+        name: as the model wrote it.
+        known: the names of what the model has, tools or meta-tools: they win.
+    """
+    other = _OTHER_NAMES.get(name)
+    return other if other is not None and other in known and name not in known else name
+
+
+def input_schema(name: MetaTool, *, plan_as_text: bool = False) -> Schema:
+    """JSON Schema of its arguments; a copy.
+
+    Args:
+        name: the meta-tool.
+        plan_as_text: a plan is one argument, the whole of it as JSON text.
+    """
+    of_text = plan_as_text and name == "execute_tool_plan"
+    schema: Schema = json.loads(json.dumps(_PLAN_AS_TEXT if of_text else _INPUT[name]))
     return schema
 
 

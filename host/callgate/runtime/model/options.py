@@ -36,6 +36,9 @@ class DefinitionOptions(TypedDict, total=False):
     strict: bool
     """Ask the provider to hold the model to the schemas, for the tools whose schema can be brought into its strict
     form. False by default. Not for MCP, which has no such thing."""
+    plan_as_text: bool
+    """``execute_tool_plan`` takes the whole plan as one argument, `plan`, which is JSON text: for models that do not
+    nest objects well. False by default. Calls are answered in either form, whatever this says."""
     defer: Collection[str] | Literal["all"]
     """Names of direct tools that the provider is to keep out of the context until they are found. Anthropic and OpenAI
     Responses. None by default."""
@@ -72,6 +75,8 @@ def checked_options(options: Mapping[str, Any]) -> None:
             raise ConfigurationError(f"there is no meta-tool {name!r}; there are: {', '.join(META_TOOLS)}")
     if any(not isinstance(text, str) or not text.strip() for text in texts.values()):
         raise ConfigurationError("texts maps names of meta-tools to text: texts={'execute_code': 'Run Python ...'}")
+    if not isinstance(as_text := options.get("plan_as_text", False), bool):
+        raise ConfigurationError(f"plan_as_text is True or False, not {as_text!r}")
     most = options.get("inline_characters", 0)
     if type(most) is not int or most < 0:
         raise ConfigurationError(f"inline_characters is a number of characters, 0 or more, not {most!r}")

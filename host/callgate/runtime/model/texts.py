@@ -21,7 +21,7 @@ from callgate.limits import Limits
 from callgate.runtime.result import MODEL_CHARACTERS
 
 from .meta import MetaTool
-from .samples import Sample
+from .samples import Chain, Sample
 
 __all__ = ["MAX_TEXT", "Language", "Situation", "instructions", "text_of"]
 
@@ -51,10 +51,14 @@ class Situation:
     shown: bool
     """Whether a search can find nothing else: every tool is listed so, or has a definition of its own."""
     language: Language
+    python: str
+    """Version of the Python that runs programs, ``3.11``; empty where it is not known yet."""
     limits: Limits
     sample: Sample | None
     """For programs."""
-    plan_sample: Sample | None
+    plan_sample: Chain | None
+    plan_as_text: bool = False
+    """Whether a plan is one argument, which is JSON text."""
 
     def has(self, name: MetaTool) -> bool:
         """Whether it has this meta-tool."""
@@ -159,15 +163,15 @@ def _code(here: Situation) -> str:
         "- Tools are async functions: await each call. asyncio.gather(...) runs calls in parallel.\n"
         f"- Results are JSON values: r['id'] or r.id. A failed call {_FAILED[here.language]}.\n"
         f"- print() what you need, not all: output beyond {MODEL_CHARACTERS // 2:,} characters is cut.\n"
-        f"- {_LANGUAGES[here.language]} {kept}. {_spent(here.limits)}\n"
+        f"- {_LANGUAGES[here.language].format(python=f'Python {here.python}'.strip())} {kept}. {_spent(here.limits)}\n"
         f"{_unseen(here)}"
         f"Example:\n{_program(here.sample)}"
     )
 
 
 _LANGUAGES: dict[Language, str] = {
-    "full": "Python's standard library; no network, no files of the host.",
-    "restricted": "A small part of the standard library; no dunder attributes.",
+    "full": "{python}'s standard library; no network, no host files.",
+    "restricted": "Part of {python}'s standard library; no dunder attributes.",
     "graphs": "Calls, gather, for, if, sums, f-strings, json; no while, try, def, other imports.",
 }
 _CAUGHT = "raises ToolError (no import); catch it to go on"
@@ -215,15 +219,18 @@ def _plan(here: Situation) -> str:
         '- "for_each": a list or a reference makes one call per item; there "$item" is the item.\n'
         "- A step that fails skips the steps that need it; the others run. You see the results of output_steps, long "
         "ones cut.\n"
-        f"Example: {_steps(here.plan_sample)}"
+        f"{'The plan is one text. ' if here.plan_as_text else ''}Example: {_steps(here.plan_sample)}"
     )
 
 
-def _steps(sample: Sample | None) -> str:
-    name, argument, values = _NO_NAME, "ARGUMENT", ["a", "b"]
-    if sample is not None:
-        name, argument, values = sample.tool.name, sample.argument, list(sample.values)
+def _steps(chain: Chain | None) -> str:
+    first, then, reference = (_NO_NAME, "ARGUMENT", "a"), (_NO_NAME, "ARGUMENT"), "$ref:a.FIELD"
+    if chain is not None:
+        first = (chain.first.tool.name, chain.first.argument, chain.first.values[0])
+        then = (chain.then.tool.name, chain.then.argument)
+        reference = "$ref:a" if chain.field is None else f"$ref:a.{chain.field}"
     steps = [
-        {"id": "each", "tool": name, "for_each": values, "arguments": {argument: "$item"}},
+        {"id": "a", "tool": first[0], "arguments": {first[1]: first[2]}},
+        {"id": "b", "tool": then[0], "arguments": {then[1]: reference}},
     ]
-    return json.dumps({"steps": steps, "output_steps": ["each"]}, ensure_ascii=False)
+    return json.dumps({"steps": steps, "output_steps": ["b"]}, ensure_ascii=False)

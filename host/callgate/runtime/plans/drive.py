@@ -19,10 +19,12 @@ from callgate.plan.actions import Action, Begin, Call, Exceeded, Failed, Finishe
 from callgate.plan.actions import Event as EngineEvent
 from callgate.plan.compile import CompiledPlan
 from callgate.plan.engine import Engine
+from callgate.runtime.arguments import in_turns
 from callgate.runtime.calls import CallRecord
 from callgate.runtime.events import Event, StepEnded, StepStarted, tell
 from callgate.runtime.gate import RunGate
 from callgate.runtime.workers import Workers
+from callgate.tools.turns import at_once
 
 from .early import EarlyCalls, make_call
 from .result import StepResult
@@ -30,6 +32,8 @@ from .result import StepResult
 __all__ = ["PlanDrive"]
 
 _WORKERS_PER_PLACE = 16
+_MANY = 500
+"""Steps; the engine takes more of them in turns."""
 _TURN_SECONDS = 0.005
 """After so long the event loop gets a turn: tools that never wait would keep it from everybody else."""
 
@@ -54,7 +58,7 @@ class PlanDrive:
         early: EarlyCalls | None = None,
     ) -> None:
         self.engine = Engine(
-            plan.steps,
+            (),
             max_bytes=limits.max_message_bytes,
             max_memory_bytes=limits.memory_bytes,
             window=limits.max_concurrent_calls,
@@ -84,6 +88,11 @@ class PlanDrive:
 
     async def run(self) -> None:
         """To its end. Raises nothing but cancellation; nothing runs on afterwards."""
+        taking = self.engine.taking(self._plan.steps)
+        if len(self._plan.steps) > _MANY:
+            await in_turns(taking)
+        else:
+            at_once(taking)
         with anyio.move_on_after(self._limits.wall_seconds) as scope:
             self._scope = scope
             async with anyio.create_task_group() as tasks:
@@ -105,7 +114,12 @@ class PlanDrive:
         if self._early is not None:
             await self._early.give_up()
         begun = frozenset(step for step, calls in enumerate(self._calls) if calls)
+        self._paused = False
         self._feed(Stop(f"the run was ended: {self.failure}", frozenset(self._interrupted), begun))
+        while self._paused and not self._over:
+            self._paused = False
+            await anyio.lowlevel.checkpoint()
+            self._feed(GoOn())
 
     def _feed(self, event: EngineEvent) -> None:
         self._perform(self.engine.handle(event))

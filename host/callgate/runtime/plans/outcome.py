@@ -83,14 +83,17 @@ class PlanOutcome:
     steps: list[StepResult] = field(default_factory=list)
     """All steps, in the plan's order; none where it was refused."""
     error: RunError | None = None
-    """Of kind ``PlanRefused`` (see `faults`), ``StepFailed`` (see `steps`) or ``LimitReached``."""
+    """Of kind ``PlanRefused`` (see `faults`), ``PlanDenied`` (`approve_plan` denied it), ``StepFailed`` (see `steps`)
+    or ``LimitReached``."""
     faults: list[PlanFault] = field(default_factory=list)
     """What was found before the run; with errors among them, nothing ran."""
     calls: list[CallRecord] = field(default_factory=list)
     """Every call, in the order in which they began."""
     goal: str | None = None
     plan: dict[str, Any] | None = None
-    """The plan as it was understood; None where it could not be read."""
+    """The plan that ran, as callgate read it; None if no plan ran."""
+    changed: bool = False
+    """True if `approve_plan` answered with another plan, and that plan ran."""
     path: Literal["plan"] = "plan"
     logs: str = ""
     """Always empty: a plan prints nothing. Here because a `CodeResult` has it."""

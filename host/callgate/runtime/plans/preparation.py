@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
-import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable
 from typing import Any
@@ -12,21 +12,25 @@ from weakref import WeakKeyDictionary
 
 import anyio
 import anyio.lowlevel
-import anyio.to_thread
 
 from callgate.errors import ConfigurationError, LimitReached
 from callgate.limits import Limits
 from callgate.plan.arriving import ArrivingPlan
-from callgate.plan.compile import CompiledPlan, Offering, Reading, read_plan
+from callgate.plan.compile import CompiledPlan, Offering, Reading, read_plan, reading_plan
 from callgate.plan.estimate import EstimatedStep, PlanEstimate, estimate_plan
-from callgate.plan.model import plan_json
+from callgate.plan.model import writing_plan
 from callgate.plan.sizes import json_size, memory_of
+from callgate.runtime.approval import Allow, Deny, answer_of
+from callgate.runtime.arguments import in_turns
 from callgate.runtime.events import Event
 from callgate.runtime.gate import Gate, RunGate
 from callgate.runtime.keeper import event_loop
 from callgate.runtime.result import RunError, RunUsage
 from callgate.tools import Registry
+from callgate.tools.decoding import decoding
+from callgate.tools.turns import Work, at_once
 
+from .approval import ApprovePlan, requesting
 from .drive import PlanDrive
 from .early import EarlyCalls
 from .result import PlanResult
@@ -35,8 +39,11 @@ __all__ = ["DEFAULT_TIMEOUT_SECONDS", "PlanRun", "Plans"]
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
 """For one attempt of a tool that says nothing itself and has no history; as the tool planning engine has it."""
-_LARGE = 64 * 1024
-"""Characters; a longer plan is read in a thread, so that the event loop goes on."""
+_MANY = 500
+"""Steps; a longer plan is written in turns."""
+_LARGE = 16 * 1024
+"""Characters; a longer plan is read in turns, so that the event loop goes on."""
+_OUTPUTS_A_TURN = 500
 
 
 class Plans:
@@ -57,6 +64,7 @@ class Plans:
         *,
         tools: Collection[str] | None = None,
         on_event: Callable[[Event], None] | None = None,
+        approve_plan: ApprovePlan | None = None,
     ) -> PlanRun:
         """A run of some plan: see `Runtime.execute_tool_plan` for the arguments. Raises `ConfigurationError`."""
         if not isinstance(limits, Limits):
@@ -65,6 +73,8 @@ class Plans:
             raise ConfigurationError("tools are named by text: tools=['get_weather']")
         if on_event is not None and inspect.iscoroutinefunction(on_event):
             raise ConfigurationError("on_event is called at once and not awaited: give it a plain function, not async")
+        if approve_plan is not None and not callable(approve_plan):
+            raise ConfigurationError(f"approve_plan is a function of a PlanApprovalRequest, not {approve_plan!r}")
         gate = self._gate.open(
             caller="plan",
             limits=limits,
@@ -76,7 +86,7 @@ class Plans:
         offering = Offering(
             offer.by_name, lambda name: offer.refusal(name, suggest=True).message, canonical=offer.canonical
         )
-        return PlanRun(gate, offering, limits, on_event)
+        return PlanRun(gate, offering, limits, on_event, approve_plan)
 
     def estimate(self, given: Any, limits: Limits, *, tools: Collection[str] | None = None) -> PlanEstimate:
         """How long a plan would take, and what it would cost. Raises `ConfigurationError`."""
@@ -96,34 +106,66 @@ class PlanRun:
     """One plan to read and run."""
 
     def __init__(
-        self, gate: RunGate, offering: Offering, limits: Limits, on_event: Callable[[Event], None] | None
+        self,
+        gate: RunGate,
+        offering: Offering,
+        limits: Limits,
+        on_event: Callable[[Event], None] | None,
+        approve_plan: ApprovePlan | None,
     ) -> None:
         self.gate = gate
         self.offering = offering
         self.limits = limits
         self.on_event = on_event
+        self.approve_plan = approve_plan
 
     def read(self, given: Any) -> Reading:
         """Read and check it."""
         return read_plan(given, self.offering, self.limits)
 
     async def read_aside(self, given: Any) -> Reading:
-        """The same; in a thread where it is large."""
+        """The same; in turns where it is large."""
         size = len(given) if isinstance(given, str) else json_size(given, _LARGE)
         if size < _LARGE:
             return self.read(given)
-        return await anyio.to_thread.run_sync(self.read, given, limiter=_readers())
+        async with _readers():
+            return await in_turns(reading_plan(given, self.offering, self.limits))
 
     async def execute(self, given: Any) -> PlanResult:
         """Read it and run it."""
         started = time.perf_counter()
-        reading = await self.read_aside(given)
+        return await self._run_if_allowed(await self.read_aside(given), started)
+
+    async def _run_if_allowed(self, reading: Reading, started: float, early: EarlyCalls | None = None) -> PlanResult:
+        """Run the plan that was read. If `approve_plan` is set, ask first and follow the answer."""
         if reading.plan is None:
             return self.refused(reading, started)
-        return await self.run(reading, reading.plan, started)
+        if self.approve_plan is None:
+            return await self.run(reading, reading.plan, started, early)
+        if len(reading.plan.steps) > _MANY or any(step.large for step in reading.plan.steps):
+            async with _readers():
+                request = await in_turns(requesting(reading.plan, reading.faults))
+        else:
+            request = at_once(requesting(reading.plan, reading.faults))
+        match await answer_of(self.approve_plan, request, "the plan"):
+            case Deny(reason):
+                message = f"The plan was not run: it was denied{f': {reason}' if reason else ''}"
+                error = RunError("PlanDenied", message)
+                return PlanResult(
+                    ok=False, error=error, faults=reading.faults, goal=reading.plan.model.goal,
+                    usage=self._usage(started),
+                )  # fmt: skip
+            case Allow(None):
+                return await self.run(reading, reading.plan, started)
+            case Allow(changed):
+                reading = await self.read_aside(changed)
+        if reading.plan is None:
+            return dataclasses.replace(self.refused(reading, started), changed=True)
+        return dataclasses.replace(await self.run(reading, reading.plan, started), changed=True)
 
     async def execute_stream(self, chunks: AsyncIterable[str] | Iterable[str]) -> PlanResult:
-        """Read it while it is being written, begin what can do no harm, and run it when it is complete."""
+        """Read it while it is being written, begin what can do no harm, and run it when it is complete. Where somebody
+        is asked about the plan, nothing is begun before the answer."""
         started = time.perf_counter()
         arriving = ArrivingPlan(self.offering, self.limits)
         text: list[str] = []
@@ -137,17 +179,16 @@ class PlanRun:
                         size += len(chunk)
                         if size > self.limits.max_message_bytes:
                             break  # the reading of the whole refuses it
-                        for step in arriving.receive(chunk):
+                        for step in arriving.receive(chunk) if self.approve_plan is None else ():
                             early.arrive(step)
                             await anyio.lowlevel.checkpoint()
                 early.end()
                 reading = await self.read_aside("".join(text))
-                if reading.plan is not None:
-                    result = await self.run(reading, reading.plan, started, early)
+                result = await self._run_if_allowed(reading, started, early) if reading.plan is not None else None
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:  # the task group is our affair: one error is raised as itself
             raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
-        return self.refused(reading, started) if reading.plan is None else result
+        return self.refused(reading, started) if result is None else result
 
     def refused(self, reading: Reading, started: float) -> PlanResult:
         """The result of a plan that has faults."""
@@ -169,7 +210,13 @@ class PlanRun:
         """Run what was read."""
         drive = PlanDrive(plan, self.gate, self.limits, self.on_event, early)
         await drive.run()
+        ending = self._ending(reading, plan, drive, started)
+        return await in_turns(ending) if len(plan.steps) > _MANY or _is_long(drive, plan) else at_once(ending)
+
+    def _ending(self, reading: Reading, plan: CompiledPlan, drive: PlanDrive, started: float) -> Work[PlanResult]:
+        """What a run has come to; in turns where that is much."""
         steps = [step for step in drive.results if step is not None]
+        yield
         bad = [step for step in steps if step.status in ("failed", "unknown_outcome")]
         error = None
         if drive.failure is not None:
@@ -178,18 +225,26 @@ class PlanRun:
             more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
             kind = "did not succeed" if bad[0].status == "failed" else "has an unknown outcome"
             error = RunError("StepFailed", f"step {bad[0].id!r} {kind}: {bad[0].error}{more}", tool=bad[0].tool)
+        yield
         texts = {steps[index].id: steps[index].result_json for index in plan.outputs}
+        yield
         given = {name: text for name, text in texts.items() if text is not None}
-        held = drive.engine.inputs.held_bytes + sum(memory_of(text) for text in given.values())
+        yield
+        held = drive.engine.inputs.held_bytes
+        for number, text in enumerate(given.values()):
+            held += memory_of(text)
+            if number % (10 * _OUTPUTS_A_TURN) == 0:
+                yield
         if held > self.limits.memory_bytes:
             given = {}
             if drive.failure is None:
                 reached = LimitReached("memory_bytes", self.limits.memory_bytes, held)
                 error = RunError("LimitReached", f"{reached}, to hand out the outputs", limit=reached.limit)
-        if sum(map(len, given.values())) > _LARGE:
-            outputs = await anyio.to_thread.run_sync(_read_all, given)
-        else:
-            outputs = _read_all(given)
+        outputs: dict[str, Any] = {}
+        for name, text in given.items():
+            outputs[name] = yield from decoding(text)
+            if len(outputs) % _OUTPUTS_A_TURN == 0:
+                yield
         return PlanResult(
             ok=error is None,
             outputs=outputs,
@@ -198,7 +253,7 @@ class PlanRun:
             faults=reading.faults,
             calls=self.gate.records,
             goal=plan.model.goal,
-            plan=plan_json(plan.model),
+            plan=(yield from writing_plan(plan.model)),
             usage=self._usage(started),
         )
 
@@ -227,9 +282,11 @@ _limiters: WeakKeyDictionary[Any, anyio.CapacityLimiter] = WeakKeyDictionary()
 
 
 def _readers() -> anyio.CapacityLimiter:
-    """Two plans of an event loop at a time are read in threads: reading holds the interpreter's lock."""
+    """Two large plans of an event loop at a time are read: what is half read takes memory."""
     return _limiters.setdefault(event_loop(), anyio.CapacityLimiter(2))
 
 
-def _read_all(texts: dict[str, str]) -> dict[str, Any]:
-    return {name: json.loads(text) for name, text in texts.items()}
+def _is_long(drive: PlanDrive, plan: CompiledPlan) -> bool:
+    """Whether the outputs, or the plan, take long to read and write."""
+    texts = [step.result_json or "" for index in plan.outputs if (step := drive.results[index]) is not None]
+    return sum(map(len, texts)) > _LARGE or any(step.large for step in plan.steps)

@@ -13,8 +13,6 @@ from callgate.runtime.result import MODEL_CHARACTERS, cut
 from callgate.tools.faults import printable
 
 from .outcome import PlanOutcome, StepResult
-from .timeline import timeline_text
-from .timeline_page import timeline_page
 
 __all__ = ["PlanResult", "StepResult"]
 
@@ -35,6 +33,8 @@ class PlanResult(PlanOutcome):
             width: cells of a line at most.
             color: with SGR sequences, for a terminal.
         """
+        from .timeline import timeline_text
+
         return timeline_text(self, width, color)
 
     def timeline_page(self, title: str | None = None) -> str:
@@ -43,6 +43,8 @@ class PlanResult(PlanOutcome):
         Args:
             title: instead of the plan's goal.
         """
+        from .timeline_page import timeline_page
+
         return timeline_page(self, title)
 
     def explain(self, form: ExplainFormat = "text") -> str:
@@ -93,6 +95,8 @@ class PlanResult(PlanOutcome):
         warnings = [fault for fault in self.faults if fault.severity == "warning"]
         count = f"{len(errors)} fault{'' if len(errors) == 1 else 's'}"
         lines = [f"The plan was not run: {count}. Correct {'it' if len(errors) == 1 else 'them'} and send it again."]
+        if self.changed:
+            lines = [f"The plan was changed before it was allowed, and the changed plan has {count}. Nothing was run."]
         lines += [f"- {fault}" for fault in errors] + [f"- note: {fault}" for fault in warnings[:5]]
         if self.error is not None and not errors:
             lines = [self.error.message]
@@ -130,6 +134,8 @@ class PlanResult(PlanOutcome):
     def _outputs(self, most: int) -> Iterator[str]:
         for fault in [fault for fault in self.faults if fault.severity == "warning"][:5]:
             yield f"Note: {fault}"
+        if self.changed:
+            yield "Note: the plan was changed before it was allowed; what stands here is of the changed plan."
         if not self.outputs:
             return
         yield "Outputs:"

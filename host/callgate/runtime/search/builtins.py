@@ -6,22 +6,23 @@ They find what the run itself may call, and nothing else. A program gets JSON va
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from callgate.runtime.offer import Offer
 from callgate.tools import Tool
+from callgate.tools.tool import Detail
 
-from .result import Detail
-from .tool_search import ToolSearch
+if TYPE_CHECKING:
+    from .tool_search import ToolSearch
 
 __all__ = ["search_builtins"]
 
 
-def search_builtins(search: ToolSearch) -> Callable[[Offer], Iterable[Tool]]:
+def search_builtins(search: Callable[[], ToolSearch]) -> Callable[[Offer], Iterable[Tool]]:
     """For `Gate(builtins=...)`.
 
     Args:
-        search: over the tools of the gate.
+        search: gives the search over the tools of the gate.
     """
 
     def builtins(offer: Offer) -> Iterable[Tool]:
@@ -51,7 +52,7 @@ def search_builtins(search: ToolSearch) -> Callable[[Offer], Iterable[Tool]]:
             Returns:
                 {"found": [{"name", "python_name", "description", "signature", ...}], "total"}, the best first.
             """
-            found = await search.ask(
+            found = await search().ask(
                 query, limit=limit, detail=detail, server=server, capability=capability, regex=regex, among=among
             )
             return found.to_json()
@@ -65,7 +66,7 @@ def search_builtins(search: ToolSearch) -> Callable[[Offer], Iterable[Tool]]:
             Returns:
                 {"tools": [{"name", "python_name", "description", "signature", "input_schema", ...}], "unknown"}.
             """
-            return search.describe(names, among=among).to_json()
+            return search().describe(names, among=among).to_json()
 
         return [Tool.from_function(each, read_only=True) for each in (search_tools, describe_tools)]
 

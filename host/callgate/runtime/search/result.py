@@ -12,7 +12,7 @@ from callgate.search.words import words_of
 from callgate.tools import Registry, Tool
 from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.faults import printable
-from callgate.tools.stubs import DETAILS, Detail, result_types, signature, stubs
+from callgate.tools.tool import DETAILS, Detail
 
 __all__ = ["DETAILS", "MAX_FOUND", "OMITTED", "Described", "Detail", "Found", "SearchResult", "Why"]
 
@@ -210,6 +210,8 @@ def _stubs(registry: Registry, tools: list[Tool], describe: bool) -> str:
 
 def _full(registry: Registry, tools: list[Tool]) -> str:
     """Full stubs, and what no stub says as comments behind them."""
+    from callgate.tools.stubs import stubs
+
     text = stubs(registry, detail="full", names=[tool.name for tool in tools])
     more = [f"# {registry.callable_name(tool.name)}: {said}" for tool in tools if (said := _beside(tool))]
     return "\n".join([text, *more, ""]) if more else text
@@ -251,11 +253,15 @@ def _left(names: list[str], describe: bool) -> str:
 
 
 def _signature(tool: Tool, name: str) -> str:
+    from callgate.tools.stubs import signature
+
     text = signature(tool, name)
     return text if len(text) <= _MAX_SIGNATURE_CHARACTERS else f"{text[:_MAX_SIGNATURE_CHARACTERS]} ..."
 
 
 def _types(tool: Tool, name: str) -> str:
+    from callgate.tools.stubs import result_types
+
     text = result_types(tool, name, most=_MAX_TYPES_CHARACTERS)
     return text if len(text) <= 2 * _MAX_TYPES_CHARACTERS else f"{text[: 2 * _MAX_TYPES_CHARACTERS]} ..."
 

@@ -116,6 +116,11 @@ class DockerBackend:
         )
 
     @property
+    def python(self) -> str:
+        """Version of the image's Python; empty until a container has said it."""
+        return ".".join(str(self._told.get("python", "")).split(".")[:2])
+
+    @property
     def containers(self) -> list[str]:
         """Ids of the containers that are there now."""
         return [container.id for container in self._containers]
@@ -124,6 +129,8 @@ class DockerBackend:
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         self._entered = True
+        # those of an earlier event loop, if the backend was entered before, belong to that loop
+        self._connecting, self._changed, self._starts = anyio.Lock(), anyio.Event(), anyio.Semaphore(_STARTS)
         self._wanted = replace(self._wanted, labels=labels(self._id))  # of this process, whoever made the backend
         enter(self._id)
         try:

@@ -22,6 +22,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from callgate.errors import ConfigurationError, SandboxError, SandboxUnavailable
+from callgate.extras import how_to_install
 
 from .patience import within
 
@@ -144,7 +145,7 @@ def _client(docker_host: str | None) -> tuple[Any, str]:
         import docker.utils
     except ImportError:
         raise EngineUnreachable(
-            "the docker SDK is not installed: pip install 'callgate[docker]', or use sandbox='jail'"
+            f"the docker SDK is not installed: {how_to_install('docker')}; or use sandbox='jail'"
         ) from None
     options: dict[str, Any] = {}
     try:

@@ -82,7 +82,12 @@ class ImageFacts:
 
 
 async def find(engine: Engine, tag: str = DEFAULT_TAG) -> ImageFacts | None:
-    """What is known of the image; ``None`` where the engine has none of that name. Raises as `Engine.call`."""
+    """What is known of the image; ``None`` where the engine has none of that name.
+
+    Raises:
+        ConfigurationError: the tag is no name of an image. Else as `Engine.call`.
+    """
+    _check_name("tag", tag)
     try:
         told = await engine.call("inspect_image", tag)
     except EngineRefused as error:
@@ -127,9 +132,8 @@ async def build(
         EngineUnreachable: the engine went away.
         SandboxError: the base cannot be had, or a step failed: the message has the step and its last words.
     """
-    for option, value in (("tag", tag), ("base", base)):
-        if not _REFERENCE.fullmatch(value):
-            raise ConfigurationError(f"{option} {value!r} is no name of an image: write e.g. callgate-sandbox:2")
+    _check_name("tag", tag)
+    _check_name("base", base)
     if base == HOST and sys.platform != "linux":
         raise ConfigurationError("base 'host' takes this machine's Python, and containers need Linux's: name an image")
     text = build_context.requirement_text(requirements)
@@ -145,6 +149,11 @@ async def build(
             await anyio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
             with contextlib.suppress(SandboxError):
                 await making.clean()
+
+
+def _check_name(option: str, value: str) -> None:
+    if not _REFERENCE.fullmatch(value):
+        raise ConfigurationError(f"{option} {value!r} is no name of an image: write e.g. callgate-sandbox:2")
 
 
 class _Build:

@@ -261,6 +261,7 @@ class Link:
         """Close the container's stdin, which ends it, and hear nothing more of it. May be repeated."""
         if not self.closed:
             self.closed = True
+            self._writer.forget()
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
             with contextlib.suppress(OSError, RuntimeError):  # nobody waits where there is no event loop

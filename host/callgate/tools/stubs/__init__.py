@@ -13,22 +13,17 @@ finds the types that are the same, `writing` makes text of forms.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any, Literal
+from typing import Any
 
 from callgate.errors import ConfigurationError
 from callgate.tools.registry import Registry
-from callgate.tools.tool import Tool
+from callgate.tools.tool import DETAILS, Detail, Tool
 
 from .texts import docstring
 from .tools import ToolForms, read_tool
 from .writing import Module
 
 __all__ = ["DETAILS", "Detail", "result_types", "signature", "stubs"]
-
-Detail = Literal["names", "signatures", "full"]
-"""``names``: that they are there. ``signatures``: with types, and the first line of what they do. ``full``: with all
-that is said of them, their arguments, and the keys of their types."""
-DETAILS: tuple[Detail, ...] = ("names", "signatures", "full")
 
 _TITLE = "Typed stubs of the tools that a program may call. They describe, and do nothing."
 _NAMES_TITLE = "The tools that a program may call. Their arguments are not told here."

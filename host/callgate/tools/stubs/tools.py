@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from callgate.tools.tool import Tool
@@ -23,6 +23,8 @@ class ToolForms:
     """The Python name of the tool."""
     fields: tuple[Field, ...]
     """Its arguments, in positional order."""
+    spelled: Mapping[str, str]
+    """How arguments are written whose names are no Python names."""
     packed: Definition | None
     """The arguments as a type, where a name cannot stand in a signature."""
     rest: Form | None
@@ -59,7 +61,9 @@ def read_tool(tool: Tool, name: str) -> ToolForms:
     scope = f"the server {tool.server}" if tool.server is not None else f"the tool {tool.name}"
     reader = Reader(tool.input_schema, f"{name} arguments", scope)
     fields, rest = reader.arguments()
-    packed = None if all(is_plain(field.key) for field in fields) else reader.packed(fields)
+    spelled = {key: written for written, key in tool.spellings.items() if is_plain(written)}
+    plain = all(is_plain(field.key) or field.key in spelled for field in fields)
+    packed = None if plain else reader.packed(fields)
     result: Form = ANY
     cuts, unsaid = reader.cuts, reader.unsaid
     if tool.output_schema is not None:
@@ -69,7 +73,7 @@ def read_tool(tool: Tool, name: str) -> ToolForms:
         unsaid += output.unsaid
     return ToolForms(
         tool=tool, name=name, fields=tuple(fields), packed=packed, rest=rest, result=result, cuts=cuts[:5],
-        unsaid=unsaid[:5],
+        unsaid=unsaid[:5], spelled=spelled if plain else {},
     )  # fmt: skip
 
 

@@ -164,7 +164,7 @@ class Module:
         if not self._words:
             return first_line(text, _MOST_FIRST_LINE)
         parts = [shortened(text, _MOST_DESCRIPTION)] if text else []
-        told = [(one_line(field.key), self._about(field, read)) for field in read.fields]
+        told = [self._argument(field, read) for field in read.fields]
         arguments = [f"    {key}: {about}" for key, about in told if about]
         if arguments:
             parts.append("\n".join(["Args:", *arguments]))
@@ -172,6 +172,13 @@ class Module:
         if isinstance(result, str) and result.strip() and not isinstance(read.result, Named):
             parts.append(f"Returns:\n    {one_line(result)}")
         return "\n\n".join(parts)
+
+    def _argument(self, field: Field, read: ToolForms) -> tuple[str, str]:
+        """How an argument is written, and what is told of it."""
+        about, written = self._about(field, read), read.spelled.get(field.key)
+        if written is None:
+            return one_line(field.key), about
+        return written, f"stands for {one_line(repr(field.key))}{f': {about}' if about else ''}"
 
     def _about(self, field: Field, read: ToolForms | None = None) -> str:
         """What is told of a field, besides its type; its default where the signature does not show it."""
@@ -191,9 +198,10 @@ class Module:
                 written.append("*")
                 keyword_only = True
             optional_seen = optional_seen or not field.required
-            written.append(f"{field.key}: {self._form(field.form)}{'' if field.required else self._shown(field)}")
+            name = read.spelled.get(field.key, field.key)
+            written.append(f"{name}: {self._form(field.form)}{'' if field.required else self._shown(field)}")
         if read.rest is not None:
-            names = {field.key for field in read.fields}
+            names = {read.spelled.get(field.key, field.key) for field in read.fields}
             written.append(f"**{_free('more', names, '{}_')}: {self._form(read.rest)}")
         return written
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import ast
 import json
 import math
-import re
 from typing import Any, Final
 
 from callgate.plan.expressions import ExpressionFault
 from callgate.plan.expressions.parse import DEFAULT_MAX_BYTES, parse
 from callgate.plan.expressions.trees import fields_of, nodes_of
+from callgate.plan.notations import is_written_like_a_reference
 
 from .symbols import is_literal
 from .work import Work
 
 __all__ = ["NotSpelt", "Spelling"]
 
-_SPECIAL: Final = re.compile(r"\$|^steps\[|\{\{")
-"""Texts that a plan reads, or warns of, as references."""
 _BOOLEAN_CALLS: Final = frozenset(
     {"all", "any", "bool", "endswith", "isalnum", "isalpha", "isdigit", "isspace", "startswith"}
 )
@@ -186,7 +184,7 @@ def _key(node: ast.expr | None) -> str:
 
 def _is_special(found: Any) -> bool:
     if isinstance(found, str):
-        return _SPECIAL.search(found) is not None
+        return "$" in found or "{{" in found or is_written_like_a_reference(found)
     if isinstance(found, list):
         return any(map(_is_special, found))
     return isinstance(found, dict) and (any(key[:1] == "$" for key in found) or any(map(_is_special, found.values())))

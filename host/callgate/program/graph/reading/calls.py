@@ -74,7 +74,8 @@ def _start(lifter: Lifter, node: ast.Call, tool: GraphTool, positional: list[ast
     for keyword in node.keywords:
         if keyword.arg is None:
             raise refusal(node.lineno, written(node), "`**` hides what the arguments are", "write them out by name")
-        names.append(keyword.arg)
+        name = keyword.arg
+        names.append(name if name in tool.parameters else tool.spellings.get(name, name))
     given = [*positional, *(keyword.value for keyword in node.keywords)]
     if any(isinstance(argument, ast.Starred) for argument in given):
         raise refusal(node.lineno, written(node), "`*` hides what the arguments are", "write them out by name")

@@ -39,6 +39,8 @@ class GraphTool:
     """In the order in which positional arguments fill them."""
     early: bool
     """It may be called before the program gets there: it is read-only, and nobody is asked for approval."""
+    spellings: Mapping[str, str] = field(default_factory=dict)
+    """What programs write for parameters that are no Python names, and which these are."""
     variadic: bool = False
     """Its one parameter takes all positional arguments."""
 

@@ -62,10 +62,7 @@ def augment(budget: Budget, how: type[ast.operator], before: Any, value: Any) ->
     kind = type(before)
     if kind is list:
         if how is ast.Add and (type(value) in SIZED or type(value) in ITERATORS):
-            items = list(collected(budget, value))
-            for item in items:
-                _check_no_circle(budget, before, item)
-            before += items
+            before += _new_items(budget, before, value)
             return before
         raise _unsure("a list is changed in place")
     if kind in _CONTAINERS and kind is not tuple:
@@ -105,10 +102,17 @@ def _append(budget: Budget, values: list[Any], given: list[Any]) -> None:
 def _extend(budget: Budget, values: list[Any], given: list[Any]) -> None:
     if type(given[0]) not in SIZED and type(given[0]) not in ITERATORS:
         values.extend(given[0])  # raises, in Python's words
-    items = list(collected(budget, given[0]))
-    for item in items:
-        _check_no_circle(budget, values, item)
-    values.extend(items)
+    values.extend(_new_items(budget, values, given[0]))
+
+
+def _new_items(budget: Budget, values: list[Any], given: Any) -> list[Any]:
+    """The items that a list is about to take in, none of which is or holds the list."""
+    items = list(collected(budget, given))
+    if not types_in(budget, items).isdisjoint(_CONTAINERS):
+        budget.work(len(items))
+        for item in items:
+            _check_no_circle(budget, values, item)
+    return items
 
 
 def _insert(budget: Budget, values: list[Any], given: list[Any]) -> None:

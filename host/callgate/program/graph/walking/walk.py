@@ -25,8 +25,9 @@ from callgate.plan.expressions import Budget, BudgetExceeded, ExpressionError, E
 from callgate.plan.expressions.comprehensions import UNPACK
 from callgate.plan.expressions.expression import guarded
 from callgate.plan.expressions.functions import FUNCTIONS
-from callgate.plan.expressions.kinds import KNOWN, foreign
+from callgate.plan.expressions.kinds import DICTS, KNOWN, SEQUENCES, foreign
 from callgate.plan.expressions.texts import formatted
+from callgate.plan.expressions.weight import charge_text
 from callgate.program.graph.flow import (
     Assign,
     Augment,
@@ -68,9 +69,10 @@ from .walked import (
 __all__ = ["Began", "Done", "MadeCall", "Printed", "ProgramFailed", "Step", "Unsure", "Wait", "Worked", "walk"]
 
 _REPR: Final = 114
+_READERS: Final = 4
+"""Arguments are read here, and then measured, written and checked by the gate."""
 _A_WHILE: Final = 20
 """Operations between two chances for others to have a turn."""
-_TASK_ERROR: Final = "an error of a task that nobody awaited is told in the logs"
 
 
 def walk(flow: Flow, source: str, inputs: Mapping[str, Any], budget: Budget) -> Generator[Step, None, Done]:
@@ -94,7 +96,6 @@ class _Walk:
         self._inputs = inputs
         self._slots: dict[str, Any] = {}
         self._counts = [0] * len(flow.sites)
-        self._tasks: list[MadeCall] = []
         self._line = 1
         self._since = 0
         """Operations since others could have had a turn."""
@@ -108,10 +109,6 @@ class _Walk:
             assert isinstance(last, Return)
             self._line = last.line
             return self._done(self._evaluate(last.value))
-        except ProgramFailed:
-            if any(task.error is not None and not task.awaited for task in self._tasks):
-                raise Unsure(self._line, _TASK_ERROR) from None
-            raise
         except ExpressionError as error:
             if "unhashable" in error.message:  # a key of a display or comprehension: which line, depends on the version
                 raise Unsure(self._line, "a key that cannot be one, the sandbox tells where") from None
@@ -213,12 +210,10 @@ class _Walk:
             plain = plain and _is_small(value)
         self._line = operation.line
         if not plain:
-            arguments = self._copied(self._json(arguments, "the arguments are no JSON values"))
+            arguments = self._copied(self._json(arguments, "the arguments are no JSON values", _READERS), _READERS)
         site = operation.site
         call = MadeCall(site, self._counts[site.number], arguments, operation.task)
         self._counts[site.number] += 1
-        if operation.task:
-            self._tasks.append(call)
         self._slots[operation.slot] = call
         yield Began(call)
 
@@ -263,15 +258,26 @@ class _Walk:
     def _result_of(self, call: MadeCall) -> Any:
         if not call.is_read:
             assert call.result is not None
-            parts = call.result.count(",") + call.result.count("{") + call.result.count("[")
-            self._budget.work(1 + (parts >> 2) + (len(call.result) >> 8))
-            self._budget.make(2 * len(call.result) + 80 * parts)
-        return call.value()
+            self._budget.make(2 * len(call.result) + 80 * self._charge_reading(call.result))
+        try:
+            return call.value()
+        except ValueError as error:
+            raise Unsure(self._line, str(error)) from None
 
-    def _json(self, value: Any, fault: str) -> str:
+    def _charge_reading(self, text: str) -> int:
+        """Pay for reading JSON that was written here. Returns how many values it has, at most."""
+        objects = text.count("{")
+        parts = text.count(",") + objects + text.count("[")
+        exponents = text.count("e-") + text.count("e+")  # far from 1, a float takes a thousand bits to read
+        self._budget.work(1 + (parts >> 2) + objects + 2 * exponents + (len(text) >> 8))
+        return parts
+
+    def _json(self, value: Any, fault: str, writers: int = 1) -> str:
         options = {"allow_nan": False, "separators": (",", ":")}
         budget = self._budget
         try:
+            if writers > 1:
+                charge_text(budget, value, json=True, times=writers - 1)
             text = guarded(budget, lambda: FUNCTIONS["json.dumps"].call(budget, [value], options))
         except ExpressionError as error:
             raise Unsure(self._line, f"{fault}: {error.message}") from None
@@ -311,8 +317,10 @@ class _Walk:
         if _is_small(value):
             return Done(value)
         try:
-            text = self._json(value, "")
+            text = self._json(value, "the value is no JSON")
         except Unsure:
+            if type(value) in _MAY_HOLD_MORE:
+                raise  # a set or NaN is refused, there or in it; the rest is text, with what is in it
             try:
                 shown = guarded(self._budget, lambda: formatted(self._budget, value, _REPR, ""))
             except ExpressionError as error:
@@ -320,7 +328,9 @@ class _Walk:
             return Done(None, _printable(cut(shown)))
         return Done(self._copied(text), None, len(text))
 
-    def _copied(self, text: str) -> Any:
+    def _copied(self, text: str, readers: int = 1) -> Any:
+        for _ in range(readers):
+            self._charge_reading(text)
         try:
             return strict_json(text)
         except ValueError as error:  # two keys that are the same as text
@@ -347,6 +357,7 @@ _SUGGESTS: Final = sys.version_info >= (3, 12)
 """In the traceback of an AttributeError: did you mean …?"""
 _NOTES: Final = "an error to which Python adds more, which the sandbox shows"
 _NO_MORE: Final = object()
+_MAY_HOLD_MORE: Final = DICTS | SEQUENCES | {set, float}
 
 _PLAIN: Final[dict[type[Operation], Any]] = {
     Assign: _Walk._assign,

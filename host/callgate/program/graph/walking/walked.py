@@ -13,8 +13,24 @@ __all__ = [
     "WORKED", "Began", "Done", "MadeCall", "Printed", "ProgramFailed", "Step", "Unsure", "Wait", "Worked", "decode",
 ]  # fmt: skip
 
-decode: Final = json.JSONDecoder(object_hook=Record).decode
-"""JSON as a program sees it."""
+_LONG: Final = 1 << 16
+_MOST_DIGITS: Final = 400
+"""Of an integer in a text of more than 64 KiB, as in `callgate.tools.decoding`: reading one is quadratic."""
+
+
+def _integer(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"an integer of {len(text)} digits in a long result; at most {_MOST_DIGITS} are read there")
+    return int(text)
+
+
+_decode: Final = json.JSONDecoder(object_hook=Record).decode
+_decode_long: Final = json.JSONDecoder(object_hook=Record, parse_int=_integer).decode
+
+
+def decode(text: str) -> Any:
+    """JSON as a program sees it. Raises `ValueError` for integers of a long text that have too many digits."""
+    return _decode(text) if len(text) < _LONG else _decode_long(text)
 
 
 class MadeCall:

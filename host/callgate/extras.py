@@ -1,0 +1,60 @@
+"""How to get what an installation of callgate lacks, in words for an error: the one place that knows.
+
+What works depends on how callgate itself came here. pip writes that down beside each package that it did not take from
+an index (``direct_url.json``, PEP 610), and this file reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from importlib import metadata
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+__all__ = ["how_to_clone", "how_to_install"]
+
+
+def how_to_install(extra: str, *packages: str) -> str:
+    """The shell command that adds an extra to this installation of callgate, such as ``pip install -e '.[agent]'``.
+
+    Args:
+        extra: an extra of ``pyproject.toml``; several, with commas between them.
+        packages: other packages to install with it.
+    """
+    return shlex.join(["pip", "install", *_callgate(extra), *packages])
+
+
+def how_to_clone() -> str:
+    """The shell commands that run the comparison from a clone, from the address that callgate was installed from."""
+    try:
+        noted = metadata.distribution("callgate").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        noted = None
+    origin = json.loads(noted) if noted else {}
+    cloned = origin.get("vcs_info", {}).get("vcs") == "git" or "dir_info" in origin
+    address = shlex.quote(origin["url"]) if cloned else "REPOSITORY"
+    return f"git clone {address} callgate && cd callgate && make bench"
+
+
+def _callgate(extra: str) -> list[str]:
+    """The arguments for pip that name callgate: its clone, the address it was installed from, or its name alone."""
+    try:
+        noted = metadata.distribution("callgate").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        noted = None  # imported from a folder that pip knows nothing of
+        clone = Path(__file__).parents[2]
+        if (clone / "pyproject.toml").is_file():
+            return ["-e", f"{_shown(clone)}[{extra}]"]
+    origin = json.loads(noted) if noted else {}
+    url = str(origin.get("url", ""))
+    if url.startswith("file:") and origin.get("dir_info", {}).get("editable"):
+        return ["-e", f"{_shown(Path(unquote(urlsplit(url).path)))}[{extra}]"]
+    if "vcs_info" in origin:
+        url = f"{origin['vcs_info']['vcs']}+{url}@{origin['vcs_info']['commit_id']}"
+    return [f"callgate[{extra}] @ {url}" if url else f"callgate[{extra}]"]
+
+
+def _shown(clone: Path) -> str:
+    """``.`` where the shell stands in the clone."""
+    return "." if clone == Path.cwd() else str(clone)

@@ -1,0 +1,122 @@
+"""References to what is no text, where a tool takes nothing but text: written as JSON, as declarative plans have it.
+
+1. Only whole values of the ``$ref:`` dialect, ``"$ref:id.path"`` and ``"$item.path"``: the object dialect, expressions
+   and whatever a program or a model passes keep their types.
+2. Only where the schema takes nothing but a string: with its type the value would certainly be refused.
+3. Null stays null: a path that leads nowhere is not the text ``null``.
+4. What is written so is told in a warning on the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from callgate.tools.encoding import compact_json
+from callgate.tools.faults import described
+
+from .sizes import json_size
+from .values import MAX_WARNINGS, Array, At, Literal, Object, Template, Values, Whole
+
+__all__ = ["with_texts"]
+
+_MOST_REFERENCES = 8
+"""So many `$ref` of a schema are followed in a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsText:
+    """A value that is written as JSON unless it is text or null."""
+
+    value: Whole | At
+    written: str
+    """The reference, for the warning."""
+    place: str
+    """The argument."""
+
+    def resolve(self, values: Values) -> Any:
+        value = self.value.resolve(values)
+        if value is None or isinstance(value, str):
+            return value
+        values.make(json_size(value, values.max_bytes))
+        text = compact_json(value)
+        values.size += 6 * len(text)  # what JSON can make of a character
+        if len(values.warnings) < MAX_WARNINGS:
+            got = described(value).partition(" (")[0]
+            values.warnings.append(f"{self.place!r} takes text: {self.written[:80]}, {got}, was written as JSON text")
+        return text
+
+
+def with_texts(template: Template, written: Any, schema: Mapping[str, Any]) -> Template:
+    """The arguments of a step, so that text parameters get text.
+
+    Args:
+        template: the arguments, compiled.
+        written: the same as they stand in the plan.
+        schema: of the tool's arguments.
+    """
+    return _within(template, written, schema, schema, "")
+
+
+def _within(template: Template, written: Any, schema: Any, root: Mapping[str, Any], place: str) -> Template:
+    kind = type(template)
+    if kind is Object and type(written) is dict:
+        assert isinstance(template, Object)
+        members = [
+            member
+            if type(member) is Literal
+            else _within(member, written[key], _property(schema, key, root), root, f"{place}.{key}" if place else key)
+            for key, member in zip(template.keys, template.members, strict=True)
+        ]
+        same = all(one is other for one, other in zip(members, template.members, strict=True))
+        return template if same else Object(template.keys, tuple(members))
+    if kind is Array and type(written) is list:
+        assert isinstance(template, Array)
+        below = _resolved(schema, root).get("items")
+        items = [
+            item if type(item) is Literal else _within(item, each, below, root, f"{place}[{index}]")
+            for index, (item, each) in enumerate(zip(template.items, written, strict=True))
+        ]
+        same = all(one is other for one, other in zip(items, template.items, strict=True))
+        return template if same else Array(tuple(items))
+    if isinstance(template, Whole | At) and isinstance(written, str) and _takes_only_text(schema, root, 0):
+        return AsText(template, written, place)
+    return template
+
+
+def _property(schema: Any, key: str, root: Mapping[str, Any]) -> Any:
+    known = _resolved(schema, root).get("properties")
+    return known.get(key) if isinstance(known, dict) else None
+
+
+def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema that is meant where there is a `$ref` to a definition; empty where there is none to speak of."""
+    for _ in range(_MOST_REFERENCES):
+        if not isinstance(schema, dict):
+            return {}
+        reference = schema.get("$ref")
+        if reference is None:
+            return schema
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            return {}
+        schema = root
+        for name in reference[2:].split("/"):
+            schema = schema.get(name) if isinstance(schema, dict) else None
+    return {}
+
+
+def _takes_only_text(schema: Any, root: Mapping[str, Any], level: int) -> bool:
+    said = _resolved(schema, root)
+    if said.get("type") in ("string", ["string"]):
+        return True
+    if "type" in said:
+        return False
+    if "const" in said:
+        return isinstance(said["const"], str)
+    if isinstance(options := said.get("enum"), list) and options:
+        return all(isinstance(option, str) for option in options)
+    for several in ("anyOf", "oneOf"):
+        if isinstance(branches := said.get(several), list) and branches:
+            return level < _MOST_REFERENCES and all(_takes_only_text(each, root, level + 1) for each in branches)
+    return False

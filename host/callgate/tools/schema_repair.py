@@ -1,0 +1,267 @@
+"""A JSON Schema as somebody else wrote it, made valid: a wrong keyword is translated or dropped, the rest stays.
+
+1. What comes out is of draft 2020-12, whatever came in: `items` of draft 2019 and earlier is `prefixItems`, draft 4's
+   ``"exclusiveMinimum": true`` is read with `minimum`, draft 3's ``"required": true`` is the parent's.
+2. One visit to each part, one look at each reference: the work is linear in the size, which the caller bounds.
+3. Every change is noted with its place. Keywords that nobody knows are left alone, and so are values (`enum`,
+   `default`): they say nothing wrong.
+
+Knows schemas; whether the result can be used is for `SchemaCheck` to say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jsonschema_rs
+
+from callgate.errors import ConfigurationError
+
+from .faults import path_text
+from .patterns import pattern_states
+from .schema_references import References
+
+__all__ = ["repaired"]
+
+Path = tuple[str | int, ...]
+
+MAX_PATTERN_STATES = 50_000
+"""States of the patterns that are looked at, repetitions written out: a quarter of a second. Further ones are left out.
+"""
+
+_TYPES = ("null", "boolean", "object", "array", "number", "string", "integer")
+_MEANT = {
+    **dict.fromkeys(("float", "double", "decimal", "numeric", "real"), "number"),
+    **dict.fromkeys(("int", "int32", "int64", "long", "short"), "integer"),
+    **dict.fromkeys(("str", "text", "char", "date", "datetime", "date-time", "uuid", "uri", "url", "enum"), "string"),
+    **dict.fromkeys(("dict", "map", "mapping", "json", "struct", "hashmap"), "object"),
+    **dict.fromkeys(("list", "tuple", "set", "sequence"), "array"),
+    **dict.fromkeys(("bool",), "boolean"),
+    **dict.fromkeys(("none", "nil", "undefined"), "null"),
+}
+"""Names of types in other languages. Any other name (`any`, `file`) says nothing that could be checked."""
+
+_ONE = frozenset(
+    {"not", "if", "then", "else", "contains", "propertyNames", "additionalProperties", "additionalItems", "items"}
+    | {"unevaluatedItems", "unevaluatedProperties", "contentSchema"}
+)
+"""Keywords that hold a schema."""
+_SOME = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+"""Keywords that hold a list of schemas, which is not empty."""
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+"""Keywords that hold schemas by name."""
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_truth(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_count(value: Any) -> bool:
+    return _is_number(value) and value >= 0 and value == int(value)
+
+
+_VALUES: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
+    "multipleOf": lambda value: _is_number(value) and value > 0,
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count),
+    **dict.fromkeys(("minContains", "maxContains"), _is_count),
+    **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly", "$recursiveAnchor"), _is_truth),
+    **dict.fromkeys(("title", "description", "format", "contentEncoding", "contentMediaType", "$comment"), _is_text),
+    **dict.fromkeys(("$id", "$anchor", "$dynamicAnchor", *_REFERENCES), _is_text),
+    **dict.fromkeys(("enum", "examples"), lambda value: isinstance(value, list)),
+    **dict.fromkeys(("dependencies", "dependentRequired", "$vocabulary"), lambda value: isinstance(value, dict)),
+    **dict.fromkeys(_SOME, lambda value: isinstance(value, list) and bool(value)),
+    **dict.fromkeys(_NAMED, lambda value: isinstance(value, dict)),
+}
+"""What a keyword's value has to be; one that is not is dropped."""
+
+
+def repaired(schema: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The schema with its wrong keywords translated or dropped, and what was done, for people.
+
+    Args:
+        schema: JSON, of bounded size and depth; not changed.
+    """
+    repair = _Repair()
+    made = repair.part(schema, ())
+    repair.references(made)
+    return made, repair.notes
+
+
+class _Repair:
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self._patterns: dict[str, bool] = {}
+        self._room = MAX_PATTERN_STATES
+        self._parts: list[tuple[Path, dict[str, Any]]] = []
+
+    def note(self, path: Path, what: str) -> None:
+        self.notes.append(f"in {path_text(path[-8:])}: {what}" if path else what)
+
+    def part(self, schema: Mapping[str, Any], path: Path) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        self._parts.append((path, made))
+        given = self._of_older_drafts(schema, path)
+        for key, value in given.items():
+            fits = _VALUES.get(key)
+            if fits is not None and not fits(value):
+                self.note(path, f"{key!r} is left out: it cannot be {_shown(value)}")
+            elif key in _ONE:
+                if self._is_schema(value, (*path, key)):
+                    made[key] = self._below(value, (*path, key))
+            elif key in _SOME:
+                places = [(*path, key, index) for index in range(len(value))]
+                kept = [
+                    self._below(each, at) if self._is_schema(each, at) else {}
+                    for each, at in zip(value, places, strict=True)
+                ]
+                made[key] = kept
+            elif key in _NAMED:
+                made[key] = self._named(key, value, path)
+            elif key == "type":
+                if (kind := self._type(value, path)) is not None:
+                    made[key] = kind
+            elif key == "required":
+                made[key] = self._names(value, path, key)
+            elif key == "dependentRequired":
+                made[key] = {
+                    name: self._names(each, path, key) for name, each in value.items() if isinstance(each, list)
+                }
+            elif key == "pattern" and not self._is_pattern(value):
+                self.note(path, f"'pattern' {_shown(value)} is left out: it cannot be checked")
+            else:
+                made[key] = value
+        return made
+
+    def references(self, root: dict[str, Any]) -> None:
+        """Drop the references that lead nowhere, or out of the schema."""
+        known = References(root, "the schema")
+        for path, part in self._parts:
+            words = [word for word in _REFERENCES if word in part]
+            try:
+                known.of(part)
+            except (ConfigurationError, ValueError):
+                for word in words:
+                    self.note(path, f"{word!r} {_shown(part.pop(word))} is left out: it leads nowhere in the schema")
+
+    def _below(self, schema: Any, path: Path) -> Any:
+        return schema if isinstance(schema, bool) else self.part(schema, path)
+
+    def _is_schema(self, value: Any, path: Path) -> bool:
+        if isinstance(value, (bool, dict)):
+            return True
+        self.note(path, f"{_shown(value)} is left out: it is no schema")
+        return False
+
+    def _named(self, key: str, given: dict[str, Any], path: Path) -> dict[str, Any]:
+        made = {}
+        for name, value in given.items():
+            at = (*path, key, name) if key != "properties" else (*path, name)
+            if key == "patternProperties" and not self._is_pattern(name):
+                self.note(path, f"'patternProperties' {_shown(name)} is left out: it cannot be checked")
+            else:
+                made[name] = self._below(value, at) if self._is_schema(value, at) else {}
+        return made
+
+    def _type(self, value: Any, path: Path) -> str | list[str] | None:
+        if isinstance(value, str) and value in _TYPES:
+            return value
+        given = value if isinstance(value, list) else [value]
+        meant = [_MEANT.get(each.lower(), each.lower()) if isinstance(each, str) else each for each in given]
+        kinds = [kind for kind in dict.fromkeys(each for each in meant if isinstance(each, str)) if kind in _TYPES]
+        if not kinds or any(not isinstance(each, str) or each not in _TYPES for each in meant):
+            self.note(path, f"'type' {_shown(value)} is left out: JSON has no such type")
+            return None
+        made = kinds if isinstance(value, list) else kinds[0]
+        if made != value:
+            self.note(path, f"'type' {_shown(value)} is read as {_shown(made)}")
+        return made
+
+    def _names(self, value: list[Any], path: Path, key: str) -> list[str]:
+        names = list(dict.fromkeys(each for each in value if isinstance(each, str)))
+        if len(names) < len(value):
+            self.note(path, f"{key!r} is read without what is no name or stands twice")
+        return names
+
+    def _is_pattern(self, pattern: Any) -> bool:
+        if not isinstance(pattern, str):
+            return False
+        if pattern not in self._patterns:
+            self._room -= pattern_states(pattern)
+            try:
+                if self._room < 0:
+                    raise ValueError("too much to look at")
+                jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions())
+                self._patterns[pattern] = True
+            except ValueError:
+                self._patterns[pattern] = False
+        return self._patterns[pattern]
+
+    def _of_older_drafts(self, schema: Mapping[str, Any], path: Path) -> dict[str, Any]:
+        """The same part in the words of draft 2020-12."""
+        given = {key: value for key, value in schema.items() if key != "$schema"}
+        for exclusive, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+            if isinstance(given.get(exclusive), bool):
+                said = given.pop(exclusive)
+                if said and _is_number(given.get(limit)):
+                    given[exclusive] = given.pop(limit)
+                    self.note(path, f"{exclusive!r} true is read with {limit!r} {given[exclusive]}")
+                elif said:
+                    self.note(path, f"{exclusive!r} true without {limit!r} is left out")
+        if isinstance(given.get("items"), list):
+            listed = given.pop("items")
+            if listed:
+                given.setdefault("prefixItems", listed)
+            if "additionalItems" in given:
+                given["items"] = given.pop("additionalItems")
+            self.note(path, "'items', a list, is read as 'prefixItems'")
+        properties = given.get("properties")
+        if isinstance(properties, dict):
+            marked = {name: each for name, each in properties.items() if _marks_required(each)}
+            if marked:
+                listed = given.get("required")
+                wanted = [name for name, each in marked.items() if each["required"]]
+                given["required"] = list(dict.fromkeys((*(listed if isinstance(listed, list) else ()), *wanted)))
+                given["properties"] = properties | {
+                    name: {key: value for key, value in each.items() if key != "required"}
+                    for name, each in marked.items()
+                }
+                for name in marked:
+                    self.note((*path, name), f"'required' {_shown(marked[name]['required'])} is read as its parent's")
+        if "required" in given and not isinstance(given["required"], list):
+            self.note(path, f"'required' is left out: it cannot be {_shown(given.pop('required'))}")
+        dependencies = given.get("dependencies")
+        if isinstance(dependencies, dict):
+            del given["dependencies"]
+            names = {name: each for name, each in dependencies.items() if isinstance(each, list)}
+            schemas = {name: each for name, each in dependencies.items() if isinstance(each, (dict, bool))}
+            given |= {"dependentRequired": names} if names else {}
+            given |= {"dependentSchemas": schemas} if schemas else {}
+        return given
+
+
+def _marks_required(schema: Any) -> bool:
+    return isinstance(schema, dict) and isinstance(schema.get("required"), bool)
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case dict():
+            return "an object"
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case _:
+            return repr(value)[:40]

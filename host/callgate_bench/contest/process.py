@@ -1,0 +1,192 @@
+"""A contestant's process: how to ask it, and what to say when it fails. The harness survives every one of them.
+
+Contestants run in a process of their own each: `AsyncMonty` 1.4 aborts the interpreter at its exit in some runs, and a
+peer's threads, and what it keeps in memory, would disturb the host under test.
+
+What a contestant has started goes with it: it leads a session of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import anyio
+import anyio.abc
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+import callgate_bench
+from callgate.cut import cut
+
+__all__ = ["NOT_FOR_ENVIRONMENTS", "PeerFailed", "PeerProcess", "plain", "without"]
+
+_LONGEST_ANSWER = 1 << 26
+_CLOSING_SECONDS = 15.0
+_SECRETS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+"""What only the harness needs: the keys of a real model."""
+_SOURCE = str(Path(callgate_bench.__file__).parents[1])
+"""What makes this package importable in an environment of a peer."""
+NOT_FOR_ENVIRONMENTS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PIP_USER", "PIP_TARGET", "PIP_PREFIX")
+"""Variables that would bring the host's packages into an environment."""
+
+
+def without(names: Collection[str]) -> dict[str, str]:
+    """The environment's variables but for these."""
+    return {name: value for name, value in os.environ.items() if name not in names}
+
+
+def plain(text: str, longest: int) -> str:
+    """What somebody else wrote, in one line, so long at most, without characters that a terminal would act on."""
+    line = " ".join(text[: 4 * longest].split())
+    return cut("".join(each if each.isprintable() else "?" for each in line), longest)
+
+
+class PeerFailed(Exception):
+    """A peer could not do what it was asked; the text says why, for the table."""
+
+
+class PeerProcess:
+    """A contestant in a process of its own, which begins with the first question. Once it is gone, every question but
+    ``open`` fails; with ``open`` it begins again.
+
+    Leaving it ends the process and all that it has started.
+
+    Args:
+        module: what the process runs; see `serving`.
+        arguments: for the process.
+        packages: the folder of a peer's packages (`environments`); by default the process has those of the harness.
+        answer_seconds: how long one answer may take. A contestant that takes longer is given up for good.
+
+    Attributes:
+        broken: why it fails whatever it is asked; empty where it does not.
+    """
+
+    def __init__(
+        self, module: str, arguments: Sequence[str] = (), *, packages: str = "", answer_seconds: float = 60.0
+    ) -> None:
+        self.broken = ""
+        self._command = [sys.executable, "-P", "-m", module, *arguments]
+        self._variables = without(_SECRETS)
+        if packages:
+            self._command[:1] = [getattr(sys, "_base_executable", None) or sys.executable, "-S"]
+            path = {
+                "PYTHONPATH": f"{packages}:{_SOURCE}",
+                "PATH": f"{packages}/bin:{os.environ.get('PATH', os.defpath)}",
+            }
+            self._variables = without((*NOT_FOR_ENVIRONMENTS, *_SECRETS)) | path
+        self._answer_seconds = answer_seconds
+        self._process: anyio.abc.Process | None = None
+        self._killed = False
+        self._answers: BufferedByteReceiveStream
+        self._complaints: IO[bytes]
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process; None where there is none."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        """It is there no more, or fails whatever it is asked."""
+        return bool(self.broken) or (self._process is not None and self._process.returncode is not None)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._end()
+
+    async def begin(self) -> None:
+        """Begin now: who counts guests among the children of this process has to know it first."""
+        self._complaints, self._killed = tempfile.TemporaryFile(), False  # noqa: SIM115 (for as long as the process lives)
+        try:
+            self._process = await anyio.open_process(
+                self._command, stderr=self._complaints, env=self._variables, start_new_session=True
+            )
+        except OSError as error:
+            self.broken = f"it could not be started: {error}"
+        else:
+            assert self._process.stdout is not None
+            self._answers = BufferedByteReceiveStream(self._process.stdout)
+
+    async def _end(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        assert process.stdin is not None
+        with self._complaints, anyio.CancelScope(shield=True):
+            try:
+                if not self.ended:
+                    with contextlib.suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                        await process.stdin.aclose()
+                    with anyio.move_on_after(_CLOSING_SECONDS):
+                        await process.wait()
+            finally:  # for a second Ctrl-C
+                self._kill(process)
+                await process.aclose()
+        self._process, self.broken = None, ""
+
+    def _kill(self, process: anyio.abc.Process) -> None:
+        """The process, and what it started: it leads a session of its own.
+
+        Not by `process.kill`: that looks whether it has ended, and so takes the status from whoever waits for it.
+        """
+        if not self._killed:  # later, the number may be another's
+            self._killed = True
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+    async def ask(self, what: str, **details: Any) -> dict[str, Any]:
+        """Have it do `what`, a function of its contestant; returns what that returns.
+
+        Raises:
+            PeerFailed: it ended, raised, or took too long.
+        """
+        if what == "open" and self.ended:
+            await self._end()
+        if self._process is None and not self.broken:
+            await self.begin()
+        process = self._process
+        if self.broken or process is None:
+            raise PeerFailed(self.broken)
+        assert process.stdin is not None
+        try:
+            with anyio.fail_after(self._answer_seconds):
+                await process.stdin.send(json.dumps({"do": what, **details}).encode() + b"\n")
+                answer = json.loads(await self._answers.receive_until(b"\n", _LONGEST_ANSWER))
+                if not isinstance(answer, dict):
+                    raise ValueError("an answer is an object")
+        except TimeoutError:
+            self.broken = f"no answer within {self._answer_seconds:g} s"
+        except anyio.DelimiterNotFound:
+            self.broken = f"an answer of more than {_LONGEST_ANSWER >> 20} MB"
+        except (ValueError, RecursionError):
+            self.broken = f"what it said is no answer{self._last_words()}"
+        except (OSError, anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError):
+            self._kill(process)
+            with anyio.move_on_after(_CLOSING_SECONDS):
+                await process.wait()
+            self.broken = f"its process ended (status {process.returncode}){self._last_words()}"
+        else:
+            if "failed" in answer:
+                raise PeerFailed(plain(str(answer["failed"]), 500))
+            return answer
+        self._kill(process)
+        raise PeerFailed(self.broken)
+
+    def _last_words(self) -> str:
+        """The last line that it wrote to stderr, for the reason."""
+        size = self._complaints.seek(0, os.SEEK_END)
+        self._complaints.seek(max(0, size - 4096))
+        lines = self._complaints.read().decode(errors="replace").strip().splitlines()
+        return f": {plain(lines[-1], 200)}" if lines else ""

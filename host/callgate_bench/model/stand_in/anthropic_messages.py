@@ -1,0 +1,241 @@
+"""Anthropic's Messages API: `POST /v1/messages`, whole and streamed.
+
+Of its betas it knows one: a message of role ``system`` in the middle of a conversation may add tools that were sent
+deferred (``mid-conversation-tool-changes``), which pydantic-ai uses for tools that become visible.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import jsonschema_rs
+
+from . import checks
+from .api import Asked, Heard, Spoke, StandIn, Told, of_content, pieces, wire
+from .checks import Refused, only, required
+from .model import Call, Refusal, Said, Script
+from .server import KEY, Event
+
+TOOL = (
+    "name", "description", "input_schema", "type", "cache_control", "allowed_callers", "defer_loading",
+    "eager_input_streaming", "input_examples", "strict",
+)  # fmt: skip
+BLOCKS = ("text", "tool_use", "tool_result", "thinking", "redacted_thinking")
+CHOICES = {"auto": "auto", "any": "required", "none": "none", "tool": "tool"}
+TOOL_CHANGES = "mid-conversation-tool-changes-2026-07-01"
+
+
+class AnthropicMessages(StandIn):
+    """The endpoint.
+
+    Args:
+        script: the model.
+        count: the tokens of a text.
+        context_tokens: input beyond this is refused; 0 for no limit.
+        before_piece: for streams: called before each piece of a tool's input, with the text that was sent so far.
+    """
+
+    path = "/v1/messages"
+    fields = (
+        "model", "max_tokens", "messages", "system", "tools", "tool_choice", "stream", "stop_sequences", "temperature",
+        "top_k", "top_p", "metadata", "thinking", "service_tier", "cache_control", "container", "output_config",
+    )  # fmt: skip
+
+    def __init__(
+        self, script: Script, *, before_piece: Callable[[str], None] = lambda written: None, **options: Any
+    ) -> None:
+        super().__init__(script, **options)
+        self._before_piece = before_piece
+
+    def authorize(self, headers: Mapping[str, str]) -> None:
+        if KEY not in (headers.get("x-api-key"), headers.get("authorization", "").removeprefix("Bearer ")):
+            raise Refused("invalid x-api-key", status=401, kind="authentication_error")
+        if "anthropic-version" not in headers:
+            raise Refused("anthropic-version: header is required")
+
+    def read(self, headers: Mapping[str, str], body: dict[str, Any]) -> Asked:
+        required(body, "max_tokens", int)
+        given = body.get("tools", [])
+        tools = _tools(given)
+        choice, parallel = _choice(body.get("tool_choice", {"type": "auto"}), tools)
+        messages = required(body, "messages", list)
+        shown = {tool["name"] for tool in given if not tool.get("defer_loading")}
+        shown |= _added(messages, tools, TOOL_CHANGES in headers.get("anthropic-beta", ""))
+        direct = {tool["name"] for tool in given if "direct" in tool.get("allowed_callers", ["direct"])}
+        return Asked(
+            said=list(self._said([each for each in messages if each.get("role") != "system"])),
+            tools={name: schema for name, schema in tools.items() if name in shown & direct},
+            descriptions={tool["name"]: tool.get("description", "") for tool in given},
+            strict=[tool["name"] for tool in given if tool.get("strict")],
+            choice=choice,
+            parallel=parallel,
+            schema=body.get("output_config", {}).get("format", {}).get("schema"),
+            texts=_texts(messages, body),
+        )
+
+    def refusal(self, refused: Refused) -> dict[str, Any]:
+        error = {"type": refused.kind, "message": str(refused)}
+        return {"type": "error", "error": error, "request_id": "req_stand_in"}
+
+    def unanswered(self, ids: Iterable[str]) -> Refused:
+        return Refused(
+            f"messages: `tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(ids)}. "
+            "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
+        )
+
+    def uncalled(self, id: str) -> Refused:
+        return Refused(
+            f"messages: unexpected `tool_use_id` found in `tool_result` blocks: {id}. "
+            "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
+        )
+
+    def answer(self, body: dict[str, Any], said: list[Said], before: int, after: int) -> dict[str, Any]:
+        content: list[dict[str, Any]] = []
+        for each in said:
+            if isinstance(each, Call):
+                used = {"type": "tool_use", "id": self.call_id("toolu"), "name": each.name}
+                content.append({**used, "input": dict(each.arguments), "caller": {"type": "direct"}})
+            else:
+                text = each.text if isinstance(each, Refusal) else each
+                content.append({"type": "text", "text": text, "citations": None})
+        reason = "tool_use" if any(isinstance(each, Call) for each in said) else "end_turn"
+        return {
+            "id": f"msg_{len(self.requests):024}",
+            "type": "message",
+            "role": "assistant",
+            "model": body["model"],
+            "content": content,
+            "stop_reason": "refusal" if any(isinstance(each, Refusal) for each in said) else reason,
+            "stop_sequence": None,
+            "usage": {
+                "input_tokens": before,
+                "output_tokens": after,
+                "cache_creation_input_tokens": 0,
+                "cache_read_input_tokens": 0,
+                "service_tier": "standard",
+            },
+        }
+
+    def stream(self, body: dict[str, Any], answer: dict[str, Any]) -> Iterator[Event]:
+        start = {**answer, "content": [], "stop_reason": None, "usage": {**answer["usage"], "output_tokens": 1}}
+        yield {"type": "message_start", "message": start}
+        yield {"type": "ping"}
+        for index, block in enumerate(answer["content"]):
+            is_text = block["type"] == "text"
+            kind, name = ("text_delta", "text") if is_text else ("input_json_delta", "partial_json")
+            empty = {**block, "text": ""} if is_text else {**block, "input": {}}
+            yield {"type": "content_block_start", "index": index, "content_block": empty}
+            text = block["text"] if is_text else json.dumps(block["input"])
+            for begin, piece in pieces(text):
+                if not is_text:
+                    self._before_piece(text[:begin])
+                yield {"type": "content_block_delta", "index": index, "delta": {"type": kind, name: piece}}
+            yield {"type": "content_block_stop", "index": index}
+        delta = {"stop_reason": answer["stop_reason"], "stop_sequence": None}
+        yield {"type": "message_delta", "delta": delta, "usage": {"output_tokens": answer["usage"]["output_tokens"]}}
+        yield {"type": "message_stop"}
+
+    def _said(self, messages: list[dict[str, Any]]) -> Iterator[Heard | Spoke | Told]:
+        if not messages or messages[0].get("role") != "user":
+            raise Refused("messages: first message must use the user role")
+        for position, message in enumerate(messages):
+            only(f"messages.{position}", message, ("role", "content"))
+            blocks = _blocks(message, position)
+            if message["role"] == "assistant":
+                yield Spoke({block["id"]: block["name"] for block in blocks if block["type"] == "tool_use"})
+                continue
+            results = [block for block in blocks if block["type"] == "tool_result"]
+            if blocks[: len(results)] != results:
+                raise self.unanswered(block["tool_use_id"] for block in results)
+            for block in results:
+                yield Told(block["tool_use_id"], "".join(of_content(block.get("content", ""))))
+            yield Heard(" ".join(block["text"] for block in blocks if block["type"] == "text"))
+        if messages[-1]["role"] != "user":
+            raise Refused("This model does not support assistant message prefill.")
+
+
+def _tools(given: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    for position, tool in enumerate(given):
+        where = f"tools.{position}.custom"
+        only(where, tool, TOOL)
+        schema: dict[str, Any] = tool.get("input_schema", {})
+        checks.input_schema(f"{where}.input_schema", schema, strict=bool(tool.get("strict")))
+        for word in ("oneOf", "allOf", "anyOf"):
+            if word in schema:
+                raise Refused(f"{where}.input_schema: input_schema does not support {word} at the top level")
+        checks.names(f"{where}.input_schema.properties", list(schema.get("properties", {})), r"[a-zA-Z0-9_.-]{1,64}")
+        for example in tool.get("input_examples", []):
+            if not jsonschema_rs.is_valid(schema, example):
+                raise Refused(f"{where}.input_examples: an example does not fit input_schema: {example}")
+    checks.names("tools", [tool.get("name", "") for tool in given], r"[a-zA-Z0-9_-]{1,128}")
+    if given and all(tool.get("defer_loading") for tool in given):
+        raise Refused("At least one tool must have defer_loading=false.")
+    return {tool["name"]: tool["input_schema"] for tool in given}
+
+
+def _added(messages: list[dict[str, Any]], tools: Mapping[str, Any], beta: bool) -> set[str]:
+    """Names of deferred tools that results of searches refer to, or that system messages have added."""
+    added = set()
+    for position, message in enumerate(messages):
+        blocks = [] if isinstance(message.get("content"), str) else message.get("content", [])
+        if message.get("role") == "system":
+            if position == 0 or messages[position - 1].get("role") == "assistant":
+                raise Refused(f"messages.{position}: a system message has to follow a user message")
+            for block in blocks:
+                if block["type"] not in ("text", "tool_addition"):
+                    raise Refused(f"messages.{position}: the stand-in knows no block of type {block['type']!r} here")
+            names = [block["tool"]["name"] for block in blocks if block["type"] == "tool_addition"]
+            if names and not beta:
+                raise Refused(f"messages.{position}: tool_addition needs the header anthropic-beta: {TOOL_CHANGES}")
+        else:
+            parts = [part for block in blocks if isinstance(block.get("content"), list) for part in block["content"]]
+            names = [part.get("tool_name") for part in parts if part["type"] == "tool_reference"]
+        for name in names:
+            if name not in tools:
+                raise Refused(f"messages.{position}: Tool reference {name!r} not found in available tools")
+            added.add(name)
+    return added
+
+
+def _choice(given: dict[str, Any], tools: Mapping[str, Any]) -> tuple[str, bool]:
+    only("tool_choice", given, ("type", "name", "disable_parallel_tool_use"))
+    kind = given.get("type")
+    if kind not in CHOICES:
+        raise Refused(f"tool_choice: Input tag {kind!r} does not match any of the expected tags: {sorted(CHOICES)}")
+    if kind in ("any", "tool") and not tools:
+        raise Refused("tool_choice may only be specified while providing tools.")
+    if kind == "tool" and given.get("name") not in tools:
+        raise Refused(f"Tool {given.get('name')!r} not found in provided tools")
+    if kind == "none" and "disable_parallel_tool_use" in given:
+        raise Refused("tool_choice.none.disable_parallel_tool_use: Extra inputs are not permitted")
+    chosen: str = given["name"] if kind == "tool" else CHOICES[kind]
+    return chosen, not given.get("disable_parallel_tool_use", False)
+
+
+def _blocks(message: dict[str, Any], position: int) -> list[dict[str, Any]]:
+    content = message.get("content")
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    if message.get("role") not in ("user", "assistant") or not isinstance(blocks, list) or not blocks:
+        raise Refused(f"messages.{position}: role has to be user or assistant, and content text or blocks")
+    for block in blocks:
+        if block.get("type") not in BLOCKS:
+            raise Refused(f"messages.{position}: the stand-in knows no block of type {block.get('type')!r}")
+        if block["type"] == "text" and not block["text"].strip():
+            raise Refused(f"messages.{position}: text content blocks must be non-empty")
+    return blocks
+
+
+def _texts(messages: list[dict[str, Any]], body: Mapping[str, Any]) -> Iterator[str]:
+    """What is counted of messages, of the system text, and of the definitions of tools."""
+    yield from of_content(body.get("system"))
+    yield wire(body["tools"]) if body.get("tools") else ""
+    for message in messages:
+        content = message["content"]
+        yield from of_content(content)
+        for block in () if isinstance(content, str) else content:
+            if block["type"] == "tool_use":
+                yield from (block["name"], wire(block["input"]))
+            elif block["type"] == "tool_result":
+                yield from of_content(block.get("content"))

@@ -1,0 +1,322 @@
+"""OpenAI's two APIs: Chat Completions, `POST /v1/chat/completions`, whole and streamed; and Responses,
+`POST /v1/responses`, whole. Responses are kept, so that a request may go on from `previous_response_id`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from . import checks
+from .api import Asked, Heard, Spoke, StandIn, Told, of_content, pieces, wire
+from .checks import Refused, only, required
+from .model import Call, Refusal, Said, Script
+from .server import KEY, Event
+
+_FUNCTION = ("name", "description", "parameters", "strict")
+_RESPONSES_TOOL = ("type", *_FUNCTION, "allowed_callers", "defer_loading", "output_schema")
+_CREATED = 1_700_000_000
+
+
+class _OpenAI(StandIn):
+    def authorize(self, headers: Mapping[str, str]) -> None:
+        if headers.get("authorization") != f"Bearer {KEY}":
+            raise Refused("Incorrect API key provided.", status=401, code="invalid_api_key")
+
+    def refusal(self, refused: Refused) -> dict[str, Any]:
+        named = {"type": refused.kind, "param": refused.param or None, "code": refused.code or None}
+        return {"error": {"message": str(refused), **named}}
+
+    def too_long(self, tokens: int, most: int) -> Refused:
+        return Refused(
+            f"Input tokens exceed the configured limit of {most} tokens. Your messages resulted in {tokens} tokens. "
+            "Please reduce the length of the messages.",
+            code="context_length_exceeded",
+            param="messages",
+        )
+
+
+class OpenAIChat(_OpenAI):
+    """The endpoint of Chat Completions."""
+
+    path = "/v1/chat/completions"
+    fields = (
+        "model", "messages", "tools", "tool_choice", "parallel_tool_calls", "temperature", "top_p", "n", "stop",
+        "stream", "max_completion_tokens", "max_tokens", "metadata", "store", "seed", "user", "response_format",
+        "reasoning_effort", "service_tier", "prompt_cache_key", "verbosity", "stream_options",
+    )  # fmt: skip
+
+    def read(self, headers: Mapping[str, str], body: dict[str, Any]) -> Asked:
+        if "stream_options" in body and not body.get("stream"):
+            raise Refused("The 'stream_options' parameter is only allowed when 'stream' is enabled.")
+        given = body.get("tools", [])
+        for position, tool in enumerate(given):
+            only(f"tools[{position}]", tool, ("type", "function"))
+        if "parallel_tool_calls" in body and not given:
+            raise Refused("parallel_tool_calls is only allowed when 'tools' are specified.")
+        functions = [tool.get("function", {}) for tool in given]
+        tools = _function_tools(functions, "tools[{}].function", _FUNCTION)
+        choice = body.get("tool_choice", "auto")
+        messages = required(body, "messages", list)
+        return Asked(
+            said=list(_chat_said(messages)),
+            tools=tools,
+            descriptions={each["name"]: each.get("description", "") for each in functions},
+            strict=[each["name"] for each in functions if each.get("strict")],
+            choice=_choice(choice, choice if isinstance(choice, str) else choice.get("function", {}), tools),
+            parallel=body.get("parallel_tool_calls", True),
+            schema=_schema(body.get("response_format")),
+            texts=_chat_texts(messages, given),
+        )
+
+    def unanswered(self, ids: Iterable[str]) -> Refused:
+        return Refused(
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+            f"'tool_call_id'. The following tool_call_ids did not have response messages: {', '.join(ids)}"
+        )
+
+    def uncalled(self, id: str) -> Refused:
+        return Refused(
+            "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
+        )
+
+    def answer(self, body: dict[str, Any], said: list[Said], before: int, after: int) -> dict[str, Any]:
+        text = "\n".join(each for each in said if isinstance(each, str))
+        refused = "\n".join(each.text for each in said if isinstance(each, Refusal))
+        message: dict[str, Any] = {"role": "assistant", "content": text or None, "refusal": refused or None}
+        message["annotations"] = []
+        calls = []
+        for each in said:
+            if isinstance(each, Call):
+                function = {"name": each.name, "arguments": wire(dict(each.arguments))}
+                calls.append({"id": self.call_id("call"), "type": "function", "function": function})
+        if calls:
+            message["tool_calls"] = calls
+        finish = "tool_calls" if calls else "stop"
+        return {
+            "id": f"chatcmpl-{len(self.requests):024}",
+            "object": "chat.completion",
+            "created": _CREATED + len(self.requests),
+            "model": body["model"],
+            "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish}],
+            "usage": {"prompt_tokens": before, "completion_tokens": after, "total_tokens": before + after},
+            "service_tier": "default",
+            "system_fingerprint": "fp_stand_in",
+        }
+
+    def stream(self, body: dict[str, Any], answer: dict[str, Any]) -> Iterator[Event]:
+        (choice,), usage = answer["choices"], answer["usage"]
+        with_usage = (body.get("stream_options") or {}).get("include_usage", False)
+        same = ("id", "created", "model", "service_tier", "system_fingerprint")
+        head = {"object": "chat.completion.chunk", **{name: answer[name] for name in same}}
+        head |= {"usage": None} if with_usage else {}
+
+        def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+            return {**head, "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}]}
+
+        yield chunk({"role": "assistant", "content": "", "refusal": None})
+        message = choice["message"]
+        for name in ("content", "refusal"):
+            for _, piece in pieces(message[name] or ""):
+                yield chunk({name: piece})
+        for index, call in enumerate(message.get("tool_calls", ())):
+            function = call["function"]
+            begun = {**call, "index": index, "function": {"name": function["name"], "arguments": ""}}
+            yield chunk({"tool_calls": [begun]})
+            for _, piece in pieces(function["arguments"]):
+                yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+        yield chunk({}, choice["finish_reason"])
+        if with_usage:
+            yield {**head, "choices": [], "usage": usage}
+        yield "[DONE]"
+
+
+class OpenAIResponses(_OpenAI):
+    """The endpoint of Responses."""
+
+    path = "/v1/responses"
+    fields = (
+        "model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "previous_response_id",
+        "store", "temperature", "top_p", "max_output_tokens", "max_tool_calls", "metadata", "include", "reasoning",
+        "text", "truncation", "stream", "user", "service_tier", "prompt_cache_key", "prompt_cache_retention",
+        "conversation", "prompt", "top_logprobs", "safety_identifier", "background",
+    )  # fmt: skip
+    at_once = False
+
+    def __init__(self, script: Script, **options: Any) -> None:
+        super().__init__(script, **options)
+        self._kept: dict[str | None, list[dict[str, Any]]] = {None: []}
+
+    def read(self, headers: Mapping[str, str], body: dict[str, Any]) -> Asked:
+        if body.get("stream"):
+            raise Refused("stream: this stand-in does not stream")
+        given = body.get("tools") or []
+        for position, tool in enumerate(given):
+            if tool.get("type") != "function":
+                raise Refused(f"tools[{position}]: the stand-in knows no tool of type {tool.get('type')!r}")
+            if "parameters" not in tool or "strict" not in tool:
+                raise Refused(f"Missing required parameter: 'tools[{position}].parameters' or '.strict'.")
+        tools = _function_tools(given, "tools[{}]", _RESPONSES_TOOL)
+        choice = body.get("tool_choice") or "auto"
+        items = self._items(body)
+        return Asked(
+            said=list(_responses_said(items)),
+            tools=tools,
+            descriptions={tool["name"]: tool.get("description") or "" for tool in given},
+            strict=[tool["name"] for tool in given if tool.get("strict")],
+            choice=_choice(choice, choice, tools),
+            parallel=body.get("parallel_tool_calls") is not False,
+            texts=[body.get("instructions") or "", wire(given) if given else "", *_responses_texts(items)],
+        )
+
+    def unanswered(self, ids: Iterable[str]) -> Refused:
+        return Refused(f"No tool output found for function call {next(iter(ids))}.")
+
+    def uncalled(self, id: str) -> Refused:
+        return Refused(f"No tool call found for function call output with call_id {id}.")
+
+    def answer(self, body: dict[str, Any], said: list[Said], before: int, after: int) -> dict[str, Any]:
+        name = f"resp_{len(self.requests):024}"
+        output = [self._item(each, f"{len(self.requests)}_{position}") for position, each in enumerate(said)]
+        if body.get("store") is not False:
+            self._kept[name] = self._items(body) + output
+        given = ("instructions", "previous_response_id")
+        return {
+            "id": name,
+            "object": "response",
+            "created_at": _CREATED + len(self.requests),
+            "status": "completed",
+            "error": None,
+            "incomplete_details": None,
+            "metadata": {},
+            "model": body["model"],
+            "output": output,
+            "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
+            "temperature": 1.0,
+            "top_p": 1.0,
+            "tool_choice": body.get("tool_choice") or "auto",
+            "tools": body.get("tools") or [],
+            "usage": {
+                "input_tokens": before,
+                "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+                "output_tokens": after,
+                "output_tokens_details": {"reasoning_tokens": 0},
+                "total_tokens": before + after,
+            },
+            **{each: body.get(each) for each in given},
+        }
+
+    def _items(self, body: dict[str, Any]) -> list[dict[str, Any]]:
+        """The conversation: that of the response before, and what the request adds."""
+        before = body.get("previous_response_id")
+        if before not in self._kept:
+            raise Refused(f"Previous response with id {before!r} not found.")
+        given = body.get("input", [])
+        given = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        items = [{"type": "message", **each} for each in given]
+        for each in items:
+            if each["type"] not in ("message", "function_call", "function_call_output"):
+                raise Refused(f"the stand-in knows no item of type {each['type']!r}")
+        return self._kept[before] + items
+
+    def _item(self, said: Said, name: str) -> dict[str, Any]:
+        if isinstance(said, Call):
+            call = {"type": "function_call", "id": f"fc_{name}", "call_id": self.call_id("call"), "name": said.name}
+            return {**call, "arguments": wire(dict(said.arguments)), "status": "completed"}
+        part: dict[str, Any] = {"type": "output_text", "text": said, "annotations": [], "logprobs": []}
+        if isinstance(said, Refusal):
+            part = {"type": "refusal", "refusal": said.text}
+        message = {"type": "message", "id": f"msg_{name}", "role": "assistant", "status": "completed"}
+        return {**message, "content": [part]}
+
+
+def _function_tools(given: list[dict[str, Any]], where: str, known: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """The schemas of function tools by name."""
+    for position, function in enumerate(given):
+        only(where.format(position), function, known)
+        schema = function.get("parameters", {"type": "object", "properties": {}})
+        name, strict = function.get("name"), bool(function.get("strict"))
+        checks.input_schema(f"Invalid schema for function {name!r}", schema, strict=strict)
+    checks.names("tools", [function.get("name", "") for function in given], r"[a-zA-Z0-9_-]{1,64}")
+    return {each["name"]: each.get("parameters", {"type": "object"}) for each in given}
+
+
+def _choice(given: Any, function: Any, tools: Mapping[str, Any]) -> str:
+    """``auto``, ``none``, ``required``, or the one tool, which `function` names."""
+    if isinstance(given, str):
+        if given not in ("auto", "none", "required"):
+            raise Refused(f"Invalid value: {given!r}. Supported values are: 'none', 'auto', and 'required'.")
+        chosen = given
+    elif given.get("type") != "function" or function.get("name") not in tools:
+        raise Refused(f"Tool choice {given!r} not found in 'tools' parameter.")
+    else:
+        chosen = function["name"]
+    if chosen not in ("none", "auto") and not tools:
+        raise Refused("'tool_choice' is only allowed when 'tools' are specified.")
+    return chosen
+
+
+def _schema(form: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The schema that the text of a chat has to fit."""
+    if form is None or form.get("type") == "text":
+        return None
+    if form.get("type") != "json_schema":
+        raise Refused("response_format.type: the stand-in knows text and json_schema", param="response_format")
+    named = required(form, "json_schema", dict)
+    only("response_format.json_schema", named, ("name", "description", "schema", "strict"))
+    checks.names("response_format.json_schema", [named.get("name", "")], r"[a-zA-Z0-9_-]{1,64}")
+    schema: dict[str, Any] = named["schema"]
+    checks.input_schema("response_format.json_schema.schema", schema, strict=bool(named.get("strict")))
+    return schema
+
+
+def _chat_said(messages: list[dict[str, Any]]) -> Iterator[Heard | Spoke | Told]:
+    for position, message in enumerate(messages):
+        match message.get("role"):
+            case "tool":
+                yield Told(message.get("tool_call_id", ""), "".join(of_content(message["content"])))
+            case "assistant":
+                calls = {call["id"]: call["function"]["name"] for call in message.get("tool_calls") or []}
+                if not calls and not message.get("content"):
+                    raise Refused(f"messages[{position}]: content or tool_calls must be set for an assistant message")
+                yield Spoke(calls)
+            case "user":
+                yield Heard("".join(of_content(message["content"])))
+            case "system" | "developer":
+                yield Heard("")
+            case role:
+                raise Refused(f"Invalid value: {role!r}. Supported values are: 'system', 'assistant', 'user', 'tool'.")
+
+
+def _chat_texts(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Iterator[str]:
+    """What is counted of messages, and of the definitions of tools."""
+    yield wire(tools) if tools else ""
+    for message in messages:
+        yield from of_content(message.get("content"))
+        for call in message.get("tool_calls") or ():
+            yield from (call["function"]["name"], call["function"]["arguments"])
+
+
+def _responses_said(items: list[dict[str, Any]]) -> Iterator[Heard | Spoke | Told]:
+    """One turn of the model is what stands between two things that it was given."""
+    spoke: dict[str, str] | None = None
+    for each in [*items, {"type": "end"}]:
+        if each["type"] == "function_call" or each.get("role") == "assistant":
+            spoke = spoke or {}
+            spoke |= {each["call_id"]: each["name"]} if each["type"] == "function_call" else {}
+            continue
+        if spoke is not None:
+            yield Spoke(spoke)
+            spoke = None
+        if each["type"] == "function_call_output":
+            yield Told(each.get("call_id", ""), "".join(of_content(each["output"])))
+        elif each.get("role") == "user":
+            yield Heard("".join(of_content(each["content"])))
+
+
+def _responses_texts(items: list[dict[str, Any]]) -> Iterator[str]:
+    """What is counted of what was given and said."""
+    for item in items:
+        if item["type"] == "function_call":
+            yield from (item["name"], item["arguments"])
+        else:
+            yield from of_content(item["output"] if item["type"] == "function_call_output" else item["content"])

@@ -1,0 +1,145 @@
+"""Conversations with the model of a run: a real one, or a script behind an HTTP endpoint of this process.
+
+The script's time is simulated: an answer leaves when `turn_seconds` and `token_seconds` for each output token have
+passed since the request came in, or as soon as it is ready where that is later. Refusals leave at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from callgate_bench.contestants.contestant import Opened, Turn
+from callgate_bench.model.conversation import Conversation, Talk, converse
+from callgate_bench.model.endpoint import Wire, model_at
+from callgate_bench.model.scripted_model import Playing
+from callgate_bench.model.stand_in import AnthropicMessages, OpenAIChat, Script, serving
+from callgate_bench.model.stand_in.checks import Refused
+from callgate_bench.model.stand_in.server import KEY
+from callgate_bench.model.tokens import Tokens
+from callgate_bench.workloads.workload import Call, ScriptFailed, Workload
+
+__all__ = ["FAILED", "RealModel", "ScriptedModel", "talking"]
+
+FAILED = "the script cannot go on: "
+"""What the reason of a conversation begins with, where its script has failed."""
+
+_MOST_TURNS = 400
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScriptedModel:
+    """The scripted model.
+
+    Attributes:
+        turn_seconds: what it takes for a turn.
+        token_seconds: and for each token that it gives.
+        context_tokens: its context; more is refused.
+    """
+
+    turn_seconds: float
+    token_seconds: float
+    context_tokens: int = 200_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RealModel:
+    """A real one; its key is in the environment (`endpoint.KEYS`).
+
+    Attributes:
+        name: as its endpoint knows it.
+        base_url: empty for the provider's own.
+    """
+
+    name: str
+    base_url: str = ""
+
+
+class _Endpoint:
+    """The scripted model's endpoint: one conversation at a time.
+
+    Raises:
+        EndpointMissing: the tokenizer is not installed.
+    """
+
+    def __init__(self, wire: Wire, model: ScriptedModel) -> None:
+        self._kind = AnthropicMessages if wire == "anthropic" else OpenAIChat
+        self.path = self._kind.path
+        self._model = model
+        self._count = Tokens()
+        self._conversations = 0
+        self._api: AnthropicMessages | OpenAIChat = self._kind(Script())
+
+    def begin(self, workload: Workload, opened: Opened, *, waits: bool) -> None:
+        """From now on it has this conversation. Raises `ScriptFailed` where the workload has no script for it."""
+        self._conversations += 1
+        self.failure = ""
+        playing = Playing(workload, opened, self._conversations)
+        self._api = self._kind(playing, count=self._count, context_tokens=self._model.context_tokens)
+        self._waits = waits
+
+    def reply(self, headers: Mapping[str, str], body: dict[str, Any]) -> Any:
+        """The answer, when the model would have given it."""
+        began = time.perf_counter()
+        try:
+            answer: Any = self._api.reply(headers, body)
+        except Refused:
+            raise
+        except Exception as error:  # the script, or the contestant's definitions that nobody can read
+            words = str(error) if isinstance(error, ScriptFailed) else f"{type(error).__name__}: {error}"
+            self.failure = f"{FAILED}{words}"
+            raise Refused(self.failure, status=500, kind="api_error") from error
+        usage = answer["usage"]
+        tokens = usage.get("completion_tokens", usage.get("output_tokens"))
+        if self._waits:
+            ready = began + self._model.turn_seconds + self._model.token_seconds * tokens
+            time.sleep(max(0.0, ready - time.perf_counter()))
+        return answer
+
+    def refusal(self, refused: Refused) -> dict[str, Any]:
+        """As the service says no."""
+        return self._api.refusal(refused)
+
+
+@asynccontextmanager
+async def talking(wire: Wire, model: ScriptedModel | RealModel) -> AsyncIterator[Talk]:
+    """What `contest.comparison.compare` holds its conversations with.
+
+    Args:
+        wire: whose format goes over HTTP.
+        model: who answers.
+
+    Raises:
+        EndpointMissing: an SDK or the tokenizer is not installed, or there is no key.
+    """
+    with contextlib.ExitStack() as stack:
+        endpoint: _Endpoint | None = None
+        if isinstance(model, RealModel):
+            client = model_at(wire, model.name, base_url=model.base_url)
+        else:
+            endpoint = _Endpoint(wire, model)
+            address = stack.enter_context(serving(endpoint))
+            base_url = f"{address}/v1" if wire == "openai" else address
+            client = model_at(wire, "scripted", base_url=base_url, key=KEY, retries=0)
+
+        async def talk(
+            workload: Workload, opened: Opened, act: Callable[[Sequence[Call]], Awaitable[Turn]], *, waits: bool
+        ) -> Conversation:
+            try:
+                if endpoint is not None:
+                    endpoint.begin(workload, opened, waits=waits)
+            except ScriptFailed as failed:
+                return Conversation(reason=str(failed))
+            talked = await converse(client, task=workload.task, opened=opened, act=act, most_turns=_MOST_TURNS)
+            if endpoint is not None and endpoint.failure:
+                talked.reason = endpoint.failure
+            return talked
+
+        try:
+            yield talk
+        finally:
+            await client.aclose()

@@ -1,0 +1,234 @@
+"""A run held against an older one: what became worse. Judges results; measures nothing.
+
+What is exact is compared exactly: outcomes, turns, calls, tokens. Durations depend on the machine and on its other
+work, so each run brings its yardstick (see `yardstick`). A duration is worse only if all of this is true:
+
+1. Its p50 grew beyond the tolerance, in seconds and also in yardsticks of its own run.
+2. The ranges from the 10th to the 90th percentile do not overlap, in seconds and also in yardsticks.
+3. Both have at least `FEWEST` samples.
+
+The tolerance is `TOLERANCE`, times how far the 90th percentile of the yardstick lies above its p50, in that one of the
+two runs where it lies further; squared where one duration has fewer than `FEW` samples.
+
+Seconds and yardsticks are both asked because not everything follows the yardstick. 360 yardsticks, each with four
+things that callgate does, were timed on two cores at load averages of 3 to 13: the yardstick's p50 over 30 of them went
+from 136 to 827 ms, that of a program with three calls in the jail from 16 to 122 ms; a plan of two steps took 1.4 to
+1.8 ms throughout. Of random pairs of five samples in which nothing had changed, 8.6 % were called slower by yardsticks
+alone, 0.2 % by all rules. The price: on a machine with much other work only large differences show.
+
+Callgate's modes and the single things are compared. What a peer does is the peer's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from callgate_bench.figures import Figure, seconds
+from callgate_bench.results import Cell, Results
+from callgate_bench.rows import Row
+
+__all__ = ["FEW", "FEWEST", "TOLERANCE", "Comparison", "Finding", "Kind", "compare"]
+
+TOLERANCE = 1.3
+"""Factor by which a duration or a row's ratio may grow."""
+FEWEST, FEW = 3, 5
+_TOKENS = 1.02
+_RANK = {"right": 2, "cannot": 1, "wrong": 0, "failed": 0}
+_COUNTED = ("turns", "calls", "input_tokens", "output_tokens")
+
+Kind = Literal["worse", "better", "changed", "same"]
+"""``changed``: it differs, which is neither good nor bad, or may be noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One figure of both runs: what became of it, and a line for people."""
+
+    kind: Kind
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """All that was compared.
+
+    Attributes:
+        findings: in the order of the new run.
+        remarks: how the runs differ, and what could not be compared.
+    """
+
+    findings: tuple[Finding, ...]
+    remarks: tuple[str, ...]
+
+    def of(self, kind: Kind) -> list[Finding]:
+        """The findings of a kind."""
+        return [each for each in self.findings if each.kind == kind]
+
+    def text(self) -> str:
+        """Lines for people: what differs, then how it was compared, then the counts."""
+        kinds: tuple[Kind, ...] = ("worse", "better", "changed", "same")
+        told = [f"{kind:8} {each.text}" for kind in kinds[:-1] for each in self.of(kind)]
+        counts = ", ".join(f"{len(self.of(kind))} {kind}" for kind in kinds)
+        return "\n".join([*told, *self.remarks, f"Compared: {counts}."])
+
+
+def compare(old: Results, new: Results) -> Comparison:
+    """Compare a run with an earlier one."""
+    scale = _Scale.of(old, new)
+    remarks = [scale.remark, *_differences(old, new)]
+    findings: list[Finding] = []
+    if old.model is not None and new.model is not None and old.model.simulated and new.model.simulated:
+        cells = _own_cells(old), _own_cells(new)
+        remarks += _missing("cell", *cells)
+        findings += _no_longer_there(old, new)
+        alike = (old.model.wire, old.model.tokenizer) == (new.model.wire, new.model.tokenizer)
+        if not alike:
+            remarks.append("Tokens are not compared: another wire format or tokenizer.")
+        for place, cell in cells[1].items():
+            if place in cells[0]:
+                findings += _cells(place, cells[0][place], cell, scale, tokens=alike, tools=old.sizes == new.sizes)
+    elif old.model is not None or new.model is not None:
+        remarks.append("Workloads are not compared: that takes two runs with the scripted model.")
+    if old.sizes == new.sizes:
+        rows = [{f"{each.key}: {each.measure}": each for each in run.rows} for run in (old, new)]
+        remarks += _missing("row", *rows)
+        for place, row in rows[1].items():
+            if place in rows[0]:
+                findings += _rows(rows[0][place], row, scale)
+    else:
+        remarks.append(f"Sizes differ: {old.sizes} before, {new.sizes} now; single things and tools are not compared.")
+    return Comparison(findings=tuple(findings), remarks=tuple(remarks))
+
+
+def _differences(old: Results, new: Results) -> Iterator[str]:
+    if old.machine != new.machine:
+        yield f"Another machine, or other versions: {old.machine} before; {new.machine} now."
+    for when, run in (("old", old), ("new", new)):
+        if run.interrupted:
+            yield f"The {when} run was interrupted: {run.interrupted}."
+    contexts = [run.model.context_tokens for run in (old, new) if run.model is not None]
+    if len(set(contexts)) == 2:
+        yield f"The context had {contexts[0]:,} tokens before, {contexts[1]:,} now."
+
+
+def _own_cells(run: Results) -> dict[str, Cell]:
+    ours = {each.name for each in run.entries if each.ours}
+    measured = (each for each in run.cells if each.contestant in ours and each.outcome != "not measured")
+    return {f"{each.contestant} in {each.workload}": each for each in measured}
+
+
+def _missing(what: str, old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[str]:
+    for when, one, other in (("old", old, new), ("new", new, old)):
+        alone = [place for place in one if place not in other]
+        if alone:
+            yield f"Only in the {when} run, {len(alone)} {what}{'' if len(alone) == 1 else 's'}: {', '.join(alone)}."
+
+
+def _no_longer_there(old: Results, new: Results) -> Iterator[Finding]:
+    before = {each.name for each in old.entries if each.ours and not each.failure}
+    for entry in new.entries:
+        if entry.failure and entry.name in before:
+            yield Finding("worse", f"{entry.name}: takes part: yes → no: {entry.failure}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """How durations of two runs are compared.
+
+    Attributes:
+        factor: the old yardstick over the new one; 0 where durations cannot be compared.
+        tolerance: see the module.
+        remark: the same for people.
+    """
+
+    factor: float
+    tolerance: float
+    remark: str
+
+    @classmethod
+    def of(cls, old: Results, new: Results) -> _Scale:
+        for when, run in (("old", old), ("new", new)):
+            if len(run.yardstick.seconds) < FEWEST or min(run.yardstick.seconds) <= 0:
+                return cls(0.0, 0.0, f"Durations are not compared: the {when} run has no yardstick of {FEWEST} times.")
+        before, now = (Figure.of(run.yardstick.seconds) for run in (old, new))
+        tolerance = TOLERANCE * max(before.p90 / before.p50, now.p90 / now.p50)
+        told = f"Yardstick: {seconds(before.p50)} before, {seconds(now.p50)} now"
+        return cls(before.p50 / now.p50, tolerance, f"{told}; durations count as different beyond {tolerance:.2f} ×.")
+
+    def durations(self, what: str, before: Figure, now: Figure) -> Iterator[Finding]:
+        """What became of a duration; nothing where that cannot be judged."""
+        samples = min(before.count, now.count)
+        if not self.factor or samples < FEWEST or min(before.p50, now.p50) <= 0:
+            return
+        tolerance = self.tolerance if samples >= FEW else self.tolerance**2
+        grown = now.p50 / before.p50
+        least, most = sorted((grown, grown * self.factor))
+        low, high = sorted((1.0, self.factor))
+        kind: Kind = "same"
+        if least > tolerance and now.p10 * low > before.p90:
+            kind, grown = "worse", least
+        elif most < 1 / tolerance and now.p90 * high < before.p10:
+            kind, grown = "better", most
+        told = [f"{seconds(each.p50)} ({seconds(each.p10)} to {seconds(each.p90)})" for each in (before, now)]
+        yield Finding(kind, f"{what}: {told[0]} → {told[1]} ({grown:.2f} ×)")
+
+
+def _cells(where: str, old: Cell, new: Cell, scale: _Scale, *, tokens: bool, tools: bool) -> Iterator[Finding]:
+    rank = _RANK[new.outcome] - _RANK[old.outcome]
+    kind: Kind = "worse" if rank < 0 else "better" if rank else "same" if old.outcome == new.outcome else "changed"
+    told = [f"{each.outcome}: {each.reason}" if each.reason else each.outcome for each in (old, new)]
+    yield Finding(kind, f"{where}: outcome: {told[0]} → {told[1]}")
+    if not (old.outcome == new.outcome == "right" and old.rounds and new.rounds):
+        return
+    for name in _COUNTED if tokens else _COUNTED[:2]:
+        counts = [[getattr(each, name) for each in cell.rounds] for cell in (old, new)]
+        yield _counts(f"{where}: {name.replace('_', ' ')}", *counts, least=_TOKENS if name.endswith("tokens") else 1.0)
+    yield from scale.durations(f"{where}: own work", old.figure("overhead_seconds"), new.figure("overhead_seconds"))
+    if tools:
+        yield from scale.durations(f"{where}: tools", old.figure("tool_seconds"), new.figure("tool_seconds"))
+
+
+def _counts(what: str, old: Sequence[int], new: Sequence[int], *, least: float) -> Finding:
+    """Exact figures. Where they vary from round to round, they differ only if their ranges do not overlap."""
+    kind: Kind = "worse" if min(new) > max(old) else "better" if max(new) < min(old) else "same"
+    before, now = sorted(old)[len(old) // 2], sorted(new)[len(new) // 2]
+    if kind != "same" and before and 1 / least <= now / before <= least:
+        kind = "changed"
+    return Finding(kind, f"{what}: {before:,} → {now:,}{f' ({now / before:.2f} ×)' if before else ''}")
+
+
+def _rows(old: Row, new: Row, scale: _Scale) -> Iterator[Finding]:
+    before, now = _figure(old.numbers), _figure(new.numbers)
+    if before is not None and now is not None:
+        yield from scale.durations(f"{new.measure}: duration", before, now)
+    if old.target == new.target and {old.verdict, new.verdict} <= {"met", "missed"}:
+        told = f"{old.verdict} ({old.measured}) → {new.verdict} ({new.measured})"
+        yield Finding(_target(old, new), f"{new.measure}: target {new.target}: {told}")
+
+
+def _target(old: Row, new: Row) -> Kind:
+    """A target that was met and is missed is worse, unless what was measured is a duration that may be noise."""
+    if old.verdict == new.verdict:
+        return "same"
+    ratio = new.ratio / old.ratio if old.ratio and new.ratio else None
+    if (ratio is None and _is_timed(new.numbers)) or (ratio and 1 / TOLERANCE <= ratio <= TOLERANCE):
+        return "changed"
+    return "worse" if new.verdict == "missed" else "better"
+
+
+def _is_timed(numbers: Any) -> bool:
+    if isinstance(numbers, dict):
+        return any("second" in name or name == "p50" or _is_timed(part) for name, part in numbers.items())
+    return isinstance(numbers, list) and any(_is_timed(each) for each in numbers)
+
+
+def _figure(numbers: dict[str, Any]) -> Figure | None:
+    """The durations of a row made by `rows.against`; None where it has none."""
+    ours = numbers.get("ours")
+    names = ("p50", "p99", "p10", "p90", "count")
+    if not isinstance(ours, dict) or not all(isinstance(ours.get(name), (int, float)) for name in names):
+        return None
+    p50, p99, p10, p90 = (float(ours[name]) for name in names[:-1])
+    return Figure(p50, p99, p10, p90, int(ours["count"]))

@@ -1,0 +1,133 @@
+"""What a model would do about a task: scripts that cannot err, of calls, of plans and of programs.
+
+A script is a generator that gives what the model says in a turn, is sent what came back, and returns the model's last
+words. It sees nothing but those texts, so an answer is right only if the tools, and what ran them, were.
+
+Most workloads have one program. `by_hand` makes the script of direct calls from it: the model does in its head what the
+program computes, and makes the program's calls itself, those that the program awaits together in one turn.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+import json
+import re
+import types
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+from callgate_bench.workloads.workload import Call, CallScript, Function, PlanScript, ProgramScript, ScriptFailed
+
+__all__ = ["by_hand", "marked", "one_plan", "one_program", "output", "read", "step"]
+
+
+def one_program(program: str) -> ProgramScript:
+    """The script of a model that writes one program, and says what came of it."""
+
+    def script() -> Generator[str, str, str]:
+        return marked((yield program))
+
+    return script
+
+
+def step(id: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
+    """A step of a plan. `for_each` and `retry` are the step's own, all other names are arguments of the tool."""
+    own: dict[str, Any] = {name: arguments.pop(name) for name in ("for_each", "retry") if name in arguments}
+    return {"id": id, "tool": tool, **own, "arguments": arguments}
+
+
+def one_plan(*steps: dict[str, Any], outputs: Sequence[str], answer: Callable[..., str]) -> PlanScript:
+    """The script of a model that writes one plan.
+
+    Args:
+        steps: of the plan; see `step`.
+        outputs: the plan's output steps.
+        answer: the last words, from the values of the outputs.
+    """
+
+    def script() -> Generator[dict[str, Any], str, str]:
+        text = yield {"steps": list(steps), "output_steps": list(outputs)}
+        return answer(*(output(text, each) for each in outputs))
+
+    return script
+
+
+def by_hand(program: str, tools: Sequence[Function]) -> CallScript:
+    """The script of a model that makes the calls of a program itself."""
+    tree = ast.parse(program.replace("import asyncio\n", ""))
+    last = tree.body[-1]
+    assert isinstance(last, ast.Expr), "a program ends with the expression of its answer"
+    tree.body[-1] = ast.Assign([ast.Name("said", ast.Store())], last.value)
+    code = compile(ast.fix_missing_locations(tree), "<by hand>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+    def script() -> Generator[list[Call], list[str], str]:
+        names: dict[str, Any] = {each.__name__: functools.partial(_call, each.__name__) for each in tools}
+        names["asyncio"] = types.SimpleNamespace(gather=_gather)
+        yield from eval(code, names).__await__()
+        return marked(names["said"])
+
+    return script
+
+
+_Asking = Generator[list[Call], list[str], Any]
+
+
+@types.coroutine
+def _call(name: str, /, **arguments: Any) -> _Asking:
+    (text,) = yield [Call(name, arguments)]
+    return read(text)
+
+
+@types.coroutine
+def _gather(*coroutines: _Asking) -> _Asking:
+    """Run coroutines in step: the next calls of all of them make one turn."""
+    results: list[Any] = [None] * len(coroutines)
+    sent: dict[int, Any] = dict.fromkeys(range(len(coroutines)))
+    while sent:
+        asked: dict[int, list[Call]] = {}
+        for number, texts in sent.items():
+            try:
+                asked[number] = coroutines[number].send(texts)
+            except StopIteration as ended:
+                results[number] = ended.value
+        back = iter((yield list(itertools.chain(*asked.values())))) if asked else iter(())
+        sent = {number: list(itertools.islice(back, len(calls))) for number, calls in asked.items()}
+    return results
+
+
+def read(text: str) -> Any:
+    """A tool's result, from its text.
+
+    Raises:
+        ScriptFailed: it is no JSON.
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise ScriptFailed(f"a result that is no JSON: {text[:300]}") from None
+
+
+def marked(text: str, mark: str = "answer") -> str:
+    """What follows ``answer:``, or another mark, in what a program gave, to the end of the line.
+
+    Raises:
+        ScriptFailed: there is none.
+    """
+    found = re.search(rf"{mark}: (?!{{)([^\n\"]*)", text)  # a brace: an error shows the line of an f-string
+    if found is None:
+        raise ScriptFailed(f"no {mark} came back: {text[:300]}")
+    return found[1].rstrip("'")
+
+
+def output(text: str, step: str) -> Any:
+    """An output of a plan: the JSON that follows the step's id and a colon at the beginning of a line.
+
+    Raises:
+        ScriptFailed: there is none, or it is no JSON.
+    """
+    found = re.search(rf"^{re.escape(step)}: (.*)$", text, re.MULTILINE)
+    if found is None:
+        raise ScriptFailed(f"no output of {step} came back: {text[:300]}")
+    return read(found[1])

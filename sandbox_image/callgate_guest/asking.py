@@ -1,0 +1,84 @@
+"""What a program can ask about its tools, and the words of Python's prompt: signatures, `help`, `exit`, `quit`.
+
+A signature is made when it is asked for, of what was sent anyway: the names of the parameters, and which may be left
+out. No line of Python is run for tools that nobody asks about.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import keyword
+import types
+from collections.abc import Callable
+from typing import Any
+
+_NOTHING: Any = object()
+
+
+class _LeftOut:
+    """The default of a parameter that the host fills in."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+_LEFT_OUT = _LeftOut()
+
+
+def give(code: types.CodeType) -> None:
+    """Give programs `help`, `exit` and `quit`, and `inspect.signature` of the functions whose code that is."""
+    for name in ("exit", "quit"):
+        setattr(builtins, name, _leave)
+    builtins.help = _help  # type: ignore[assignment]
+    plain: Any = inspect._signature_from_callable  # type: ignore[attr-defined]
+    if hasattr(plain, "of_tools"):
+        return
+
+    def of_callable(obj: Any, *arguments: Any, **options: Any) -> Any:
+        if type(obj) is types.FunctionType and obj.__code__ is code:
+            return _signature(obj)
+        return plain(obj, *arguments, **options)
+
+    of_callable.of_tools = True  # type: ignore[attr-defined]
+    inspect._signature_from_callable = of_callable  # type: ignore[attr-defined]
+
+
+def words_of(function: Callable[..., Any]) -> list[str]:
+    """What the host sent of a tool: name, name on the wire, parameters."""
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
+    entry = cells["entry"].cell_contents
+    return entry.split(" ") if isinstance(entry, str) else list(entry)
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    parameters = []
+    for word in filter(None, words_of(function)[2:]):
+        name = word.removesuffix("=")
+        default = _LEFT_OUT if word.endswith("=") else inspect.Parameter.empty
+        if name.isidentifier() and not keyword.iskeyword(name):  # any other is given by ``**``
+            parameters.append((name, default))
+    # where a required one comes after one that may be left out, all are shown as by name
+    mixed = [default is _LEFT_OUT for _, default in parameters]
+    by_name = mixed != sorted(mixed)
+    kind = inspect.Parameter.KEYWORD_ONLY if by_name else inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature([inspect.Parameter(name, kind, default=default) for name, default in parameters])
+
+
+def _help(thing: Any = _NOTHING) -> None:
+    """Print what there is to know of a tool, or of anything of Python's."""
+    if thing is _NOTHING:
+        print("help(x) tells what x is: a tool, a function, a module, a class.")
+        return
+    import pydoc
+
+    print(pydoc.plain(pydoc.render_doc(thing, "Help on %s")))
+
+
+def _leave(code: Any = None) -> None:
+    """End the program: well with None or 0, and as a failure with anything else."""
+    raise SystemExit(code)
+
+
+_help.__name__ = _help.__qualname__ = "help"
+_leave.__name__ = _leave.__qualname__ = "exit"

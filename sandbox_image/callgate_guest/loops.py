@@ -1,0 +1,155 @@
+"""A loop is there whenever a program can ask for one.
+
+A program that awaits at its top level runs in the session's event loop. One that does not runs beside it: the loop is
+not turning, and what asks asyncio for *the running loop* is given this one, so that tasks, futures and timers can be
+made; the end of the program turns it. `asyncio.run`, `asyncio.Runner` and `loop.run_until_complete` work at such a top
+level as they do in a script. Where a loop is running, `asyncio.run` takes a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import selectors
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from .link import Link
+from .nursery import Nursery
+
+_asyncio_run: Callable[..., Any] = asyncio.run
+_runner_run: Callable[..., Any] = asyncio.Runner.run
+_current_task: Callable[..., Any] = asyncio.current_task
+_all_tasks: Callable[..., Any] = asyncio.all_tasks
+
+
+_select: Callable[..., Any] = selectors.DefaultSelector.select
+
+
+class _Selector(selectors.DefaultSelector):
+    """Tells the link before it waits."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__()
+        self._link = link
+
+    def select(self, timeout: float | None = None) -> Any:
+        if self._link.held:
+            self._link.idle(timeout)
+        return _select(self, timeout)
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """What `asyncio.new_event_loop` makes in a guest."""
+
+    holds_calls = True
+    """Its calls leave when it waits: see `link`."""
+    working = 0
+    """What it has running in threads, by ``asyncio.to_thread`` for instance."""
+
+    def __init__(self, link: Link, nursery: Nursery) -> None:
+        super().__init__(_Selector(link))
+        self._link = link
+        self._nursery = nursery
+
+    def set_task_factory(self, factory: Any) -> None:
+        super().set_task_factory(factory)
+        if not self._nursery.makes(factory):  # the program's own, such as `asyncio.eager_task_factory`
+            self._nursery.knows_all = False
+
+    def run_in_executor(self, executor: Any, work: Any, *arguments: Any) -> Any:  # type: ignore[override]
+        future = super().run_in_executor(executor, work, *arguments)
+        self.working += 1
+        future.add_done_callback(self._worked)
+        return future
+
+    def _worked(self, _: Any) -> None:
+        self.working -= 1
+        self._link.tell_news()
+
+
+class Loops:
+    """The loop of a session, and what a program finds of it in asyncio."""
+
+    def __init__(self, link: Link, nursery: Nursery) -> None:
+        self._link = link
+        self._nursery = nursery
+        self._thread = threading.get_ident()
+        self._own: asyncio.AbstractEventLoop = self._make()
+        nursery.adopt(self._own)
+
+    def _make(self) -> _Loop:
+        return _Loop(self._link, self._nursery)
+
+    @property
+    def own(self) -> asyncio.AbstractEventLoop:
+        """The session's loop; another one where a program has closed it."""
+        if self._own.is_closed():
+            self._own = self._make()
+            self._nursery.adopt(self._own)
+            asyncio.set_event_loop(self._own)
+        return self._own
+
+    def close(self) -> None:
+        """Close the loop."""
+        self._own.close()
+
+    def install(self) -> None:
+        """Make asyncio ask here."""
+
+        def running() -> asyncio.AbstractEventLoop:
+            loop: asyncio.AbstractEventLoop | None = asyncio._get_running_loop()
+            if loop is not None:
+                return loop
+            if threading.get_ident() == self._thread:
+                return self.own
+            raise RuntimeError("no running event loop")
+
+        def current_task(loop: asyncio.AbstractEventLoop | None = None) -> asyncio.Task[Any] | None:
+            task: asyncio.Task[Any] | None = _current_task(running() if loop is None else loop)
+            return task
+
+        def all_tasks(loop: asyncio.AbstractEventLoop | None = None) -> set[asyncio.Task[Any]]:
+            tasks: set[asyncio.Task[Any]] = _all_tasks(running() if loop is None else loop)
+            return tasks
+
+        def run_held(runner: asyncio.Runner, main: Any, **options: Any) -> Any:
+            held = self._nursery.hold(main) if asyncio.iscoroutine(main) else main
+            try:
+                return _runner_run(runner, held, **options)
+            finally:
+                if held is not main:
+                    held.close()
+
+        running.__name__ = running.__qualname__ = "get_running_loop"
+        asyncio.run = self.run_anywhere
+        asyncio.Runner.run = run_held  # type: ignore[method-assign, assignment]
+        asyncio.get_running_loop = asyncio.events.get_running_loop = running
+        asyncio.current_task, asyncio.all_tasks = current_task, all_tasks
+        asyncio.new_event_loop = asyncio.events.new_event_loop = self._make
+        asyncio.set_event_loop(self._own)
+
+    def run_anywhere(self, main: Coroutine[Any, Any, Any], **options: Any) -> Any:
+        """``asyncio.run``, which programs also call where a loop is running already: then on a thread of its own."""
+        if asyncio._get_running_loop() is None:
+            try:
+                return _asyncio_run(main, **options)
+            finally:
+                if threading.get_ident() == self._thread:
+                    asyncio.set_event_loop(self.own)  # it has left none
+        outcome: list[Any] = []
+        context = contextvars.copy_context()
+
+        def work() -> None:
+            try:
+                outcome.extend((True, _asyncio_run(main, **options)))
+            except BaseException as error:
+                outcome.extend((False, error))
+
+        thread = threading.Thread(target=context.run, args=(work,))
+        thread.start()
+        thread.join()
+        if outcome[0]:
+            return outcome[1]
+        raise outcome[1]

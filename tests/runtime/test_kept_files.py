@@ -1,0 +1,330 @@
+"""What every kept file does: statistics, lessons of searches, selections and trials outlive the process.
+
+The rules are in `callgate.runtime.kept_file`. What one kind of file does besides is tested beside that kind.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from callgate.agent.learning.memory import SelectionMemory
+from callgate.agent.learning.selections_file import SelectionsFile
+from callgate.agent.learning.trials import Trial, Trials, TrialsFile
+from callgate.agent.planning.outcome import SelectionOutcome
+from callgate.errors import ConfigurationError
+from callgate.runtime import kept_file
+from callgate.runtime.kept_file import KeptFile
+from callgate.runtime.learned_file import LearnedFile
+from callgate.runtime.statistics_file import StatisticsFile
+from callgate.search.learned import Learned
+from callgate.tools.statistics import Statistics
+from runtime.kept_files import database
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of kept file: what it keeps, how something is noted there, and how much is known."""
+
+    made: Callable[[], Any]
+    file: Callable[[Path, Any], KeptFile[Any]]
+    note: Callable[[Any, int], object]
+    known: Callable[[Any], int]
+    table: str
+
+
+KINDS = {
+    "statistics": Kind(
+        Statistics, StatisticsFile, lambda kept, n: kept.note(f"tool{n}", 1.0, "succeeded"),
+        lambda kept: sum(each.calls for each in kept.all().values()), "attempts",
+    ),
+    "lessons": Kind(Learned, LearnedFile, lambda kept, n: kept.learn("umbrella", f"tool{n}"), len, "lessons"),
+    "selections": Kind(
+        SelectionMemory, SelectionsFile,
+        lambda kept, n: kept.note(SelectionOutcome(query=f"q{n}", tools=("a",), strategy="llm", success=True)),
+        len, "selections",
+    ),
+    "trials": Kind(
+        lambda: Trials(1_000), lambda path, kept: TrialsFile(path, kept, "e"),
+        lambda kept, n: kept.take(Trial(f"u{n}", "control", True)), lambda kept: len(kept.of("control")), "trials",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return KINDS[request.param]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "kept.sqlite"
+
+
+@pytest.fixture(autouse=True)
+def no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_file, "FLUSH_SECONDS", 1e6)
+
+
+async def read(kind: Kind, path: Path) -> int:
+    async with kind.file(path, kept := kind.made()):
+        return kind.known(kept)
+
+
+async def until_written(file: KeptFile[Any], notes: int) -> None:
+    with anyio.fail_after(20):
+        while file.written < notes:
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_what_was_noted_is_there_after_a_restart_and_goes_on(kind: Kind, path: Path) -> None:
+    kept = kind.made()
+    file = kind.file(path, kept)
+    for n in (1, 2, 3):
+        async with file:
+            kind.note(kept, n)
+        await file.__aexit__()  # twice does no harm
+        assert kind.known(kept) == n
+        assert await read(kind, path) == n
+
+
+async def test_two_of_one_process_add_to_each_other(kind: Kind, path: Path) -> None:
+    one, other = kind.made(), kind.made()
+    async with kind.file(path, one), kind.file(path, other):
+        kind.note(one, 1)
+        kind.note(other, 2)
+    assert await read(kind, path) == 2
+
+
+async def test_two_files_for_one_are_refused_and_the_first_goes_on(kind: Kind, path: Path) -> None:
+    async with kind.file(path, kept := kind.made()):
+        with pytest.raises(ConfigurationError, match="kept in a file already"):
+            async with kind.file(path.with_name("other"), kept):
+                pass
+        kind.note(kept, 1)
+    assert await read(kind, path) == 1
+    assert not path.with_name("other").exists()
+
+
+async def test_the_file_is_for_its_owner_alone(kind: Kind, path: Path) -> None:
+    old = os.umask(0)
+    try:
+        async with kind.file(path, kept := kind.made()):
+            kind.note(kept, 1)
+            for each in (path, *path.parent.glob("kept.sqlite-*")):
+                assert stat.S_IMODE(each.stat().st_mode) == 0o600
+    finally:
+        os.umask(old)
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+async def test_a_full_batch_is_written_at_once(kind: Kind, path: Path) -> None:
+    async with kind.file(path, kept := kind.made()) as file:
+        for n in range(file.batch - 1):
+            kind.note(kept, n)
+        assert file.written == 0
+        kind.note(kept, file.batch)
+        await until_written(file, file.batch)
+        with database(path) as connection:
+            assert connection.execute(f"SELECT count(*) FROM {kind.table}").fetchone() == (file.batch,)
+
+
+async def test_a_few_notes_are_written_after_a_while(kind: Kind, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_file, "FLUSH_SECONDS", 0.01)
+    async with kind.file(path, kept := kind.made()) as file:
+        for n in (1, 2):
+            kind.note(kept, n)
+            await until_written(file, n)
+
+
+async def test_being_cancelled_loses_nothing_and_leaves_nothing_behind(kind: Kind, path: Path) -> None:
+    kept = kind.made()
+    with anyio.CancelScope() as scope:
+        async with kind.file(path, kept):
+            kind.note(kept, 1)
+            scope.cancel()
+            await anyio.sleep_forever()
+    assert await read(kind, path) == 1
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await kind.file(path, kept).__aenter__()
+    async with kind.file(path, kept):
+        pass
+
+
+# a file that cannot be used
+
+
+def executed(*statements: str) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        with database(path) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    return change
+
+
+def damaged(path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+
+
+FOREIGN: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a folder": (Path.mkdir, "it is not a regular file; name another"),
+    "a pipe": (os.mkfifo, "it is not a regular file; name another"),
+    "text": (
+        lambda path: path.write_text("plain text, and long enough to be looked at. " * 100),
+        "it is not an SQLite database; name another file (file is not a database)",
+    ),
+    "another program's": (
+        executed("CREATE TABLE attempts (id INTEGER PRIMARY KEY, name TEXT)"),
+        "it is another program's database; name another file",
+    ),
+}
+"""What stands there before callgate came."""
+NOT_OURS = "its schema is not callgate's; remove it, only statistics are lost, or name another"
+CHANGED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "newer": (
+        executed("PRAGMA user_version = 4"),
+        "a newer callgate wrote it (schema 4, this one knows 3); upgrade, or name another file",
+    ),
+    "a table less": (executed("DROP TABLE attempts"), NOT_OURS),
+    "a table more": (executed("CREATE TABLE more (id INTEGER PRIMARY KEY)"), NOT_OURS),
+    "a trigger": (
+        executed("CREATE TRIGGER slow AFTER INSERT ON attempts BEGIN DELETE FROM attempts; END"), NOT_OURS,
+    ),
+    "no version": (executed("PRAGMA user_version = 0"), NOT_OURS),
+    "an older version": (executed("PRAGMA user_version = 1"), NOT_OURS),
+    "an endless view": (
+        executed(
+            "DROP TABLE attempts",
+            "CREATE VIEW attempts AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) "
+            "SELECT id, '' AS tool, 1.0 AS seconds, 'failed' AS outcome, NULL AS confidence FROM n",
+        ),
+        NOT_OURS,
+    ),
+    "damaged": (damaged, "it is damaged; remove it, only statistics are lost ("),
+}  # fmt: skip
+"""What became of a file of ours."""
+
+
+async def refusal(kind: Kind, path: Path) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        await read(kind, path)
+    start = f"the statistics file {path} cannot be used: "
+    assert str(caught.value).startswith(start)
+    return str(caught.value).removeprefix(start)
+
+
+def content(path: Path) -> bytes:
+    return path.read_bytes() if path.is_file() else b""
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+async def test_what_is_no_file_of_ours_is_refused_and_left_as_it_is(kind: Kind, path: Path, what: str) -> None:
+    make, words = FOREIGN[what]
+    make(path)
+    before = content(path)
+    assert await refusal(kind, path) == words
+    assert content(path) == before
+
+
+@pytest.mark.parametrize("what", CHANGED)
+async def test_a_file_of_ours_that_was_changed_is_refused(kind: Kind, path: Path, what: str) -> None:
+    change, words = CHANGED[what]
+    async with kind.file(path, kept := kind.made()) as file:
+        for n in range(2 * file.batch):
+            kind.note(kept, n)
+    change(path)
+    assert (await refusal(kind, path)).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("missing/kept.sqlite", " directory; make its folder and let it be written, or name another file"),
+        ("file/kept.sqlite", " directory; make its folder and let it be written, or name another file"),
+        ("a\0b", "embedded null byte"),
+        ("/dev/null", "it is not a regular file; name another"),
+    ],
+)
+async def test_a_file_that_cannot_be_made_is_the_operators_mistake(
+    kind: Kind, tmp_path: Path, name: str, words: str
+) -> None:
+    (tmp_path / "file").write_text("x")
+    assert words in await refusal(kind, tmp_path / name)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+async def test_a_file_that_may_not_be_written(kind: Kind, path: Path) -> None:
+    await read(kind, path)
+    await anyio.Path(path).chmod(0o400)
+    assert (await refusal(kind, path)).startswith(
+        "it cannot be written; make the file and its folder writable, or name another file"
+    )
+
+
+async def test_a_locked_file_is_refused_after_a_while(kind: Kind, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_file, "LOCK_SECONDS", 0.05)
+    await read(kind, path)
+    with database(path) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        assert await refusal(kind, path) == (
+            "another program has locked it; end that one, or name another file (database is locked)"
+        )
+
+
+async def test_an_empty_file_and_one_that_sqlite_has_analysed_will_do(kind: Kind, path: Path) -> None:
+    await anyio.Path(path).touch()
+    assert await read(kind, path) == 0
+    executed("ANALYZE")(path)
+    assert await read(kind, path) == 0
+
+
+# a file that fails later
+
+
+async def test_a_file_that_fails_is_logged_once_and_nothing_is_lost(
+    kind: Kind, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kept_file, "LOCK_SECONDS", 0.01)
+    async with kind.file(path, kept := kind.made()) as file:
+        with database(path) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            for n in range(3):
+                kind.note(kept, n)
+                await file.flush()
+            assert (file.written, kind.known(kept)) == (0, 3)
+            connection.execute("ROLLBACK")
+        kind.note(kept, 3)
+        await file.flush()
+        assert file.written == 4
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the statistics file {path} cannot be written: database is locked; "
+        "runs go on, and the newest 65536 notes wait for it"
+    ]
+    assert await read(kind, path) == 4
+
+
+async def test_a_file_that_cannot_be_written_for_long_does_not_fill_the_host(
+    kind: Kind, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_file, "LOCK_SECONDS", 0.01)
+    monkeypatch.setattr(kept_file, "MAX_UNWRITTEN", 10)
+    async with kind.file(path, kept := kind.made()) as file:
+        with database(path) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            for n in range(25):
+                kind.note(kept, n)
+            await file.flush()
+    assert await read(kind, path) == 10
