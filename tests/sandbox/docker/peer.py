@@ -12,7 +12,17 @@ from pathlib import Path
 from socketserver import ThreadingMixIn, UnixStreamServer
 from typing import Any
 
-__all__ = ["GARBAGE", "INFO", "VERSION", "drip", "engine_saying", "garbage", "listening", "silence"]
+__all__ = [
+    "GARBAGE",
+    "INFO",
+    "VERSION",
+    "drip",
+    "engine_saying",
+    "garbage",
+    "listening",
+    "refusing_removals",
+    "silence",
+]
 
 GARBAGE = bytes(range(256))
 VERSION = {"Version": "27.1", "ApiVersion": "1.44"}
@@ -85,6 +95,38 @@ def listening(path: Path, answer: Answer) -> Iterator[str]:
             listener.shutdown(socket.SHUT_RDWR)
             for thread in (accepting, *threads):
                 thread.join(10)
+
+
+@contextlib.contextmanager
+def refusing_removals(path: Path, engine: str, times: int) -> Iterator[str]:
+    """The engine whose socket is the file `engine`, which refuses to remove a container this many times."""
+    refusals = [b'{"message": "Could not kill running container, cannot remove"}'] * times
+
+    def answer(asked: socket.socket, _: threading.Event) -> None:
+        with socket.socket(socket.AF_UNIX) as real:
+            real.connect(engine)
+            back = threading.Thread(target=_forward, args=(real, asked), daemon=True)
+            back.start()
+            while said := asked.recv(65536):
+                if said.startswith(b"DELETE ") and refusals:
+                    body = refusals.pop()
+                    head = b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\n"
+                    asked.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+                else:
+                    real.sendall(said)
+            real.shutdown(socket.SHUT_WR)
+            back.join()
+
+    with listening(path, answer) as host:
+        yield host
+    assert not refusals
+
+
+def _forward(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # somebody has hung up
+        while said := source.recv(65536):
+            sink.sendall(said)
+        sink.shutdown(socket.SHUT_WR)
 
 
 class _Server(ThreadingMixIn, UnixStreamServer):

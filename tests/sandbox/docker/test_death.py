@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import anyio
 import anyio.lowlevel
 import pytest
@@ -12,6 +14,7 @@ from callgate.sandbox.docker.engine import Engine
 from callgate.sandbox.docker.guest import ContainerGuest
 from sandbox.asking import ALLOWANCE, SECONDS, ask, request
 from sandbox.docker.owned import none_left
+from sandbox.docker.peer import refusing_removals
 from sandbox.test_conformance import DEAF
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("default_image")]
@@ -89,3 +92,16 @@ async def test_a_supervisor_survives_what_is_sent_to_a_guest_that_does_not_hear_
             guest.kill()
             await guest.aclose()
             assert backend.containers == [container]
+
+
+async def test_a_container_that_the_engine_does_not_remove_at_once_is_removed_all_the_same(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """As an engine answers that kills a container which ends by itself at that moment."""
+    with refusing_removals(tmp_path / "socket", engine.host.removeprefix("unix://"), times=2) as host:
+        async with DockerBackend(docker_host=host) as backend:
+            guest = await backend.open(ALLOWANCE)
+            await guest.send(request(BUSY))
+            await guest.container.remove()
+            await none_left(engine)
+            await guest.aclose()

@@ -117,11 +117,10 @@ class Container:
                 if self._gone:
                     return
                 try:
-                    with anyio.fail_after(_GONE_SECONDS):
-                        await _remove(self._engine, self.id)
+                    await _remove(self._engine, self.id)
                 except (TimeoutError, EngineRefused) as error:
                     raise SandboxCrashed(
-                        f"container {self.id[:12]} was killed and is still there ({str(error)[:300] or 'timed out'}): "
+                        f"container {self.id[:12]} was killed and is still there ({str(error)[:300]}): "
                         f"look at it with `docker inspect {self.id[:12]}`, remove it with `docker rm -f {self.id[:12]}`"
                     ) from None
                 except SandboxUnavailable as error:
@@ -189,9 +188,8 @@ async def _clean_up(engine: Engine, making: _Making) -> None:
             Link(making.attached).hang_up()
         try:
             if making.id:
-                with anyio.move_on_after(_GONE_SECONDS):
-                    await _remove(engine, making.id)
-        except SandboxError:
+                await _remove(engine, making.id)
+        except (TimeoutError, SandboxError):
             logger.exception("container %s could not be removed", making.id[:12])
 
 
@@ -222,22 +220,24 @@ def _create(api: Any, settings: ContainerSettings, allowance: Allowance) -> str:
 
 
 async def _remove(engine: Engine, id: str) -> None:
-    """Remove a container and wait until the engine does not know it any more."""
-    try:
-        await engine.call_within(_GONE_SECONDS, "remove_container", id, force=True, v=True)
-    except EngineRefused as error:
-        if error.status == 404:
-            return
-        if error.status != 409:  # it is being removed already: wait for that
-            raise
-    while True:
-        try:
-            await engine.call_within(_GONE_SECONDS, "inspect_container", id)
-        except EngineRefused as error:
-            if error.status == 404:
-                return
-            raise
-        await anyio.sleep(_POLL_SECONDS)
+    """Remove a container and wait until the engine does not know it any more. What the engine refuses may be a matter
+    of the moment (the container ends by itself meanwhile, or is being removed already), so it is asked again.
+
+    Raises:
+        EngineRefused: the engine's last refusal, where the container is still there after `_GONE_SECONDS`.
+        TimeoutError: it is still there, and the engine refused nothing.
+    """
+    refused: Exception = TimeoutError("timed out")
+    with anyio.move_on_after(_GONE_SECONDS):
+        while True:
+            try:
+                await engine.call_within(_GONE_SECONDS, "remove_container", id, force=True, v=True)
+            except EngineRefused as error:
+                if error.status == 404:
+                    return
+                refused = error
+            await anyio.sleep(_POLL_SECONDS)
+    raise refused
 
 
 def _explained(error: EngineRefused, settings: ContainerSettings) -> SandboxError:
