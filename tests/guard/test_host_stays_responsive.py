@@ -422,8 +422,7 @@ def without_full_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-@pytest.mark.parametrize("given_as", ["object", "text"])
-@pytest.mark.parametrize("shape", LARGE_PLANS)
+@pytest.mark.parametrize(("shape", "given_as"), [("a chain", "text"), ("a fan", "object")])
 async def test_a_plan_of_100_000_steps_runs_and_gives_others_their_turn(
     runtime: Runtime, shape: str, given_as: str
 ) -> None:
@@ -438,6 +437,7 @@ async def test_a_plan_of_100_000_steps_runs_and_gives_others_their_turn(
         assert result.ok
         assert [step.status for step in result.steps] == ["succeeded"] * MANY
         assert result.outputs[f"s{MANY - 1}"] == 1
+        assert result.steps[-1].wave == (MANY - 1 if shape == "a chain" else 1)
         assert memory.most_bytes < limits.memory_bytes + 64 * 1024 * 1024
         del result
         gaps.append(heart.longest_gap_seconds)
@@ -586,7 +586,7 @@ def attacks(draw: st.DrawFn) -> str:
 
 
 @settings(
-    max_examples=100,
+    max_examples=settings().max_examples // 8,  # each takes a second or two
     database=None,
     phases=[Phase.generate],  # what explains and shrinks traces each line, and is slow
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
