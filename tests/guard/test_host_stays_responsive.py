@@ -422,6 +422,8 @@ def without_full_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
+@pytest.mark.alone  # a minute each on a slow machine, five beside two other workers
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("shape", "given_as"), [("a chain", "text"), ("a fan", "object")])
 async def test_a_plan_of_100_000_steps_runs_and_gives_others_their_turn(
     runtime: Runtime, shape: str, given_as: str
