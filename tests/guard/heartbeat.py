@@ -10,18 +10,17 @@ work takes longer just then, a gap counts for as much less; where it takes less,
 from __future__ import annotations
 
 import gc
-import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import anyio
 
+from pace import YARDSTICK_SECONDS, yardstick
+
 __all__ = ["Heartbeat", "heartbeat"]
 
 BEAT_SECONDS = 0.001
-YARDSTICK_SECONDS = 0.0027
-"""Of one core of an AMD EPYC (2 shared cores, Python 3.11); measured as `slowness` does, 2.6 to 3.0 ms."""
 MOST_SLOWNESS = 3.0
 
 
@@ -72,14 +71,5 @@ async def heartbeat() -> AsyncIterator[Heartbeat]:
 
 def slowness() -> float:
     """How many times as long this processor takes at the moment, 1 to `MOST_SLOWNESS`."""
-    took = min(_yardstick() for _ in range(3))
+    took = min(yardstick(time.process_time) for _ in range(3))
     return min(max(took / YARDSTICK_SECONDS, 1.0), MOST_SLOWNESS)
-
-
-def _yardstick() -> float:
-    began = time.process_time()
-    total = 0
-    for number in range(30_000):
-        total += number * number % 7
-    json.loads(json.dumps(list(range(20_000))))
-    return time.process_time() - began

@@ -185,6 +185,7 @@ FLOODS = {
     "batches": f"(b'[' + b','.join([b'{PLAIN}}}'] * 1000) + b']\\n') * 10",
     "unknown tools": f"b''.join(b'{PLAIN.replace('take', 'tak%d')},\"id\":%d}}\\n' % (n, n) for n in range(10, 9_000))",
     "empty lines": "b'\\n' * 1_000_000",
+    "empty batches": "b'[]\\n' * 300_000",
 }
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from callgate import CodeResult, Limits
+from pace import stretched
 from probes.harness import PRELUDE, Jail, control, control_process
 
 MEMORY = 128 << 20
@@ -36,7 +37,7 @@ IGNORE = "import signal\nfor each in (signal.SIGTERM, signal.SIGXCPU, signal.SIG
 def test_p36_an_endless_loop_ends_at_the_wall_limit(jail: Jail) -> None:
     result = jail.run(f"{IGNORE}while True: pass", limits=SHORT)
     assert reached(result, "wall_seconds")
-    assert result.usage.wall_seconds < SHORT.wall_seconds + jail.kind.grace_seconds
+    assert result.usage.wall_seconds < SHORT.wall_seconds + stretched(jail.kind.grace_seconds)
 
 
 def test_p36_an_endless_loop_ends_at_the_processor_limit(jail: Jail) -> None:
@@ -56,7 +57,7 @@ def test_p36_an_endless_loop_ends_at_the_processor_limit(jail: Jail) -> None:
 def test_p37_waiting_for_ever_ends_at_the_wall_limit(jail: Jail, wait: str) -> None:
     result = jail.run(wait, limits=SHORT)
     assert reached(result, "wall_seconds")
-    assert result.usage.wall_seconds < SHORT.wall_seconds + jail.kind.grace_seconds
+    assert result.usage.wall_seconds < SHORT.wall_seconds + stretched(jail.kind.grace_seconds)
 
 
 ALLOCATE = {
@@ -214,7 +215,7 @@ SLOW = {
 def test_p42_p43_a_loop_in_c_ends_at_the_limit(jail: Jail, how: str) -> None:
     result = jail.run(SLOW[how], limits=BUSY.replace(wall_seconds=0.7))
     assert reached(result, "wall_seconds", "cpu_seconds", "memory_bytes")
-    assert result.usage.wall_seconds < 0.7 + jail.kind.grace_seconds
+    assert result.usage.wall_seconds < 0.7 + stretched(jail.kind.grace_seconds)
 
 
 def test_p42_the_control_of_c_loops_does_not_stop_in_time() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from callgate import CodeResult, Limits
+from pace import stretched
 from probes.harness import WIRE, Jail
 from probes.processes import eventually, resident_bytes
 
@@ -145,9 +146,11 @@ while True: send(block)
     result = flood.result()
     assert result.error is not None
     assert result.error.kind == "ProtocolError" or result.error.limit in ("wall_seconds", "max_tool_calls")
-    assert max(others, default=0.0) < (2.5 if jail.kind.contained else 1.0)  # theirs may wait for a container
-    assert result.usage.wall_seconds < 2.5
-    assert resident_bytes() - before < 64 << 20
+    assert max(others, default=0.0) < stretched(2.5 if jail.kind.contained else 1.0)  # theirs may wait for a container
+    assert result.usage.wall_seconds < stretched(2.5)
+    del flood, result  # as many calls as the machine is fast, each recorded
+    jail.toolbox.seen.clear()
+    eventually(lambda: resident_bytes() - before < 64 << 20, "the host has let go of the flood")
 
 
 DEEP = {
@@ -167,7 +170,7 @@ def test_p56_a_message_cannot_cost_the_host_more_than_its_bytes(jail: Jail, how:
     started = time.monotonic()
     result = jail.attack(f"{attack}\nimport time\ntime.sleep(60)", inputs={"call": CALL.strip()})
     assert failed(result, "ProtocolError", text)
-    assert time.monotonic() - started < 4
+    assert time.monotonic() - started < stretched(4)
     assert resident_bytes() - before < 200 << 20
     assert len(jail.toolbox.seen) <= 1024
 

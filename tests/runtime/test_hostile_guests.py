@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from callgate import Limits, Runtime, tool
+from pace import stretched
 from runtime.conftest import opened
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +69,7 @@ for n in reversed(range(20000)):
     send('{"jsonrpc":"2.0","method":"cancel","params":{"id":%d}}\\n' % n)
 """
     run = await attacked(code, Limits(wall_seconds=20))
-    assert run.usage.wall_seconds < 15
+    assert run.usage.wall_seconds < stretched(15)
 
 
 async def test_batches_are_served_by_as_many_workers_as_calls_may_run() -> None:
@@ -77,7 +78,7 @@ async def test_batches_are_served_by_as_many_workers_as_calls_may_run() -> None:
         Limits(wall_seconds=2, max_concurrent_calls=8),
     )
     assert run.error.limit == "wall_seconds"
-    assert run.usage.wall_seconds < 12
+    assert run.usage.wall_seconds < stretched(12)
     assert len(run.calls) <= 16
 
 

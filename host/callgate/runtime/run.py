@@ -56,6 +56,8 @@ _READ_AHEAD_BYTES = 4 << 20
 _LAST = 1 << 62
 """Sorts behind every id that a guest of ours gives."""
 _CALLS_A_TURN = 500
+_EVENTS_A_TURN = 2_000
+"""Read from a guest before others have their turn; a message may be of three bytes, and one read of 64 KiB."""
 """Calls that are recorded as given up at once: that takes a few milliseconds."""
 _UNSENT_BYTES = 32 << 20
 """Of replies that the guest has not read, before it gets no further call served."""
@@ -184,7 +186,9 @@ class Drive:
                 return
             self.received_bytes += len(data)
             ahead += len(data)
-            for event in self.wire.receive(data):
+            for number, event in enumerate(self.wire.receive(data), 1):
+                if number % _EVENTS_A_TURN == 0:
+                    await anyio.lowlevel.checkpoint()
                 kind = type(event)
                 if kind is Called:
                     workers.submit(event.id, event)  # type: ignore[union-attr, arg-type]

@@ -15,6 +15,7 @@ from callgate.sandbox.docker import guest as guest_module
 from callgate.sandbox.docker.backend import DockerBackend
 from callgate.sandbox.docker.engine import Engine
 from callgate.sandbox.docker.image import ImageFacts
+from pace import stretched
 from sandbox.asking import ALLOWANCE, ask, open_files
 from sandbox.docker.owned import eventually, none_left, owned
 
@@ -84,7 +85,7 @@ async def test_the_containers_of_a_host_that_is_killed_end_by_themselves(engine:
             host.kill()
     killed = time.monotonic()
     await none_left(engine, owner, 10)
-    assert time.monotonic() - killed < 5  # 0.3 s where nothing else happens
+    assert time.monotonic() - killed < stretched(5)  # 0.3 s where nothing else happens
 
 
 async def test_leaving_the_runtime_with_runs_in_flight_ends_at_once_and_leaves_nothing(engine: Engine) -> None:
@@ -103,7 +104,7 @@ async def test_leaving_the_runtime_with_runs_in_flight_ends_at_once_and_leaves_n
         started = time.monotonic()
         with anyio.fail_after(SECONDS):
             await runtime.__aexit__(None, None, None)
-        assert time.monotonic() - started < 8
+        assert time.monotonic() - started < stretched(8)
     assert not await owned(engine)
     assert [each.error and each.error.kind for each in results] == ["SandboxCrashed"] * 3
 

@@ -13,6 +13,7 @@ import pytest
 from callgate import ToolError
 from callgate.mcp.client import stdio
 from callgate.runtime.progress import listening
+from pace import stretched
 from with_mcp.client.served import hostile, serving, until
 
 pytestmark = pytest.mark.anyio
@@ -115,7 +116,7 @@ async def test_a_flood_leaves_the_others_room(kind: str) -> None:
             assert await served.call("ok_echo", {"text": str(number)}) == str(number)
             await anyio.sleep(0.02)  # a second in all: that is how long the flood is looked at
         assert anyio.current_time() - began < 60
-        assert time.process_time() - busy < 5
+        assert time.process_time() - busy < stretched(5)
         assert memory() - before < 100 * 1024 * 1024
         assert served.status("s").state == "running"
         tasks.cancel_scope.cancel()
