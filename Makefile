@@ -25,19 +25,20 @@ demo: $(VENV)/.runtime
 	@$(BIN)/callgate demo
 
 # tests/conftest.py says which tests are quick. Most tests wait for a process or a container, so there are more workers
-# than processors; a file goes to one worker. The probes hold hostile programs against time limits and count what is left,
-# and tests marked alone judge time: they have the machine to themselves.
+# than processors; a file goes to one worker. The probes hold hostile programs against time limits, and tests marked alone
+# judge time: of these no more than two run at once.
 unexport PYTHONDONTWRITEBYTECODE  # else each worker prepares every test file anew
 PYTEST := $(BIN)/python -m pytest
 WORKERS := --numprocesses 3 --dist loadfile --no-loadscope-reorder
+TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test: lint compiled
-	$(PYTEST) --hypothesis-profile quick -m "not slow" tests/probes
+	$(PYTEST) --hypothesis-profile quick -m "not slow" $(TWO) tests/probes
 	$(PYTEST) --hypothesis-profile quick -m "not slow" $(WORKERS) --ignore tests/probes
 
 test-all: compiled
 	tests/run_unprivileged.sh
-	$(PYTEST) -m alone
+	$(PYTEST) -m alone $(TWO)
 	$(PYTEST) -m "(slow or generated) and not alone" $(WORKERS)
 
 # SOAK repeats each test marked campaign so many times

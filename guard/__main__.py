@@ -51,8 +51,8 @@ def main() -> int:
             figures = {"commit": commit, **measure.figures(checkout, folder)}
             (out / "coverage.json").write_text(json.dumps(figures, indent=1) + "\n")
         elif part == "mutation":
-            of_base = [] if options.base else list(read(FIGURES / "mutation.json")["mutants"])
-            mutation.run(checkout, folder, of_base, out / "mutation.json")
+            before = {} if options.base else read(FIGURES / "mutation.json")["mutants"]
+            mutation.run(checkout, folder, before, out / "mutation.json")
         elif part == "comparison":
             things = comparison.run(base_checkout(options.against), folder / "comparison")
             (out / "comparison.json").write_text(json.dumps(things, indent=1) + "\n")

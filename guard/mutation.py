@@ -52,8 +52,9 @@ class Tests:
                     lines[line] += tests
         return self._lines[path]
 
-    def of(self, mutant: Mutant) -> list[str]:
-        """Tests to run: of the files with most tests of these lines in turn, the fastest first.
+    def of(self, mutant: Mutant, before: str | None = None) -> list[str]:
+        """Tests to run: the one that noticed it `before`, and of the files with most tests of these lines in turn, the
+        fastest first.
 
         A guest serves all tests of a file and counts to the first of them; so others of the file are asked, too.
         """
@@ -70,6 +71,8 @@ class Tests:
                 others = sorted(set(self._of_file[file]) - covering[file])
                 files[-1] += random.Random(mutant.key).sample(others, len(others))
         chosen = [test for turn in zip_longest(*files) for test in turn if test]
+        if before in self._times:
+            chosen = [before, *(test for test in chosen if test != before)]
         spent = 0.0
         for number, test in enumerate(chosen):
             spent += self._times[test]
@@ -142,11 +145,15 @@ class Bench:
         return None
 
 
-def run(checkout: Path, folder: Path, of_base: list[str], out: Path) -> None:
-    """Try the sample and write `out`. What `out` has already is not tried again."""
+def run(checkout: Path, folder: Path, before: dict[str, str | None], out: Path) -> None:
+    """Try the sample and write `out`. What `out` has already is not tried again.
+
+    Args:
+        before: the base's mutants, each with the test that noticed it.
+    """
     tests = Tests(checkout, folder)
     results: dict[str, str | None] = json.loads(out.read_text())["mutants"] if out.exists() else {}
-    chosen = sample(checkout, SEED, of_base)
+    chosen = sample(checkout, SEED, list(before))
     waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
     for mutant in sorted(chosen, key=lambda each: each.rank(SEED)):
         if mutant.key not in results:
@@ -161,7 +168,7 @@ def run(checkout: Path, folder: Path, of_base: list[str], out: Path) -> None:
                 except queue.Empty:
                     return
                 with lock:
-                    asked = tests.of(mutant)
+                    asked = tests.of(mutant, before.get(mutant.key))
                 killer = bench.try_it(mutant, asked) if asked else None
                 with lock:
                     results[mutant.key] = killer

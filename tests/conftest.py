@@ -64,7 +64,7 @@ CONTAINERS = {"docker", "docker per tenant", "tenant"}
 """Sandboxes that are containers, by the names that tests are parametrized with."""
 
 settings.register_profile("quick", max_examples=15, deadline=None, derandomize=True)
-settings.register_profile("full", max_examples=300, deadline=None, derandomize=True)
+settings.register_profile("full", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile("soak", max_examples=10_000, deadline=None)
 settings.load_profile("full")
 

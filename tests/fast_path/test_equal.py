@@ -1,7 +1,7 @@
 """Generated programs come to the same on the fast path as in the sandbox: see `programs` for what is generated, and
 `paths.differences` for what is compared.
 
-More than 2,000 different programs that take the fast path, the same in every run, and some of those that do not. For
+More than 1,000 different programs that take the fast path, the same in every run, and some of those that do not. For
 more of both: ``PYTHONPATH=tests python -m fast_path --help``.
 """
 
@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from fast_path.paths import Paths
 from fast_path.programs import THEMES, Program, programs
 
-EACH = 190
+EACH = 95
 """So many different programs of each theme that are graphs."""
 AT_A_TIME = 150
 """So many are drawn before it is asked whether these are enough; hypothesis draws many a program more than once."""

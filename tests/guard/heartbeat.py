@@ -45,28 +45,25 @@ class Heartbeat:
 
 @asynccontextmanager
 async def heartbeat() -> AsyncIterator[Heartbeat]:
-    """Measures while the block runs. Objects that were there before it are left out of garbage collection meanwhile:
+    """Measures while the block runs. Objects that were there before it are left out of garbage collection from now on:
     they are the test suite's, and to look through them takes longer than anything that is measured."""
     gc.collect()
     gc.freeze()
-    try:
-        slow = slowness()
-        heart = Heartbeat()
+    slow = slowness()
+    heart = Heartbeat()
 
-        async def beat() -> None:
-            while True:
-                await anyio.sleep(BEAT_SECONDS)
-                heart.beat()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(beat)
-            yield heart
-            await anyio.sleep(2 * BEAT_SECONDS)  # what the block did last counts as well
+    async def beat() -> None:
+        while True:
+            await anyio.sleep(BEAT_SECONDS)
             heart.beat()
-            tasks.cancel_scope.cancel()
-        heart.longest_gap_seconds /= max(slow, slowness())
-    finally:
-        gc.unfreeze()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(beat)
+        yield heart
+        await anyio.sleep(2 * BEAT_SECONDS)  # what the block did last counts as well
+        heart.beat()
+        tasks.cancel_scope.cancel()
+    heart.longest_gap_seconds /= max(slow, slowness())
 
 
 def slowness() -> float:

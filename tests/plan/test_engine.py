@@ -13,7 +13,8 @@ from callgate.plan.actions import Begin, Call, Event, Failed, Finished, Returned
 from callgate.tools.encoding import compact_json
 from plan.plans import Play, compiled, played, step
 
-MANY = 100_000
+MANY = 20_000
+"""Far more than Python recurses; `tests/guard` runs chains of 100,000 steps."""
 
 
 @st.composite
@@ -347,8 +348,7 @@ def test_a_fallback_on_errors_is_the_gates_affair() -> None:
 # bounds
 
 
-@pytest.mark.slow
-def test_a_chain_of_a_hundred_thousand_steps_runs() -> None:
+def test_a_chain_of_many_thousand_steps_runs() -> None:
     steps = [step("s0"), *[step(f"s{number}", depends_on=[f"s{number - 1}"]) for number in range(1, MANY)]]
     ready = compiled({"steps": steps})
     play = Play(ready).run(lambda call: call.step)

@@ -47,7 +47,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to the quick tests one probe of each family (``p01`` to ``p90``) in each tier; the others want the machine alone."""
+    """Leave to the quick tests one probe of each family (``p01`` to ``p90``) in each tier; of the others no more than two run at once."""
     seen: set[tuple[Kind | None, str]] = set()
     for item in items:
         if item.path.parent == Path(__file__).parent:
