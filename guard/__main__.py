@@ -6,7 +6,9 @@
   report      everything against guard/base/*.json: writes guard/report.md; exit code 1 where something has fallen
 
 Each part keeps what it has done in build/guard/COMMIT/ and goes on from there. ``--base CHECKOUT`` measures another
-checkout, which has its own .venv with the tests' packages and coverage, and writes guard/base/*.json.
+checkout, which has its own .venv with the tests' packages and coverage, and writes guard/base/*.json. Coverage of the
+sandbox and the command line is the higher by up to three points where a Docker engine runs and has the image: measure
+base and change on the same machine with an engine, after `callgate image build --base host`.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from adapters.frameworks import run_agent
 from callgate import ConfigurationError, Registry, Runtime
 from callgate.adapters.langchain import langchain_tools
 from callgate.adapters.openai_agents import openai_agents_tools
+from callgate.adapters.opening import Opening
 from callgate.adapters.pydantic_ai import CallgateToolset
 from callgate_bench.model.stand_in import Call, OpenAIResponses, Script, serving
 from callgate_bench.model.stand_in.server import KEY
@@ -254,6 +255,41 @@ def test_run_sync_in_two_threads_shares_one_entering() -> None:
         assert list(threads.map(work, agents)) == ["Value: 2"] * 2
     assert watched.counted() == (1, 1, False)
     assert len(set(watched.loops)) == 1, "both calls were made where the runtime was entered"
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_the_loop_that_entered_waits_for_those_of_other_loops_or_leaves_at_once(cancelled: bool) -> None:
+    runtime = Runtime([], sandbox=None)
+    opening = Opening()
+    held, enough = threading.Event(), threading.Event()
+
+    async def other() -> None:
+        assert await opening.take(runtime)
+        held.set()
+        await asyncio.to_thread(enough.wait, SECONDS)
+        await opening.give_back(runtime)
+
+    async def main() -> None:
+        assert await opening.take(runtime)
+        with ThreadPoolExecutor(1) as threads:
+            guest = threads.submit(asyncio.run, other())
+            try:
+                await asyncio.to_thread(held.wait, SECONDS)
+                leaving = asyncio.create_task(opening.give_back(runtime))
+                await asyncio.sleep(0.05)
+                assert not leaving.done()
+                assert runtime.open_in is not None
+                if cancelled:
+                    leaving.cancel()
+                    with pytest.raises(asyncio.CancelledError):
+                        await leaving
+                    assert runtime.open_in is None
+            finally:
+                enough.set()
+            await asyncio.gather(leaving, asyncio.wrap_future(guest), return_exceptions=cancelled)
+        assert runtime.open_in is None
+
+    asyncio.run(main())
 
 
 def test_an_owners_loop_that_ends_under_a_call_is_an_error_that_says_so() -> None:
