@@ -171,6 +171,14 @@ def test_tasks_that_wait_for_a_timer_at_the_end_are_cancelled_and_generators_clo
     assert sorted(ran.logs.split("\n")) == ["", "end", "generator ends", "generator ends", "task ends"]
 
 
+@pytest.mark.parametrize(("end", "kind"), [("", None), ("1 / 0", "ZeroDivisionError")])
+def test_a_thread_that_calls_nothing_is_waited_for(run: Run, end: str, kind: str | None) -> None:
+    late = "import threading, time\ndef late():\n    time.sleep(0.3)\n    print('late')\n"
+    ran = run(f"{late}threading.Thread(target=late).start()\n{end}")
+    assert ran.logs == "late\n"
+    assert (ran.error and ran.error["kind"]) == kind
+
+
 def test_threads_left_at_the_end_are_waited_for(run: Run) -> None:
     ran = run("import threading\nt = threading.Thread(target=lambda: print('said', echo(1)))\nt.start()")
     assert ran.logs == "said 1\n"
