@@ -198,21 +198,7 @@ CHANGED: dict[str, tuple[Callable[[Path], object], str]] = {
         executed("PRAGMA user_version = 4"),
         "a newer callgate wrote it (schema 4, this one knows 3); upgrade, or name another file",
     ),
-    "a table less": (executed("DROP TABLE attempts"), NOT_OURS),
-    "a table more": (executed("CREATE TABLE more (id INTEGER PRIMARY KEY)"), NOT_OURS),
-    "a trigger": (
-        executed("CREATE TRIGGER slow AFTER INSERT ON attempts BEGIN DELETE FROM attempts; END"), NOT_OURS,
-    ),
-    "no version": (executed("PRAGMA user_version = 0"), NOT_OURS),
-    "an older version": (executed("PRAGMA user_version = 1"), NOT_OURS),
-    "an endless view": (
-        executed(
-            "DROP TABLE attempts",
-            "CREATE VIEW attempts AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) "
-            "SELECT id, '' AS tool, 1.0 AS seconds, 'failed' AS outcome, NULL AS confidence FROM n",
-        ),
-        NOT_OURS,
-    ),
+    "another schema": (executed("DROP TABLE trials", "CREATE TABLE trials (id)"), NOT_OURS),
     "damaged": (damaged, "it is damaged; remove it, only statistics are lost ("),
 }  # fmt: skip
 """What became of a file of ours."""
@@ -282,6 +268,14 @@ async def test_a_locked_file_is_refused_after_a_while(kind: Kind, path: Path, mo
         assert await refusal(kind, path) == (
             "another program has locked it; end that one, or name another file (database is locked)"
         )
+
+
+async def test_a_table_that_is_missing_is_made_and_one_that_is_not_ours_is_left_alone(kind: Kind, path: Path) -> None:
+    await read(kind, path)
+    executed(f"DROP TABLE {kind.table}", "CREATE TABLE more (id INTEGER PRIMARY KEY)")(path)
+    async with kind.file(path, kept := kind.made()):
+        kind.note(kept, 1)
+    assert await read(kind, path) == 1
 
 
 async def test_an_empty_file_and_one_that_sqlite_has_analysed_will_do(kind: Kind, path: Path) -> None:

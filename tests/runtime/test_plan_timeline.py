@@ -19,9 +19,7 @@ from callgate.runtime.plans.timeline_rows import (
     MARKS,
     STATUS_WORDS,
     duration_words,
-    lanes,
     lay_out,
-    load,
     most_telling,
     ticks,
     visible,
@@ -71,21 +69,6 @@ def test_items_of_a_for_each_count_one_by_one_in_the_time_in_calls() -> None:
     calls = [call(n, 0.0, 1.0) for n in range(1, 5)]
     timeline = lay_out(ran(step("all", 0.0, 1.0, items=4, calls=(1, 2, 3, 4)), calls=calls, wall=2.0))
     assert (timeline.call_seconds, timeline.parallel) == (4.0, 2.0)
-
-
-def test_calls_that_overlap_get_lanes_of_their_own_and_a_free_lane_is_used_again() -> None:
-    assert lanes([call(1, 0, 2), call(2, 1, 2), call(3, 2, 2), call(4, 2.5, 1)]) == [0, 1, 0, 2]
-
-
-def test_load_is_how_many_calls_were_under_way_in_each_slice() -> None:
-    assert load([call(1, 0, 4), call(2, 1, 1.5), call(3, 9, 1)], 0, 4, 4) == [1, 2, 1.5, 1]
-    assert load([call(1, 5, 0)], 5, 5, 3) == [1, 1, 1]
-
-
-@given(st.lists(st.tuples(st.floats(0, 10), st.floats(0, 10)), max_size=20), st.integers(1, 50))
-def test_no_time_is_lost_in_the_slices(spans: list[tuple[float, float]], slices: int) -> None:
-    counts = load([call(n, start, took) for n, (start, took) in enumerate(spans)], 0, 20, slices)
-    assert sum(counts) * 20 / slices == pytest.approx(sum(took for _, took in spans), abs=1e-6)
 
 
 def test_what_did_not_succeed_is_kept_when_rows_are_left_out() -> None:

@@ -59,16 +59,12 @@ def test_the_page_is_a_table_that_can_be_read_aloud() -> None:
     assert page.attributes("id") == ["s0", "s1", "s2", "s3"]
 
 
-def test_each_call_of_a_for_each_has_its_own_bar_where_there_are_few_and_a_height_where_there_are_many() -> None:
+def test_a_for_each_is_one_bar_and_its_calls_are_in_its_table() -> None:
     calls = [call(n, n * 0.1, 0.5, "failed" if n == 3 else "succeeded", error="gone") for n in range(1, 61)]
-    few = timeline_page(ran(step("each", 0.1, 2.5, items=20, calls=tuple(range(1, 21))), calls=calls))
-    many = timeline_page(ran(step("each", 0.1, 6.5, items=60, calls=tuple(range(1, 61))), calls=calls))
-    assert few.count("--lane:") == 20
-    assert 'title="call 3: failed, 500 ms"' in few
-    assert "--lane:" not in many.split("</style>")[1]
-    assert "60 calls, 5 under way at most" in many
-    assert "36 more calls are left out here" in many
-    assert "failed <span class=why>gone</span>" in many
+    page = timeline_page(ran(step("each", 0.1, 6.5, items=60, calls=tuple(range(1, 61))), calls=calls))
+    assert page.split("class=legend")[0].count('class="bar good"') == 1
+    assert "36 more calls are left out here" in page
+    assert "failed <span class=why>gone</span>" in page
 
 
 def test_a_step_can_be_opened_for_everything_that_is_known_of_it() -> None:

@@ -124,11 +124,7 @@ async def test_rows_that_make_no_sense_are_skipped(path: Path) -> None:
         ("a", 1.0, "splendid", None),
         ("a", 1.0, b"\xff", None),
         (b"\xff", 1.0, "succeeded", None),
-        ("x" * 10_000, 1.0, "succeeded", None),
         ("", 1.0, "succeeded", None),
-        ("a\0" + "x" * 1_000_000, 1.0, "succeeded", None),
-        ("a", "1" * 1_000_000, "succeeded", None),
-        ("a", 1.0, "succeeded\0" + "x" * 1_000_000, None),
         ("a", 3.0, "succeeded", 17.0),
     ]
     with database(path) as connection:

@@ -8,8 +8,7 @@ and the agent's selections and trials.
 4. What can be known beforehand is told when it is opened, as the operator's mistake. What goes wrong later is logged,
    once, and harms no run: notes wait in memory, and are written when the file can be written again. A file that was
    removed meanwhile is made anew.
-5. The file is not trusted. Its schema has to be ours to the letter (a view of that name could be endless), and a row
-   that makes no sense is skipped.
+5. The file is the operator's own, and may be damaged: a row that makes no sense is skipped.
 6. A file of an earlier schema gets the tables that it lacks. An earlier callgate refuses it from then on.
 
 Knows rows and transactions; not what the figures mean.
@@ -34,7 +33,7 @@ import anyio.to_thread
 
 from callgate.errors import ConfigurationError
 
-__all__ = ["KeptFile", "Notes", "are_numbers", "at_most"]
+__all__ = ["KeptFile", "Notes"]
 
 logger = logging.getLogger("callgate")
 
@@ -48,30 +47,25 @@ MAX_UNWRITTEN = 65_536
 """So many notes wait for a file that cannot be written; beyond that the oldest are not kept."""
 
 _APPLICATION_ID = 0x63616C6C  # "call", in the file's header: how a file of ours is known
-_FIRST_SCHEMA = {
-    "attempts": "CREATE TABLE attempts (id INTEGER PRIMARY KEY, tool TEXT NOT NULL, seconds REAL NOT NULL, "
+_SCHEMA_VERSION = 3
+_SCHEMA = (
+    "TABLE IF NOT EXISTS attempts (id INTEGER PRIMARY KEY, tool TEXT NOT NULL, seconds REAL NOT NULL, "
     "outcome TEXT NOT NULL, confidence REAL)",
-    "attempts_by_tool": "CREATE INDEX attempts_by_tool ON attempts (tool, id)",
-}
-_SECOND_SCHEMA = _FIRST_SCHEMA | {
-    "lessons": "CREATE TABLE lessons (id INTEGER PRIMARY KEY, tool TEXT NOT NULL, terms TEXT NOT NULL, "
+    "INDEX IF NOT EXISTS attempts_by_tool ON attempts (tool, id)",
+    "TABLE IF NOT EXISTS lessons (id INTEGER PRIMARY KEY, tool TEXT NOT NULL, terms TEXT NOT NULL, "
     "UNIQUE (tool, terms))",
-    "lessons_by_tool": "CREATE INDEX lessons_by_tool ON lessons (tool, id)",
-}
-_THIRD_SCHEMA = _SECOND_SCHEMA | {
-    "selections": "CREATE TABLE selections (id INTEGER PRIMARY KEY, query TEXT NOT NULL, tools TEXT NOT NULL, "
+    "INDEX IF NOT EXISTS lessons_by_tool ON lessons (tool, id)",
+    "TABLE IF NOT EXISTS selections (id INTEGER PRIMARY KEY, query TEXT NOT NULL, tools TEXT NOT NULL, "
     "strategy TEXT NOT NULL, success INTEGER NOT NULL, seconds REAL NOT NULL, cost REAL, confidence REAL, "
     "failed TEXT NOT NULL, reasoning TEXT NOT NULL, error TEXT NOT NULL)",
-    "trials": "CREATE TABLE trials (id INTEGER PRIMARY KEY, experiment TEXT NOT NULL, unit TEXT NOT NULL, "
+    "TABLE IF NOT EXISTS trials (id INTEGER PRIMARY KEY, experiment TEXT NOT NULL, unit TEXT NOT NULL, "
     "arm TEXT NOT NULL, success INTEGER NOT NULL, seconds REAL, UNIQUE (experiment, unit, arm))",
-    "trials_by_experiment": "CREATE INDEX trials_by_experiment ON trials (experiment, id)",
-}
-_SCHEMAS = {1: _FIRST_SCHEMA, 2: _SECOND_SCHEMA, 3: _THIRD_SCHEMA}
-"""By version; each holds all of the one before."""
-_SCHEMA_VERSION = 3
-_SCHEMA = _SCHEMAS[_SCHEMA_VERSION]
+    "INDEX IF NOT EXISTS trials_by_experiment ON trials (experiment, id)",
+)
+"""The second version brought lessons, the third selections and trials."""
 
 _REMEDIES = {
+    sqlite3.SQLITE_ERROR: "its schema is not callgate's; remove it, only statistics are lost, or name another",
     sqlite3.SQLITE_NOTADB: "it is not an SQLite database; name another file",
     sqlite3.SQLITE_CORRUPT: "it is damaged; remove it, only statistics are lost",
     sqlite3.SQLITE_BUSY: "another program has locked it; end that one, or name another file",
@@ -238,7 +232,6 @@ class KeptFile(ABC, Generic[Note]):
                 raise self._refused("it is not a regular file; name another") from None
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("BEGIN")  # to see all of it at one moment: another process may be making it just now
         with _transaction(connection):
             version = self._version(connection)
@@ -250,9 +243,8 @@ class KeptFile(ABC, Generic[Note]):
             version = self._version(connection)  # somebody else may have been quicker
             if not version:
                 connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-            for name, definition in _SCHEMA.items():
-                if name not in _SCHEMAS.get(version, ()):
-                    connection.execute(definition)
+            for definition in _SCHEMA:
+                connection.execute(f"CREATE {definition}")
             # Written every time, to see that it can be: a file that is read-only begins transactions all the same.
             connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
 
@@ -260,10 +252,10 @@ class KeptFile(ABC, Generic[Note]):
         """That of its schema, 0 when nothing is in it yet; refuses what is not ours, before anything is changed."""
         ((owner,),) = connection.execute("PRAGMA application_id")
         ((version,),) = connection.execute("PRAGMA user_version")
-        found = dict(
-            connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
+        ((tables,),) = connection.execute(
+            "SELECT count(*) FROM sqlite_master WHERE name NOT LIKE 'sqlite|_%' ESCAPE '|'"
         )
-        if (owner, version, found) == (0, 0, {}):
+        if (owner, version, tables) == (0, 0, 0):
             return 0
         if owner != _APPLICATION_ID:
             raise self._refused("it is another program's database; name another file")
@@ -272,8 +264,6 @@ class KeptFile(ABC, Generic[Note]):
                 f"a newer callgate wrote it (schema {version}, this one knows {_SCHEMA_VERSION}); "
                 "upgrade, or name another file"
             )
-        if _SCHEMAS.get(version) != found:
-            raise self._refused("its schema is not callgate's; remove it, only statistics are lost, or name another")
         return int(version)
 
     def _write(self) -> None:
@@ -313,17 +303,6 @@ class KeptFile(ABC, Generic[Note]):
 
     def _refused(self, why: str) -> ConfigurationError:
         return ConfigurationError(f"the statistics file {self.path} cannot be used: {why}")
-
-
-def at_most(column: str, characters: int) -> str:
-    """A condition of SQL: the column holds so many characters at most. `length` alone ends at a NUL, behind which a
-    text may go on for a gigabyte."""
-    return f"length({column}) <= {characters} AND length(CAST({column} AS BLOB)) <= {4 * characters}"
-
-
-def are_numbers(*columns: str) -> str:
-    """A condition of SQL: the columns hold numbers or nothing. SQLite takes a text of any length in any column."""
-    return " AND ".join(f"typeof({each}) IN ('integer', 'real', 'null')" for each in columns)
 
 
 @contextlib.contextmanager

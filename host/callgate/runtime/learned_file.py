@@ -9,15 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from callgate.search.learned import MAX_LESSONS, MAX_PER_TOOL, Lesson, lesson_of
-from callgate.tools.names import MAX_NAME_CHARACTERS
 
-from .kept_file import KeptFile, at_most
+from .kept_file import KeptFile
 
 __all__ = ["LearnedFile"]
 
 BATCH = 32
 """Lessons in one transaction: they are rarer than calls."""
-_MAX_TEXT_CHARACTERS = 2_000
 
 _CUT_TOOL = (
     "DELETE FROM lessons WHERE tool = :tool AND id <= "
@@ -30,10 +28,7 @@ class LearnedFile(KeptFile[Lesson]):
     """A file that `Learned` is read from and written to; the statistics file will do. See `KeptFile`."""
 
     batch = BATCH
-    select = (
-        f"SELECT tool, terms FROM lessons WHERE {at_most('tool', MAX_NAME_CHARACTERS)} "
-        f"AND {at_most('terms', _MAX_TEXT_CHARACTERS)} ORDER BY id DESC LIMIT {MAX_LESSONS}"
-    )
+    select = f"SELECT tool, terms FROM lessons ORDER BY id DESC LIMIT {MAX_LESSONS}"
     insert = "INSERT OR REPLACE INTO lessons (tool, terms) VALUES (?, ?)"
 
     def note_of(self, row: Sequence[object]) -> Lesson | None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from callgate.tools.names import MAX_NAME_CHARACTERS
 from callgate.tools.statistics import WINDOW, Attempt, attempt_of
 
-from .kept_file import KeptFile, are_numbers, at_most
+from .kept_file import KeptFile
 
 __all__ = ["StatisticsFile"]
 
@@ -20,7 +19,6 @@ BATCH = 256
 MAX_ROWS = 1024 * WINDOW
 """So many rows are kept and read, the newest: full windows of a thousand tools. More would hold up the start, and the
 names of tools may be others at each start."""
-_MAX_OUTCOME_CHARACTERS = 32
 
 _CUT = (
     "DELETE FROM attempts WHERE tool = :tool AND id <= "
@@ -35,11 +33,7 @@ class StatisticsFile(KeptFile[Attempt]):
     """A file that `Statistics` are read from and written to; see `KeptFile`."""
 
     batch = BATCH
-    select = (
-        "SELECT tool, seconds, outcome, confidence FROM attempts "
-        f"WHERE {at_most('tool', MAX_NAME_CHARACTERS)} AND {at_most('outcome', _MAX_OUTCOME_CHARACTERS)} "
-        f"AND {are_numbers('seconds', 'confidence')} ORDER BY id DESC LIMIT {MAX_ROWS}"
-    )
+    select = f"SELECT tool, seconds, outcome, confidence FROM attempts ORDER BY id DESC LIMIT {MAX_ROWS}"
     insert = "INSERT INTO attempts (tool, seconds, outcome, confidence) VALUES (?, ?, ?, ?)"
 
     def note_of(self, row: Sequence[object]) -> Attempt | None:

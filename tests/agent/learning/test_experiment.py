@@ -314,8 +314,7 @@ async def test_rows_of_trials_that_make_no_sense_are_skipped(tmp_path: Path) -> 
         pass
     rows = [
         ("rules", "u1", "control", 1, 2.0), ("rules", "u2", "both", 1, 1.0), ("rules", "", "control", 1, 1.0),
-        ("rules", "u" * 100, "control", 1, 1.0), ("rules", "u3", "control", 7, 1.0),
-        ("rules", b"u4", "control", 1, 1.0), ("rules", "u5", "treatment", 0, -1.0),
+        ("rules", "u3", "control", 7, 1.0), ("rules", b"u4", "control", 1, 1.0), ("rules", "u5", "treatment", 0, -1.0),
         ("rules", "u6", "treatment", "x", 1.0), ("r" * 500, "u7", "control", 1, 1.0),
     ]  # fmt: skip
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:

@@ -134,31 +134,6 @@ async def test_a_damaged_file_is_read_or_refused_in_clear_words_and_nothing_else
     assert all(any(each in refusal for each in remedies) for refusal in refusals), refusals
 
 
-@pytest.mark.parametrize("column", ["query", "tools", "strategy", "seconds", "cost", "failed", "reasoning", "error"])
-async def test_what_stands_behind_a_nul_counts_as_well(path: Path, column: str) -> None:
-    async with SelectionsFile(path, memory := SelectionMemory()):
-        memory.note(OUTCOME)
-    long = f"'[\"a\"]' || char(0) || replace(hex(zeroblob({200_000})), '00', 'yy')"
-    with database(path) as connection:
-        connection.execute(f"UPDATE selections SET {column} = {long}")
-        assert connection.execute(SelectionsFile.select).fetchall() == []
-
-
-async def test_trials_behind_a_nul_count_as_well(path: Path) -> None:
-    trials = Trials(2)
-    async with TrialsFile(path, trials, "e"):
-        pass
-    with database(path) as connection:
-        for place in range(5):
-            values: list[object] = ["e", f"a{place}", "control", 1, 1.0]
-            values[place] = f"{values[place]}\0{'y' * 10_000}"
-            connection.execute(
-                "INSERT INTO trials (experiment, unit, arm, success, seconds) VALUES (?, ?, ?, ?, ?)", values
-            )
-        rows = connection.execute(TrialsFile.select).fetchall()  # SQLite 3.53 makes a number of "1\0yyy"
-    assert [row for row in rows if row[1] not in ("a3", "a4") or len(str(row)) > 100] == []
-
-
 def remove(path: Path) -> None:
     for each in path.parent.glob(f"{path.name}*"):
         each.unlink()

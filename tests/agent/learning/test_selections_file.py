@@ -82,13 +82,13 @@ async def test_rows_that_make_no_sense_are_skipped(path: Path) -> None:
     await read(path)
     sound: tuple[Any, ...] = ("q", '["a"]', "s", 1, 1.0, None, None, "[]", "", "")
     hostile: dict[int, list[Any]] = {
-        0: [b"\xff", "q" * 1001],
+        0: [b"\xff"],
         1: ["[", "{}", '["a"', "[1]", '[""]', "[" * 100_000, '["a"' + ', "a"' * 100 + "]", 7, b"[]"],
-        2: ["s" * 1000, b"s"],
+        2: [b"s"],
         3: [2, "yes", -1],
         4: [-1.0, float("inf"), "soon"],
         7: ["x", '{"a": 1}'],
-        8: ["r" * 1001, b"r"],
+        8: [b"r"],
         9: [b"e"],
     }
     with database(path) as connection:

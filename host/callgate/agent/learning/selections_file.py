@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from callgate.agent.planning.outcome import SelectionOutcome
-from callgate.runtime.kept_file import KeptFile, are_numbers, at_most
+from callgate.runtime.kept_file import KeptFile
 from callgate.tools.names import MAX_NAME_CHARACTERS
 
 from .memory import MAX_OUTCOMES, MAX_TEXT_CHARACTERS, MAX_TOOLS, SelectionMemory
@@ -26,7 +26,6 @@ BATCH = 32
 MAX_SECONDS = 7 * 24 * 3600.0
 """A longer plan in what was kept is taken for damage."""
 MAX_COST = 1e15
-_MAX_LIST_CHARACTERS = 2 * MAX_TOOLS * MAX_NAME_CHARACTERS
 
 _CUT = f"DELETE FROM selections WHERE id <= (SELECT id FROM selections ORDER BY id DESC LIMIT 1 OFFSET {MAX_OUTCOMES})"
 
@@ -43,10 +42,6 @@ class SelectionsFile(KeptFile[SelectionOutcome]):
     batch = BATCH
     select = (
         "SELECT query, tools, strategy, success, seconds, cost, confidence, failed, reasoning, error FROM selections "
-        f"WHERE {at_most('query', MAX_TEXT_CHARACTERS)} AND {at_most('tools', _MAX_LIST_CHARACTERS)} "
-        f"AND {at_most('failed', _MAX_LIST_CHARACTERS)} AND {at_most('strategy', MAX_NAME_CHARACTERS)} "
-        f"AND {at_most('reasoning', MAX_TEXT_CHARACTERS)} AND {at_most('error', MAX_TEXT_CHARACTERS)} "
-        f"AND {are_numbers('success', 'seconds', 'cost', 'confidence')} "
         f"ORDER BY id DESC LIMIT {MAX_OUTCOMES}"
     )
     insert = (

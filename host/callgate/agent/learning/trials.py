@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from callgate.errors import ConfigurationError
-from callgate.runtime.kept_file import KeptFile, are_numbers, at_most
+from callgate.runtime.kept_file import KeptFile
 
 __all__ = ["ARMS", "Arm", "Trial", "Trials", "TrialsFile"]
 
@@ -24,8 +24,6 @@ BATCH = 32
 MAX_ROWS = 100_000
 MAX_NAME_CHARACTERS = 128
 """Of an experiment."""
-MAX_UNIT_CHARACTERS = 64
-MAX_ARM_CHARACTERS = 16
 MAX_SECONDS = 7 * 24 * 3600.0
 """A longer trial in what was kept is taken for damage."""
 
@@ -128,12 +126,7 @@ class TrialsFile(KeptFile[Trial]):
     """
 
     batch = BATCH
-    select = (
-        "SELECT experiment, unit, arm, success, seconds FROM trials "
-        f"WHERE {at_most('experiment', MAX_NAME_CHARACTERS)} AND {at_most('unit', MAX_UNIT_CHARACTERS)} "
-        f"AND {at_most('arm', MAX_ARM_CHARACTERS)} AND {are_numbers('success', 'seconds')} "
-        f"ORDER BY id DESC LIMIT {MAX_ROWS}"
-    )
+    select = f"SELECT experiment, unit, arm, success, seconds FROM trials ORDER BY id DESC LIMIT {MAX_ROWS}"
     insert = "INSERT OR IGNORE INTO trials (experiment, unit, arm, success, seconds) VALUES (?, ?, ?, ?, ?)"
 
     def __init__(self, path: str | os.PathLike[str], trials: Trials, experiment: str) -> None:

@@ -6,7 +6,6 @@ to its column: what is returned drives no terminal but by the colours asked for 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -24,7 +23,6 @@ from .timeline_rows import (
     count_words,
     duration_words,
     lay_out,
-    load,
     most_telling,
     ticks,
     visible,
@@ -42,7 +40,6 @@ _TICK_CELLS: Final = 9
 
 _HALVES: Final = " ▖▗▄"
 """Nothing, the left half, the right half, all of a cell."""
-_HEIGHTS: Final = " ▁▂▃▄▅▆▇█"
 _GRID: Final = "┊"
 _WAITED: Final = "╌"
 _CRITICAL: Final = "◆"
@@ -98,18 +95,18 @@ def _chart(timeline: Timeline, result: PlanOutcome, width: int) -> Iterable[list
     marks = ticks(timeline.wall_seconds, columns.bar // _TICK_CELLS + 1)
     yield columns.head(_axis(marks, timeline, columns.bar))
     grid = {_cell(timeline.share(mark.seconds), columns.bar) for mark in marks}
-    wave, drawn = None, ""
+    wave, waited = None, False
     for row in shown:
         bar = _bar(row, timeline, columns.bar, grid)
-        drawn += "".join(text for text, _ in bar)
+        waited = waited or any(_WAITED in text for text, _ in bar)
         yield columns.row(row, row.step.wave != wave, bar)
         wave = row.step.wave
     if left_out:
         longest = duration_words(max(row.step.duration_seconds for row in left_out))
         words = f"… and {len(left_out):,} more: {count_words(left_out, of_all=False)}, none longer than {longest}"
         yield [(words, _FAINT)]
-    if legend := _legend(drawn):
-        yield [(legend, _FAINT)]
+    if waited:
+        yield [(f"{_WAITED * 2} could have begun", _FAINT)]
     yield from _errors([row for row in timeline.rows if row.step.status in ("failed", "unknown_outcome")], width)
     if result.error is not None and result.error.limit:
         yield from _told("✗", "31", f"the run was ended: {result.error.message}", width)
@@ -126,13 +123,6 @@ def _errors(bad: Sequence[Row], width: int) -> Iterable[list[Piece]]:
         )
     if len(bad) > MOST_ERRORS:
         yield [(f"… {len(bad) - MOST_ERRORS:,} more errors", _FAINT)]
-
-
-def _legend(bars: str) -> str:
-    told = [f"{_WAITED * 2} could have begun"] if _WAITED in bars else []
-    if any(height in bars for height in _HEIGHTS if height not in _HALVES):
-        told.append(f"{_HEIGHTS[1]}{_HEIGHTS[4]}{_HEIGHTS[8]} calls under way, {_HEIGHTS[8]} the most at a time")
-    return "    ".join(told)
 
 
 def _sums(timeline: Timeline, width: int) -> Iterable[list[Piece]]:
@@ -239,7 +229,7 @@ def _bar(row: Row, timeline: Timeline, cells: int, grid: set[int]) -> list[Piece
     if row.start_seconds is None:
         return []
     start, end = timeline.share(row.start_seconds) * cells, timeline.share(row.end_seconds) * cells
-    first, bar = _load_bar(row, start, end) if row.step.items is not None else _solid_bar(start, end, cells)
+    first, bar = _solid_bar(start, end, cells)
     waited = _cell(timeline.share(row.ready_seconds), cells) if row.waited_seconds > 0 else first
     before = [
         _WAITED if waited <= index < first and first - waited > 1 else _GRID if index in grid else " "
@@ -257,17 +247,6 @@ def _solid_bar(start: float, end: float, cells: int) -> tuple[int, str]:
     first, last = begin // 2, (stop + 1) // 2
     halves = [(begin <= 2 * cell < stop) + 2 * (begin <= 2 * cell + 1 < stop) for cell in range(first, last)]
     return first, "".join(_HALVES[filled] for filled in halves)
-
-
-def _load_bar(row: Row, start: float, end: float) -> tuple[int, str]:
-    """How many calls went on, as heights: full is the most of this step."""
-    first, last = int(start), math.ceil(end - 1e-9)
-    if not row.calls or last - first < 3:
-        return _solid_bar(start, end, max(last, first + 1))
-    begin = row.start_seconds or 0.0
-    counts = load(row.calls, begin, row.end_seconds, last - first)
-    peak = max(counts) or 1.0
-    return first, "".join(_HEIGHTS[max(round(count / peak * 8), count > 0)] for count in counts)
 
 
 def _told(mark: str, style: str, text: str, width: int) -> Iterable[list[Piece]]:

@@ -26,9 +26,7 @@ from .timeline_rows import (
     Timeline,
     count_words,
     duration_words,
-    lanes,
     lay_out,
-    load,
     most_telling,
     ticks,
     visible,
@@ -39,8 +37,8 @@ __all__ = ["timeline_page"]
 
 MOST_ROWS: Final = 400
 """Steps in the chart and in the list below it."""
-MOST_CALL_BARS: Final = 24
-"""Calls of one step with a bar each; of more, the number under way at a time is drawn."""
+MOST_CALLS: Final = 24
+"""Calls of one step in its table."""
 MOST_VALUE_BYTES: Final = 4096
 """Markup of one JSON value."""
 MOST_VALUES_BYTES: Final = 1_500_000
@@ -53,7 +51,6 @@ _NAME_CHARACTERS: Final = 256
 _SHORT_NAME_CHARACTERS: Final = 80
 _MOST_NAMES: Final = 40
 _MOST_ON_PATH: Final = 24
-_LOAD_SLICES: Final = 48
 _TICKS: Final = 6
 _WORTH_TELLING_SHARE: Final = 0.005
 """Of the run; what was waited less can hardly be seen."""
@@ -66,7 +63,7 @@ _KINDS: Final = {
 """The look of a status, of a step or of a call."""
 _LEGEND: Final = {
     "bar good": "✓ succeeded", "bar bad": "✗ failed", "bar unknown": "? outcome unknown", "bar idle": "– cut off",
-    "load": "calls under way at a time", "waited": "could have begun", "gem": "on the critical path",
+    "waited": "could have begun", "gem": "on the critical path",
 }  # fmt: skip
 """What may occur in the chart: class and words."""
 
@@ -114,7 +111,7 @@ def _refusal(result: PlanOutcome) -> Iterator[str]:
         yield f"<p>{len(result.faults) - len(shown):,} more faults are left out here.</p>"
     if result.calls:
         yield "<h2>Called while the plan was being written</h2>"
-        yield from _calls(result.calls, MOST_CALL_BARS)
+        yield from _calls(result.calls, MOST_CALLS)
 
 
 def _run(timeline: Timeline, result: PlanOutcome) -> Iterator[str]:
@@ -141,7 +138,7 @@ def _run(timeline: Timeline, result: PlanOutcome) -> Iterator[str]:
 
 def _listed(rows: Sequence[Row], timeline: Timeline, result: PlanOutcome) -> Iterator[str]:
     most_bytes = min(MOST_VALUE_BYTES, MOST_VALUES_BYTES // (2 * len(rows)))
-    most_calls = MOST_CALL_BARS if len(rows) <= 50 else 6
+    most_calls = MOST_CALLS if len(rows) <= 50 else 6
     written = 0
     for number, row in enumerate(rows):
         markup = "".join(_details(row, timeline, row.step.id in result.outputs, most_bytes, most_calls))
@@ -236,41 +233,13 @@ def _bars(row: Row, timeline: Timeline) -> str:
     if waited := _waited(row, timeline):
         ready = timeline.share(row.ready_seconds)
         told += f'<i class=waited title="{waited}" style="left:{ready:.3%};width:{left - ready:.3%}"></i>'
-    if len(row.calls) < 2:
-        return told + _bar(_KINDS[row.step.status], left, right, "") + spine
-    if len(row.calls) > MOST_CALL_BARS:
-        return f"{told}{_load(row, at)}{spine}"
-    chosen = lanes(row.calls)
-    bars = "".join(
-        _bar(
-            _KINDS[call.status],
-            timeline.share(call.started_seconds),
-            timeline.share(call.started_seconds + call.duration_seconds),
-            f";--lane:{lane}",
-            f"call {call.id}: {call.status}, {duration_words(call.duration_seconds)}",
-        )
-        for call, lane in zip(row.calls, chosen, strict=True)
-    )
-    return f'{told}<div class=lanes style="--lanes:{max(chosen) + 1}">{bars}{spine}</div>'
+    return f'{told}<i class="bar {_KINDS[row.step.status]}" style="{at}"></i>{spine}'
 
 
 def _waited(row: Row, timeline: Timeline) -> str:
     if timeline.share(row.waited_seconds) < _WORTH_TELLING_SHARE:
         return ""
     return f"could have begun {duration_words(row.waited_seconds)} earlier"
-
-
-def _bar(kind: str, left: float, right: float, more: str, title: str = "") -> str:
-    titled = f' title="{title}"' if title else ""
-    return f'<i class="bar {kind}"{titled} style="left:{left:.3%};width:{right - left:.3%}{more}"></i>'
-
-
-def _load(row: Row, at: str) -> str:
-    counts = load(row.calls, row.start_seconds or 0.0, row.end_seconds, _LOAD_SLICES)
-    most = max(counts) or 1.0
-    slices = "".join(f'<i style="height:{count / most:.0%}"></i>' for count in counts)
-    words = f"{len(row.calls):,} calls, {most:.0f} under way at most"
-    return f'<div class=load title="{words}" style="{at}">{slices}</div><span class=aloud>{words}</span>'
 
 
 def _details(row: Row, timeline: Timeline, output: bool, most_bytes: int, most_calls: int) -> Iterator[str]:

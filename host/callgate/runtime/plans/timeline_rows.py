@@ -24,8 +24,8 @@ from callgate.runtime.calls import CallRecord
 from .outcome import PlanOutcome, StepResult
 
 __all__ = [
-    "MARKS", "STATUS_WORDS", "Row", "Tick", "Timeline", "count_words", "duration_words", "lanes", "lay_out", "load",
-    "most_telling", "ticks", "visible",
+    "MARKS", "STATUS_WORDS", "Row", "Tick", "Timeline", "count_words", "duration_words", "lay_out", "most_telling",
+    "ticks", "visible",
 ]  # fmt: skip
 
 MARKS: Final[dict[StepStatus, str]] = {
@@ -185,51 +185,6 @@ def most_telling(rows: Sequence[Row], most: int) -> tuple[list[Row], list[Row]]:
     chosen = frozenset(sorted(range(len(rows)), key=rank)[:most])
     kept = [row for index, row in enumerate(rows) if index in chosen]
     return kept, [row for index, row in enumerate(rows) if index not in chosen]
-
-
-def lanes(calls: Sequence[CallRecord]) -> list[int]:
-    """For every call the lane, from 0, in which it overlaps no other: the first that is free when it begins.
-
-    Args:
-        calls: of one step.
-    """
-    free_from: list[float] = []
-    chosen = [0] * len(calls)
-    for index in sorted(range(len(calls)), key=lambda index: calls[index].started_seconds):
-        call = calls[index]
-        lane = next((lane for lane, free in enumerate(free_from) if free <= call.started_seconds), len(free_from))
-        if lane == len(free_from):
-            free_from.append(0.0)
-        free_from[lane] = call.started_seconds + call.duration_seconds
-        chosen[index] = lane
-    return chosen
-
-
-def load(calls: Sequence[CallRecord], begin: float, end: float, slices: int) -> list[float]:
-    """How many calls were going on, on average, in each of so many equal slices of the time from begin to end."""
-    width = (end - begin) / slices
-    if width <= 0:
-        return [float(len(calls))] * slices
-    jumps = [0.0] * (slices + 1)  # whole slices: +1 where a call begins to fill them, -1 where it stops
-    parts = [0.0] * slices
-    for call in calls:
-        first = min(max((call.started_seconds + call.queued_seconds - begin) / width, 0.0), float(slices))
-        last = min(max((call.started_seconds + call.duration_seconds - begin) / width, first), float(slices))
-        into, out = int(first), int(last)
-        if into == out:
-            if into < slices:
-                parts[into] += last - first
-            continue
-        parts[into] += into + 1 - first
-        jumps[into + 1] += 1
-        jumps[out] -= 1
-        if out < slices:
-            parts[out] += last - out
-    running, told = 0.0, []
-    for jump, part in zip(jumps, parts, strict=False):
-        running += jump
-        told.append(running + part)
-    return told
 
 
 def ticks(span_seconds: float, most: int) -> list[Tick]:

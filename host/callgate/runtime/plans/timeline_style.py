@@ -67,23 +67,13 @@ tbody .bars:has(> .why) { background: none; }
   transparent 0 4px, var(--paper) 4px 5.5px); }
 .bar.unknown { background-color: var(--unknown); background-image: repeating-linear-gradient(90deg,
   transparent 0 4px, var(--paper) 4px 6px); }
-.spine { position: absolute; bottom: -4px; height: 3px; min-width: 3px; background: var(--gem);
+.spine { position: absolute; top: calc(50% + 8px); height: 3px; min-width: 3px; background: var(--gem);
   print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 .waited { position: absolute; top: calc(50% - 1px); border-top: 2px dotted var(--soft); }
-tr.critical .lanes { margin-bottom: 3px; }
-.bars > .bar + .spine { bottom: auto; top: calc(50% + 8px); }
-.bars > .spine { bottom: 0; }
-.lanes { --high: calc(clamp(4px, 40px / var(--lanes), 14px)); position: relative;
-  height: calc(var(--lanes) * (var(--high) + 1px)); }
-.lanes .bar { top: calc(var(--lane) * (var(--high) + 1px)); height: var(--high); border-radius: 1px; }
-.load { position: relative; height: 30px; display: flex; align-items: flex-end; min-width: 3px; }
-.load i { flex: 1; background: var(--good); min-width: 0;
-  print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 .legend { display: flex; flex-wrap: wrap; gap: 2px 18px; margin: 12px 0; color: var(--soft); font-size: 13px; }
-.legend .bar, .legend .waited, .legend .load { position: static; display: inline-block; width: 22px; height: 10px; }
+.legend .bar, .legend .waited { position: static; display: inline-block; width: 22px; height: 10px; }
 .legend i { margin-right: 4px; } .legend .gem { margin: 0; }
 .legend .waited { height: 0; vertical-align: middle; }
-.legend .load { background: linear-gradient(to top right, var(--good) 50%, transparent 50%); }
 
 details { border-top: 1px solid var(--line); }
 details:last-of-type { border-bottom: 1px solid var(--line); }
