@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import logging
-import time
 from urllib.parse import quote
 
 import pytest
@@ -125,17 +124,6 @@ def secrets(*values: str) -> Secrets:
     return made
 
 
-@pytest.mark.parametrize("before", ["", "a", "ab", "abc", "user:"])
-@pytest.mark.parametrize("after", ["", "z", "zz"])
-def test_a_secret_inside_of_what_was_encoded_is_hidden(before: str, after: str) -> None:
-    secret = "s3cr3t-\xfc?>~~"
-    for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        encoded = encode((before + secret + after).encode()).decode()
-        left = secrets(secret).hide(f"got {encoded}.").removeprefix("got ").removesuffix(".")
-        assert "***" in left
-        assert len(left.replace("***", "").rstrip("=")) <= (len(before + after) * 8 + 5) // 6 + 2
-
-
 @pytest.mark.parametrize(
     "written",
     [
@@ -143,10 +131,9 @@ def test_a_secret_inside_of_what_was_encoded_is_hidden(before: str, after: str) 
         "pa%22ss%5Cw%20%C3%B6rd%2F%2B",
         "pa%22ss%5cw%20%c3%b6rd%2f%2b",
         "pa%22ss%5Cw+%C3%B6rd%2F%2B",
-        "pa%22ss\\w%20\xf6rd/+",
-        "%70a%22ss%5Cw %C3%B6rd/+",
         'pa\\"ss\\\\w \\u00f6rd/+',
         'pa\\"ss\\\\w \xf6rd/+',
+        base64.b64encode('pa"ss\\w \xf6rd/+'.encode()).decode().rstrip("="),
     ],
 )
 def test_a_secret_is_hidden_however_it_is_written(written: str) -> None:
@@ -157,24 +144,6 @@ def test_a_secret_of_several_lines_is_hidden_line_by_line_and_as_one() -> None:
     key = secrets("-----BEGIN KEY-----\nMIIEvQIBADAN\n-----END KEY-----\n")
     assert key.hide("line 2 is MIIEvQIBADAN") == "line 2 is ***"
     assert key.hide("-----BEGIN KEY----- MIIEvQIBADAN -----END KEY-----") == "***"
-
-
-def test_what_a_cut_leaves_of_a_secret_is_hidden() -> None:
-    made = secrets("sk-live-0123456789")
-    assert made.hide("cannot log in with sk-live-0...") == "cannot log in with ***..."
-    assert (
-        made.hide("cannot log in with sk-live-0...; its last words: no")
-        == "cannot log in with ***...; its last words: no"
-    )
-    assert made.hide_tail("-0123456789 was refused") == "*** was refused"
-    assert made.hide("Starting server...") == "Starting server..."
-    assert made.hide("sk-li") == "sk-li"
-
-
-def test_what_a_cut_leaves_is_hidden_before_a_blank_and_behind_many_cuts() -> None:
-    made = secrets("sk-live-0123456789")
-    assert made.hide("Log in with sk-live-01234567 ...") == "Log in with *** ..."
-    assert made.hide("a...b..." * 10 + "with sk-live-01234567...") == "a...b..." * 10 + "with ***..."
 
 
 @pytest.mark.parametrize(
@@ -232,15 +201,3 @@ def test_the_password_of_an_address_is_hidden_under_any_name() -> None:
     made.add_named("DATABASE", "postgres://app:hunter22@db/issues?application=repository&sslkey=abcdef")
     hidden = made.hide("postgres://app:hunter22@db/issues as app, hunter22, of issues in repository with abcdef")
     assert hidden == "postgres://***@db/issues as app, ***, of issues in repository with ***"
-
-
-def test_many_secrets_are_hidden_in_a_long_text_in_little_time() -> None:
-    made = secrets(*(f"value-{number}-{number * 7919:030}" for number in range(2000)))
-    made.hide("warm")
-    started = time.process_time()
-    for text in ("%" * 65_000, "v%76alue-" * 7000, ("y" * 8000 + "...") * 8, "value-" * 11_000):
-        assert made.hide(text) == text
-    assert made.hide_tail("z" * 16_384) == "z" * 16_384
-    everything = "".join(f"%76alue-{number}-{number * 7919:030} " for number in range(1500))
-    assert made.hide(everything) == "*** " * 1500
-    assert time.process_time() - started < 2

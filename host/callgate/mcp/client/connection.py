@@ -209,7 +209,7 @@ class Connection:
             return None
 
         async def passed_on(progress: float, total: float | None, message: str | None) -> None:
-            listener(progress, total, None if message is None else self._hide(one_line(message)))
+            listener(progress, total, None if message is None else one_line(self._hide(message)))
 
         return passed_on
 

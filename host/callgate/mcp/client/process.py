@@ -65,6 +65,7 @@ class ServerProcess:
         self.patient = True
         """Whether it is given time to end by itself."""
         self._stderr = bytearray()
+        self._stderr_cut = False
         self._stderr_ended = anyio.Event()
         self._draining = anyio.CancelScope(shield=True)
 
@@ -75,8 +76,9 @@ class ServerProcess:
 
     @property
     def stderr(self) -> str:
-        """The newest of what it wrote there."""
-        return self._stderr.decode(errors="replace")
+        """The newest of what it wrote there, from the beginning of a line."""
+        text = self._stderr.decode(errors="replace")
+        return text.partition("\n")[2] if self._stderr_cut else text
 
     async def exited(self) -> None:
         """Wait until the process itself is gone; its descendants may live and hold its pipes."""
@@ -101,6 +103,7 @@ class ServerProcess:
         with self._draining, _ended():
             while True:
                 self._stderr += await stream.receive()
+                self._stderr_cut = self._stderr_cut or len(self._stderr) > MAX_STDERR_BYTES
                 del self._stderr[:-MAX_STDERR_BYTES]
         self._stderr_ended.set()
 

@@ -258,7 +258,7 @@ class Server:
                 )
         self._names = tuple(sorted(tool.name for tool in known))
         self._listed = listing.tools
-        self._warnings = tuple(self._hide(one_line(each)) for each in listing.warnings)
+        self._warnings = tuple(one_line(self._hide(each)) for each in listing.warnings)
         for warning in self._warnings:
             logger.info("MCP server %r: %s", name, warning)
 
@@ -305,12 +305,12 @@ class Server:
 
     def _presentable(self, error: ToolError, before: str = "") -> ToolError:
         """As a program and a model may see it: bounded, and without secrets."""
-        message, after = error.message, ""
+        message, after = self._hide(error.message[: 2 * MAX_ERROR_CHARACTERS]), ""
         if len(message) > MAX_ERROR_CHARACTERS:
             message = message[: MAX_ERROR_CHARACTERS - 3] + "..."
         if error.data is not None and (size := _size(error.data)) > MAX_ERROR_CHARACTERS:
             error.data, after = None, f" (data of {size} characters that came with it is left out)"
-        error.message = before + self._hide(message) + after
+        error.message = before + message + after
         error.args = (error.message,)
         error.data = self.config.secrets.hide_in(error.data)
         return error
@@ -348,7 +348,7 @@ class Server:
             restarts=max(0, self._starts - 1),
             next_attempt_seconds=planned,
             warnings=(*self.config.notes, *self._warnings, *self._unplaced.values(), *self._garbage()),
-            stderr=self.config.secrets.hide_tail(stderr),
+            stderr=self._hide(stderr),
         )
 
     def _turn(self, state: ServerState) -> None:
@@ -370,11 +370,11 @@ class Server:
             return fault
         reason = fate.reason if fate.reason and fate.reason != _STOPPED else str(fault)
         words = self._wire.stderr.strip().splitlines()[-1:] if self._wire is not None else []
-        last = f"; its last words: {one_line(words[0], 160)}" if words and words[0].strip() else ""
+        last = f"; its last words: {one_line(self._hide(words[0]), 160)}" if words and words[0].strip() else ""
         return ServerFault(f"{reason}{last}", fault.remedy or fate.remedy)
 
     def _note_unplaced(self, tool: str, what: str) -> None:
-        name, told = self._hide(one_line(tool, 60)), self._hide(what)
+        name, told = one_line(self._hide(tool), 60), self._hide(what)
         logger.info("MCP server %r: the tool %r sent beside its value: %s", self.config.name, name, told)
         if tool in self._unplaced or len(self._unplaced) < MAX_UNPLACED:
             self._unplaced[tool] = (
