@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from callgate.errors import ProtocolError
-from callgate.tools.decoding import counting
+from callgate.tools.decoding import counting, strict_json
 from callgate.tools.decoding import decoding as json_decoding
 from callgate.tools.turns import LARGE_BYTES, Work, at_once
 
@@ -19,9 +19,18 @@ MAX_VALUES = 200_000
 """Objects, arrays and members in one message. An empty object takes 3 bytes on the wire and 64 in memory."""
 
 
+_SHORT_BYTES = 1 << 15
+"""Read without looking for turns: almost every message."""
+
+
 def decode(line: bytes) -> Any:
     """The JSON value of one message. Raises `ProtocolError` that says what is wrong with it."""
-    return at_once(decoding(line))
+    if len(line) > _SHORT_BYTES:
+        return at_once(decoding(line))
+    try:
+        return strict_json(line.decode())
+    except (ValueError, RecursionError) as error:
+        raise _told(error) from None
 
 
 def decoding(line: bytes) -> Work[Any]:
@@ -35,9 +44,13 @@ def decoding(line: bytes) -> Work[Any]:
         if len(line) > LARGE_BYTES:
             yield
         return (yield from json_decoding(text))
-    except UnicodeDecodeError as error:
-        raise ProtocolError(f"the guest sent a message that is not UTF-8 (byte {error.start})") from None
-    except RecursionError:
-        raise ProtocolError("the guest sent a message that is nested too deeply") from None
-    except ValueError as error:
-        raise ProtocolError(f"the guest sent a message that is not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise _told(error) from None
+
+
+def _told(error: ValueError | RecursionError) -> ProtocolError:
+    if isinstance(error, UnicodeDecodeError):
+        return ProtocolError(f"the guest sent a message that is not UTF-8 (byte {error.start})")
+    if isinstance(error, RecursionError):
+        return ProtocolError("the guest sent a message that is nested too deeply")
+    return ProtocolError(f"the guest sent a message that is not JSON: {error}")

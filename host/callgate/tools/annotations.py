@@ -19,7 +19,6 @@ import itertools
 import types
 import typing
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any, NoReturn
 
 import pydantic
@@ -108,7 +107,9 @@ class FunctionArguments:
             text = compact_json(arguments, "arguments")
         except NotJson as error:
             raise InvalidArguments(f"tool {tool!r}: {error}", tool=tool) from None
-        return at_once(self._validated(tool, arguments, text))
+        if len(text) > LARGE_BYTES:
+            return at_once(self._validated(tool, arguments, text))
+        return self._typed(tool, arguments, text)
 
     def validating(self, tool: str, arguments: dict[str, Any]) -> Work[dict[str, Any]]:
         """The same in turns, for arguments that are large."""
@@ -125,12 +126,16 @@ class FunctionArguments:
         return (yield from self._validated(tool, arguments, text))
 
     def _validated(self, tool: str, arguments: dict[str, Any], text: str) -> Work[dict[str, Any]]:
-        large = len(text) > LARGE_BYTES
-        if large and (first := (yield from self._first_errors(arguments))) is not None:
+        if len(text) <= LARGE_BYTES:
+            return self._typed(tool, arguments, text)
+        if (first := (yield from self._first_errors(arguments))) is not None:
             self._refuse(tool, self._faults(first, arguments), "; there may be more")
+        with uncollected():
+            return self._typed(tool, arguments, text)
+
+    def _typed(self, tool: str, arguments: dict[str, Any], text: str) -> dict[str, Any]:
         try:
-            with uncollected() if large else nullcontext():
-                typed: dict[str, Any] = self._validate(text, strict=True)
+            typed: dict[str, Any] = self._validate(text, strict=True)
         except pydantic.ValidationError as error:
             if error.error_count() > _MOST_ERRORS:
                 self._refuse(tool, [Fault("", f"the arguments do not fit, in {error.error_count():,} places")])
