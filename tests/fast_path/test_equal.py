@@ -16,9 +16,12 @@ from fast_path.paths import Paths
 from fast_path.programs import THEMES, Program, programs
 
 EACH = 95
-"""So many different programs of each theme that are graphs."""
+"""At least so many different programs of each theme take the fast path to their end."""
 AT_A_TIME = 150
 """So many are drawn before it is asked whether these are enough; hypothesis draws many a program more than once."""
+TO_THE_END = 0.7
+"""Least share of the graphs that take the fast path to their end. The shares lie between 0.79 and 0.98: hypothesis draws
+other programs from the same seed where other test modules are imported, since it takes constants from them."""
 OTHERS = 8
 """Of the programs that are no graph, and so the sandbox's on both paths, one of so many is run."""
 ACCEPTED = {"outside": 0.3}
@@ -55,9 +58,9 @@ def test_a_generated_program_comes_to_the_same_on_both_paths(theme: str, paths: 
     for block in range(4 * EACH):
         seed(f"{theme} {block}")(hold)()
         counts = collections.Counter(equal.values())
-        if counts["plan"] + counts["sandbox"] >= EACH:
+        if counts["plan"] >= EACH:
             break
     graphs = counts["plan"] + counts["sandbox"]
-    assert graphs >= EACH, counts
+    assert counts["plan"] >= EACH, counts
     assert graphs >= ACCEPTED.get(theme, 0.5) * len(equal), counts
-    assert counts["plan"] >= 0.8 * graphs, counts
+    assert counts["plan"] >= TO_THE_END * graphs, counts
