@@ -15,8 +15,6 @@ from callgate import Limits, Tool, tool
 from .hostile_guest import Cost, attacked
 
 MOST_SECONDS = 0.1
-ONE_TEXT_SECONDS = 0.2
-"""One text of 16 MB is decoded in one step; the wider its characters are, the longer that takes."""
 MEMORY = 256 << 20
 MOST_BYTES = MEMORY + (64 << 20)
 LIMITS = Limits(wall_seconds=60, memory_bytes=MEMORY)
@@ -82,21 +80,17 @@ SHAPES = {
 }
 
 
-def bounded(cost: Cost, most_seconds: float = MOST_SECONDS) -> Cost:
-    assert cost.gap_seconds < most_seconds, f"{cost.gap_seconds * 1000:.0f} ms of {cost.run.usage}"
+def bounded(cost: Cost) -> Cost:
+    assert cost.gap_seconds < MOST_SECONDS, f"{cost.gap_seconds * 1000:.0f} ms of {cost.run.usage}"
     assert cost.grown_bytes < MOST_BYTES, f"{cost.grown_bytes >> 20} MiB"
     return cost
-
-
-def allowed(shape: str) -> float:
-    return ONE_TEXT_SECONDS if shape.startswith("one ") else MOST_SECONDS
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", ["take", "take_numbers", "take_by_schema", "take_rows"])
 async def test_large_arguments_leave_others_their_turn(name: str, shape: str) -> None:
     code = f"call(b'{{\"items\":' + {SHAPES[shape]} + b'}}', tool={name!r})\nprint(answer()[:200].decode())\nend()"
-    cost = bounded(await attacked(code, TOOLS, LIMITS), allowed(shape))
+    cost = bounded(await attacked(code, TOOLS, LIMITS))
     if cost.run.ok:
         assert "result" in cost.run.logs or "error" in cost.run.logs
         assert [call.tool for call in cost.run.calls] == [name]
@@ -124,15 +118,13 @@ async def test_of_very_many_wrong_items_the_first_are_told(first_wrong: int) -> 
 
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_large_values_leave_others_their_turn(shape: str) -> None:
-    bounded(await attacked(f"end(({SHAPES[shape]}).decode())", TOOLS, LIMITS), allowed(shape))
+    bounded(await attacked(f"end(({SHAPES[shape]}).decode())", TOOLS, LIMITS))
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.startswith("one ")])
 async def test_large_prints_leave_others_their_turn(shape: str) -> None:
     head = b'{"jsonrpc":"2.0","method":"print","params":{"text":'
-    cost = bounded(
-        await attacked(f"send({head!r} + {SHAPES[shape]} + b'}}}}\\n')\nend()", TOOLS, LIMITS), allowed(shape)
-    )
+    cost = bounded(await attacked(f"send({head!r} + {SHAPES[shape]} + b'}}}}\\n')\nend()", TOOLS, LIMITS))
     assert cost.run.error is not None
     assert cost.run.error.limit == "max_log_bytes"
     assert len(cost.run.logs.encode()) <= LIMITS.max_log_bytes

@@ -129,7 +129,9 @@ class PlanRun:
         if size < _LARGE:
             return self.read(given)
         async with _readers():
-            return await in_turns(reading_plan(given, self.offering, self.limits))
+            reading = await in_turns(reading_plan(given, self.offering, self.limits))
+        await anyio.lowlevel.checkpoint()  # the first step of a large plan may take a turn by itself
+        return reading
 
     async def execute(self, given: Any) -> PlanResult:
         """Read it and run it."""
