@@ -20,8 +20,8 @@ EACH = 95
 AT_A_TIME = 150
 """So many are drawn before it is asked whether these are enough; hypothesis draws many a program more than once."""
 TO_THE_END = 0.7
-"""Least share of the graphs that take the fast path to their end. The shares lie between 0.79 and 0.98: hypothesis draws
-other programs from the same seed where other test modules are imported, since it takes constants from them."""
+"""Least share of the graphs that take the fast path to their end. The shares lie between 0.79 and 0.98: hypothesis
+draws other programs from the same seed where other test modules are imported, since it takes constants from them."""
 OTHERS = 8
 """Of the programs that are no graph, and so the sandbox's on both paths, one of so many is run."""
 ACCEPTED = {"outside": 0.3}
