@@ -78,7 +78,6 @@ def chain(count: int, names: int) -> dict[str, Any]:
         (unevaluated(20), "branches too often"),
         ({"properties": {"a": {"pattern": r"\w{900}", "allOf": [{"pattern": f"[a-z]{{{n}}}"} for n in range(800)]}}},
          "patterns with too many repetitions"),
-        (chain(200, 500), "too many names under schemas that refer to each other"),
     ],
 )  # fmt: skip
 def test_a_schema_by_which_no_value_could_be_checked_is_refused(schema: dict[str, Any], reason: str) -> None:
@@ -93,6 +92,7 @@ def test_a_schema_by_which_no_value_could_be_checked_is_refused(schema: dict[str
     [
         *((tree(word) | {"$ref": "#/$defs/a"}, nested(100), False) for word in ("oneOf", "anyOf", "allOf")),
         (levels("oneOf", 12) | {"$ref": "#/$defs/0"}, "x", False),
+        (chain(200, 500), {"n7": {"x3": "x" * 100_000}}, True),
         (levels("anyOf", 12) | {"items": {"$ref": "#/$defs/0"}}, ["x"] * 300, False),
         ({"items": {"type": "string"}}, list(range(300_000)), False),
         ({"anyOf": [{"items": {"type": "string"}}, {"items": {"type": "null"}}]}, list(range(300_000)), False),
@@ -114,6 +114,25 @@ def test_a_large_value_is_checked_in_time_or_refused(schema: dict[str, Any], val
         assert (not faults) == fits
         assert all(fault.path[0] == "v" for fault in faults)
     assert time.process_time() - began < SECONDS
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"items": unevaluated(5)}, [{"a": 1}] * 20_000),
+        ({"uniqueItems": True}, [10**30 + n for n in range(690)]),
+        ({"uniqueItems": True}, [{"a": n, "b": [n]} for n in range(100_000)]),
+        ({"items": {"multipleOf": 0.01}}, [n / 100 for n in range(90_000)]),
+        ({"pattern": r"\pL{1,100}\s1$"}, "ab" * 25_000),
+        ({"items": {"enum": [{"a": "x" * 50 + str(n)} for n in range(300)]}}, [{"a": "x" * 50 + "299"}] * 10_000),
+    ],
+)
+def test_one_turn_of_a_check_is_short_just_below_the_limit(schema: dict[str, Any], value: Any) -> None:
+    longest, checking = 0.0, SchemaCheck(schema, "it").checking(value, json.dumps(value))
+    began = time.process_time()
+    for _ in checking:
+        longest, began = max(longest, time.process_time() - began), time.process_time()
+    assert max(longest, time.process_time() - began) < 0.4, "100 ms, and some for a busy machine"
 
 
 def test_a_large_text_is_not_copied_for_each_alternative() -> None:
@@ -293,6 +312,7 @@ def test_schemas_that_people_write_keep_working_with_large_values() -> None:
 @pytest.mark.parametrize(
     ("pattern", "states"),
     [("abc", 3), ("(ab{3}){10}", 40), ("a{2,5}", 5), ("a{7,}", 7), ("[a-z]{8}-[^x]{4}", 21), (r"\w\d\.", 7),
+     (r"\pL\P{Lu}x", 19),
      ("(a|b)*", 2), ("", 1), ("a{0}b", 2), (")(", 1), ("((a{999}){999}){999}", 999**3)],
 )  # fmt: skip
 def test_the_states_of_a_pattern(pattern: str, states: int) -> None:
@@ -338,7 +358,7 @@ def test_whatever_a_schema_is_a_check_by_it_ends_soon() -> None:
                 with contextlib.suppress(ValueError):
                     list(check.faults(value, json.dumps(value)))
         assert time.process_time() - began < SECONDS, schema
-    assert taken > 20
+    assert taken > 15
 
 
 def test_as_many_ways_as_are_taken_are_quick() -> None:

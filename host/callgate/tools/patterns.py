@@ -11,7 +11,7 @@ import re
 __all__ = ["pattern_states", "pattern_work"]
 
 _TOKEN = re.compile(
-    r"(?P<wide>\\[pP](?:\{[^}]*\}|.)|\\[wWdDsS]|\.|\[\^(?:\\.|[^\]\\])*\])"
+    r"(?P<unicode>\\[pP](?:\{[^}]*\}|.))|(?P<wide>\\[wWdDsS]|\.|\[\^(?:\\.|[^\]\\])*\])"
     r"|(?P<repeat>\{(?P<least>\d{1,9})(?:,(?P<most>\d{0,9}))?\})"
     r"|(?P<open>\()|(?P<close>\))|(?P<mark>[*+?|^$])"
     r"|(?P<narrow>\\(?:x\{[^}]*\}|.)|\[(?:\\.|[^\]\\])*\]|.)",
@@ -19,6 +19,8 @@ _TOKEN = re.compile(
 )
 _WIDE = 3
 """States of a class that holds much of Unicode, which is several bytes to the engine; by measurement."""
+_UNICODE = 9
+"""States of a class by a property of Unicode; by measurement."""
 _MANY = 10**12
 _FEW = 32
 """A pattern of no more states is a table in the engine."""
@@ -45,7 +47,7 @@ def _at_once(pattern: str) -> int:
     before = ""
     for token in _TOKEN.finditer(pattern):
         kind = token.lastgroup if token["repeat"] is None else "repeat"
-        if kind in ("wide", "narrow", "open") and depth == 0:
+        if kind in ("unicode", "wide", "narrow", "open") and depth == 0:
             parts.append((token.start(), kind == "open"))
         depth = max(0, depth + (kind == "open") - (kind == "close"))
         variable = kind == "repeat" and token["most"] is not None and token["most"] != token["least"]
@@ -77,6 +79,8 @@ def pattern_states(pattern: str) -> int:
                 before = last = 0
             case "close":
                 last, before = before + last, groups.pop() if groups else 0
+            case "unicode":
+                before, last = before + last, _UNICODE
             case "wide":
                 before, last = before + last, _WIDE
             case "narrow":
