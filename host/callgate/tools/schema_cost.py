@@ -2,14 +2,15 @@
 
 Theory of operation. There is one estimate, in units of about 2 ns:
 
-    keywords x places in the value + bytes of text x states of the patterns + long numbers
+    keywords x places in the value + names x objects in it + bytes of text x states of the patterns + long numbers
 
 1. *Keywords* are those of the expanded schema: a schema that is referred to twice counts twice, so schemas that branch
    into each other double with each level. Of the properties of an object the worst one counts, for a place has one
    name. A cycle is expanded once, and each schema that a cycle comes back to counts once more: the validator remembers
    what it found about an object or an array there.
-2. *Patterns* are charged with the whole text. Only where that is too much are the texts looked up that they apply to.
-3. What is above the limits, or takes long to find out, is refused.
+2. *Names* are those that each object is searched for: under `properties`, `dependentRequired` and the like.
+3. *Patterns* are charged with the whole text. Only where that is too much are the texts looked up that they apply to.
+4. What is above the limits, or takes long to find out, is refused.
 
 A schema that comes back to itself in several ways without going into the value has no meaning by the standard.
 
@@ -80,11 +81,13 @@ themselves), and the name or index; None for any."""
 
 
 class Sums(NamedTuple):
-    """Keywords, pattern units for each byte of text, and how often a schema comes back to one that contains it."""
+    """Keywords, pattern units for each byte of text, how often a schema comes back to one that contains it, and units
+    of the names that each object is searched for."""
 
     ways: int = 0
     text: int = 0
     again: int = 0
+    names: int = 0
 
     def plus(self, more: Sums, times: int = 1) -> Sums:
         return Sums(*(min(_MANY, one + other * times) for one, other in zip(self, more, strict=True)))
@@ -92,7 +95,8 @@ class Sums(NamedTuple):
 
 @dataclass(slots=True)
 class _Node:
-    """One schema. `own`: units for each value; `text`: for each byte of a text; `keys`: for each byte of a name."""
+    """One schema. `own`: units for each value; `text`: for each byte of a text; `keys`: for each byte of a name;
+    `names`: for each object."""
 
     schema: dict[str, Any]
     edges: list[tuple[Label | None, int, int]] = field(default_factory=list)
@@ -100,6 +104,7 @@ class _Node:
     own: int = 1
     text: int = 0
     keys: int = 0
+    names: int = 0
 
 
 class SchemaCost:
@@ -134,7 +139,7 @@ class SchemaCost:
             )
         _refuse_endless(self._nodes, what)
         self._sums, self._targets = _expanded(self._nodes)
-        if max(self._sums.ways, self._sums.text) > MAX_WAYS:
+        if max(self._sums.ways + self._sums.names, self._sums.text) > MAX_WAYS:
             raise ConfigurationError(
                 f"{what} branches too often: to check one value, more than {MAX_WAYS} keywords may have to "
                 "be looked at; alternatives within alternatives multiply"
@@ -148,7 +153,7 @@ class SchemaCost:
         if (
             not self._unique
             and not self._divisors
-            and (self._sums.ways + self._sums.text) * (len(text) + 1) <= MAX_STEPS
+            and (self._sums.ways + self._sums.names + self._sums.text) * (len(text) + 1) <= MAX_STEPS
         ):
             return True
         cost = yield from self._without_patterns(text, value)
@@ -184,9 +189,9 @@ class SchemaCost:
             node.text = min(_MANY, pattern_work(schema["pattern"]))
         for word in ("dependentRequired", "dependentSchemas", "dependencies"):  # all names are looked up in each object
             if isinstance(schema.get(word), dict):
-                node.own += len(schema[word])
+                node.names += len(schema[word])
         if isinstance(schema.get("properties"), dict):
-            node.own += len(schema["properties"]) // _NAMES_AT_ONCE
+            node.names += len(schema["properties"]) // _NAMES_AT_ONCE
         if schema.get("uniqueItems") is True:
             self._unique = True
         options = schema.get("enum")
@@ -203,7 +208,7 @@ class SchemaCost:
 
     def _without_patterns(self, text: str, value: Any) -> Work[int]:
         places = 1 + (yield from _counting(text, MAX_STEPS // self._sums.ways))
-        cost = self._sums.ways * places
+        cost = self._sums.ways * places + self._sums.names * (1 + text.count("{"))
         if cost > MAX_STEPS or not (self._unique or self._divisors):
             return cost
         yield
@@ -284,7 +289,7 @@ def _expanded(nodes: list[_Node]) -> tuple[Sums, dict[int, Sums]]:
                 todo.append((number, True))
                 todo.extend((child, False) for _, child, _ in node.edges)
             continue
-        here = Sums(node.own, node.text + node.keys)
+        here = Sums(node.own, node.text + node.keys, 0, node.names)
         everywhere = [Sums(), Sums(_HASHED if node.schema.get("uniqueItems") is True else 0)]
         named = [Sums(), Sums()]
         for label, child, times in node.edges:
