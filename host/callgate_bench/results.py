@@ -65,9 +65,7 @@ class Task:
     name: str
     title: str
     about: str
-    data: str
     task: str
-    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

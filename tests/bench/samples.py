@@ -71,7 +71,7 @@ def results(*cells: Cell, **fields: Any) -> Results:
         machine="Linux x86_64, 2 cores, Python 3.11.2", load="0.40 0.50 0.60", load_after="1.20 1.00 0.80",
         model=MODEL, entries=list(ENTRIES), cells=list(cells),
         tasks=[
-            Task(name=name, title=name.capitalize(), about=f"About {name}.", data="made up.", task="Do it.")
+            Task(name=name, title=name.capitalize(), about=f"About {name}.", task="Do it.")
             for name in names
         ],
         yardstick=Yardstick(seconds=[0.07, 0.071, 0.072, 0.073, 0.09]),
@@ -92,7 +92,7 @@ def sample() -> Results:
         cell("plan", steady(2.3, input_tokens=1_810_425), workload="large"),
         cell("code-jail", steady(2.4, concurrency=64), workload="large"),
         cell("code-fast", workload="large", outcome="not measured"),
-        cell("monty", steady(2.5), workload="large", outcome="wrong", reason="not in the answer: 17"),
+        cell("monty", steady(2.5), workload="large", outcome="wrong", reason="the last line of the answer is not: 17"),
         cell("smolagents", workload="large", reason="no answer within 120 s"),
         cell("langgraph", steady(1.2, overhead=0.0071), workload="large"),
         cell("direct", workload="sums", outcome="cannot", reason="nobody multiplies so", tried=False),

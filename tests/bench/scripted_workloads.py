@@ -65,8 +65,8 @@ def _stalls() -> Generator[list[Call], list[str], str]:
 
 def _workload(name: str, calls: Any, plans: Any = None) -> Workload:
     return Workload(
-        name=name, title=name, about="", data="", task="Where is it warmest?", tools=(get_weather, get_height),
-        calls=calls, plans=plans, programs=_programs, facts=("rome",), why_no_plan="nobody wrote one",
+        name=name, title=name, about="", task="Where is it warmest?", tools=(get_weather, get_height),
+        calls=calls, plans=plans, programs=_programs, answer="Rome", why_no_plan="nobody wrote one",
         why_no_calls="too much",
     )  # fmt: skip
 

@@ -165,7 +165,7 @@ BAD = {
     "searches with nonsense": ("failed", "what it opened with is nothing for a model"),
     "aborts": ("failed", "its process ended (status -6)"),
     "leaves a child and aborts": ("failed", "its process ended (status -6)"),
-    "leaves a child": ("wrong", "not in the answer"),
+    "leaves a child": ("wrong", "the last line of the answer is not"),
     "raises": ("failed", "ValueError: the peer's own fault"),
     "cannot": ("cannot", "it knows no classes"),
     "floods": ("failed", "an answer of more than 64 MB"),
@@ -175,8 +175,8 @@ BAD = {
     "takes less than no time": ("failed", "seconds that are none"),
     "says a number": ("failed", "what it said is no answer"),
     "says something deep": ("failed", "what it said is no answer"),
-    "speaks out of turn": ("wrong", "not in the answer"),
-    "reads what is not for it": ("wrong", "not in the answer"),
+    "speaks out of turn": ("wrong", "the last line of the answer is not"),
+    "reads what is not for it": ("wrong", "the last line of the answer is not"),
 }
 """How each ends, and why."""
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from callgate_bench.workloads import WORKLOADS, pace
-from callgate_bench.workloads.pacing import at_once, seconds_for
+from callgate_bench.workloads.services import at_once, seconds_for
 
 
 @pytest.fixture(autouse=True)

@@ -39,7 +39,7 @@ def hostile() -> Results:
     entries = [Entry(name="monty", title=HOSTILE, mode="code", ours=False, about=HOSTILE, version=HOSTILE)]
     row = Row(key="k", measure=HOSTILE, measured=HOSTILE, target=HOSTILE, peer=HOSTILE, note=HOSTILE)
     cells = [cell("monty", reason=HOSTILE, note=HOSTILE)]
-    task = Task(name="weather", title=HOSTILE, about=HOSTILE, data=HOSTILE, task=HOSTILE, note=HOSTILE)
+    task = Task(name="weather", title=HOSTILE, about=HOSTILE, task=HOSTILE)
     told = dict.fromkeys(("made", "command", "machine", "load", "sandbox", "interrupted"), HOSTILE)
     return results(*cells, tasks=[task], entries=entries, rows=[row], **told)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
@@ -21,7 +20,6 @@ from callgate_bench.workloads.workload import (
     Busy,
     Call,
     Function,
-    Pattern,
     ScriptFailed,
     Workload,
     plain,
@@ -185,7 +183,7 @@ async def test_which_programs_are_graphs(made: Counted) -> None:
 
 def test_readers_are_told_what_is_simulated_and_why_there_is_no_plan() -> None:
     for workload in WORKLOADS.values():
-        assert "simulated" in workload.data
+        assert "simulated" in workload.about
         assert (workload.plans is None) == bool(workload.why_no_plan) == (workload.name == "aggregation")
         assert (workload.calls is None) == bool(workload.why_no_calls) == (workload.name == "aggregation")
 
@@ -210,21 +208,27 @@ async def test_scripts_say_what_they_were_told_and_another_answer_is_wrong(made:
     for said in answers:
         assert new in said
         assert old not in said
-        assert plain(old) in made.workload.wrong(said)
+        assert made.workload.wrong(said)
 
 
-def test_no_form_holds_a_fact_that_the_task_does_not_name() -> None:
+def test_no_form_holds_the_answer() -> None:
     for workload in WORKLOADS.values():
-        first: list[Any] = [next(workload.programs())]
-        if workload.plans is not None:
-            first.append(next(workload.plans()))
-        written = plain(json.dumps(first))
-        for fact in workload.facts:
-            if isinstance(fact, Pattern):
-                assert fact.words == "ok" or re.search(fact.expression, written) is None, fact
-                continue
-            for part in (fact,) if isinstance(fact, str) else fact:
-                assert plain(part) in plain(workload.task) or plain(part) not in written, part
+        first: list[Any] = [next(workload.programs()), next(workload.plans()) if workload.plans else ""]
+        assert plain(workload.answer) not in plain(json.dumps(first) + workload.task)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_last_line_of_an_answer_is_the_right_one_or_the_answer_is_wrong(name: str) -> None:
+    workload = WORKLOADS[name]
+    old, new = ALTERED[name]
+    marked_up = f"I looked.\n\n**{workload.answer}**."
+    assert workload.wrong(marked_up) == ""
+    for other in (marked_up.replace(old, new), f"{workload.answer}\nOr not.", f"not {workload.answer}", ""):
+        assert workload.wrong(other) == f"the last line of the answer is not: {workload.answer}"
+
+
+def test_plain_text_has_one_kind_of_dash_and_no_marks() -> None:
+    assert plain("**A**\u2010`b`\u2011c \u2013 \u2212 1,234\u202f567\n\n x.") == "a-b-c - - 1234567 x"
 
 
 @pytest.mark.parametrize("made", ["enrich"], indirect=True)

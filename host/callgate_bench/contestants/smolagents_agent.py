@@ -22,7 +22,7 @@ from callgate_bench.contestants.contestant import CannotDo, Opened, Turn
 from callgate_bench.contestants.played_agent import PlayedAgent
 from callgate_bench.contestants.refusals import smolagents_refusal
 from callgate_bench.serving import serve
-from callgate_bench.workloads.pacing import at_once
+from callgate_bench.workloads.services import at_once
 from callgate_bench.workloads.workload import Function
 
 __all__ = ["SmolagentsAgent"]

@@ -252,8 +252,7 @@ def _workload(task: Task, pairs: Sequence[Pair], results: Results) -> Section:
     shown = [pair for pair in pairs if pair[1].outcome != "not measured"]
     longest = max((cell.figure("wall_seconds").p50 for _, cell in shown if _counts(cell)), default=0.0)
     rows = tuple((Value(entry.title), Value(cell.ended), *_figures(cell, longest)) for entry, cell in shown)
-    about = (task.about, f"Data: {task.data}", *([task.note] if task.note else []))
-    return Section(title=task.title, about=about, columns=columns, rows=rows, notes=tuple(_reasons(pairs)))
+    return Section(title=task.title, about=(task.about,), columns=columns, rows=rows, notes=tuple(_reasons(pairs)))
 
 
 def _counts(cell: Cell) -> bool:

@@ -3,8 +3,8 @@
 A script is a generator that gives what the model says in a turn, is sent what came back, and returns the model's last
 words. It sees nothing but those texts, so an answer is right only if the tools, and what ran them, were.
 
-Most workloads have one program. `by_hand` makes the script of direct calls from it: the model does in its head what the
-program computes, and makes the program's calls itself, those that the program awaits together in one turn.
+Most workloads have one program. `of_program` makes the script of direct calls from it: the model does in its head what
+the program computes, and makes the program's calls itself, those that the program awaits together in one turn.
 """
 
 from __future__ import annotations
@@ -18,18 +18,25 @@ import types
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from callgate_bench.workloads.workload import Call, CallScript, Function, PlanScript, ProgramScript, ScriptFailed
+from callgate_bench.workloads.workload import Call, CallScript, Function, PlanScript, ScriptFailed, Workload
 
-__all__ = ["by_hand", "marked", "one_plan", "one_program", "output", "read", "step"]
+__all__ = ["marked", "of_program", "one_plan", "output", "read", "step"]
 
 
-def one_program(program: str) -> ProgramScript:
-    """The script of a model that writes one program, and says what came of it."""
+def of_program(program: str, tools: tuple[Function, ...], *, by_hand: bool = True, **described: Any) -> Workload:
+    """The workload of a model that writes one program and says what came of it, or makes the program's calls itself.
+
+    Args:
+        program: the program.
+        tools: of the workload.
+        by_hand: whether a model could make the calls.
+        described: the other fields of the workload.
+    """
 
     def script() -> Generator[str, str, str]:
         return marked((yield program))
 
-    return script
+    return Workload(tools=tools, programs=script, calls=_by_hand(program, tools) if by_hand else None, **described)
 
 
 def step(id: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
@@ -54,7 +61,7 @@ def one_plan(*steps: dict[str, Any], outputs: Sequence[str], answer: Callable[..
     return script
 
 
-def by_hand(program: str, tools: Sequence[Function]) -> CallScript:
+def _by_hand(program: str, tools: Sequence[Function]) -> CallScript:
     """The script of a model that makes the calls of a program itself."""
     tree = ast.parse(program.replace("import asyncio\n", ""))
     last = tree.body[-1]

@@ -7,9 +7,7 @@ The rules were written with the even half of each collection in view. Only the o
 from __future__ import annotations
 
 import gzip
-import importlib
 import json
-import pkgutil
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,7 @@ import pytest
 
 from callgate.agent.planning.tool_plan import ToolPlan, ToolStep
 from callgate.agent.routing.router import Router
-from callgate_bench import workloads
-from callgate_bench.workloads.workload import Workload
+from callgate_bench.workloads import WORKLOADS
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 ROUTER = Router()
@@ -38,14 +35,6 @@ RIGHT = {
 tokens decide, and they are close."""
 
 
-def workload(name: str) -> Workload:
-    for each in pkgutil.iter_modules(workloads.__path__):
-        found = getattr(importlib.import_module(f"{workloads.__name__}.{each.name}"), "WORKLOAD", None)
-        if isinstance(found, Workload) and found.name == name:
-            return found
-    raise KeyError(name)
-
-
 def rows(path: str) -> list[dict[str, Any]]:
     file = DATA / f"{path}.jsonl.gz"
     if not file.exists():
@@ -61,7 +50,7 @@ def share(tasks: list[str], right: set[str]) -> float:
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_each_task_of_the_benchmarks_goes_to_a_form_that_wins_there(name: str) -> None:
-    task = workload(name)
+    task = WORKLOADS[name]
     assert ROUTER.route(ROUTER.profile(task.task, task.tools)).mode in RIGHT[name]
 
 
