@@ -77,56 +77,27 @@ def test_anthropics_refusals(body: dict[str, Any], words: str) -> None:
         AnthropicMessages(SCRIPT).reply(HEADERS, whole)
 
 
-ADDITION = {"role": "system", "content": [{"type": "tool_addition", "tool": {"type": "tool_reference", "name": "b"}}]}
 LATER = [{"name": "a", "input_schema": SCHEMA}, {"name": "b", "input_schema": SCHEMA, "defer_loading": True}]
-BETA = {**HEADERS, "anthropic-beta": "mid-conversation-tool-changes-2026-07-01"}
 
 
-def test_a_deferred_tool_is_visible_once_a_system_message_has_added_it() -> None:
-    seen: list[list[str]] = []
+REFERENCE = {"type": "tool_reference", "tool_name": "b"}
+FOUND = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [REFERENCE]}]}
+ADDITION = {"role": "system", "content": [{"type": "tool_addition", "tool": {"type": "tool_reference", "name": "b"}}]}
 
+
+@pytest.mark.parametrize("messages", [[USER, CALLED, FOUND], [USER, ADDITION]])
+def test_a_deferred_tool_is_visible_once_a_result_or_a_system_message_names_it(messages: list[Any]) -> None:
     def look(turn: Turn) -> str:
-        seen.append(sorted(turn.tools))
-        return "I see"
+        return f"I see {sorted(turn.tools)}"
 
-    body = {"model": "a", "max_tokens": 9, "tools": LATER}
-    AnthropicMessages(Script(look)).reply(HEADERS, {**body, "messages": [USER]})
-    AnthropicMessages(Script(look)).reply(BETA, {**body, "messages": [USER, ADDITION]})
-    assert seen == [["a"], ["a", "b"]]
+    def asked(tools: list[Any], messages: list[Any]) -> str:
+        body = {"model": "a", "max_tokens": 9, "tools": tools, "messages": messages}
+        return str(AnthropicMessages(Script(look, look)).reply(HEADERS, body))
 
-
-def test_a_deferred_tool_is_visible_once_a_result_refers_to_it() -> None:
-    def result(name: str) -> dict[str, Any]:
-        block = {"type": "tool_reference", "tool_name": name}
-        return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [block]}]}
-
-    seen: list[list[str]] = []
-
-    def look(turn: Turn) -> str:
-        seen.append(sorted(turn.tools))
-        return "I see"
-
-    api = AnthropicMessages(Script(look, look))
-    body = {"model": "a", "max_tokens": 9, "tools": LATER}
-    api.reply(HEADERS, {**body, "messages": [USER, CALLED, result("b")]})
-    assert seen == [["a", "b"]]
-    with pytest.raises(Refused, match="Tool reference 'c' not found"):
-        api.reply(HEADERS, {**body, "messages": [USER, CALLED, result("c")]})
-
-
-@pytest.mark.parametrize(
-    ("headers", "messages", "words"),
-    [
-        (HEADERS, [USER, ADDITION], "needs the header anthropic-beta"),
-        (BETA, [ADDITION, USER], "has to follow a user message"),
-        (BETA, [USER, CALLED, ADDITION, RESULT], "has to follow a user message"),
-        (BETA, [USER, {"role": "system", "content": [{"type": "image"}]}], "no block of type 'image'"),
-    ],
-)
-def test_system_messages_that_are_refused(headers: dict[str, str], messages: list[Any], words: str) -> None:
-    body = {"model": "a", "max_tokens": 9, "tools": LATER, "messages": messages}
-    with pytest.raises(Refused, match=words):
-        AnthropicMessages(SCRIPT).reply(headers, body)
+    assert "I see ['a']" in asked(LATER, [USER])
+    assert "I see ['a', 'b']" in asked(LATER, messages)
+    with pytest.raises(Refused, match="Tool reference 'b' not found"):
+        asked(LATER[:1], messages)
 
 
 def test_a_script_has_to_give_the_output_that_was_asked_for() -> None:

@@ -24,14 +24,6 @@ from .openai import OpenAIChat, OpenAIResponses
 from .server import serving
 
 __all__ = [
-    "Answer",
-    "AnthropicMessages",
-    "Call",
-    "Move",
-    "OpenAIChat",
-    "OpenAIResponses",
-    "Refusal",
-    "Script",
-    "Turn",
+    "Answer", "AnthropicMessages", "Call", "Move", "OpenAIChat", "OpenAIResponses", "Refusal", "Script", "Turn",
     "serving",
-]
+]  # fmt: skip

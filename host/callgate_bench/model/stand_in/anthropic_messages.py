@@ -1,8 +1,4 @@
-"""Anthropic's Messages API: `POST /v1/messages`, whole and streamed.
-
-Of its betas it knows one: a message of role ``system`` in the middle of a conversation may add tools that were sent
-deferred (``mid-conversation-tool-changes``), which pydantic-ai uses for tools that become visible.
-"""
+"""Anthropic's Messages API: `POST /v1/messages`, whole and streamed."""
 
 from __future__ import annotations
 
@@ -24,7 +20,6 @@ TOOL = (
 )  # fmt: skip
 BLOCKS = ("text", "tool_use", "tool_result", "thinking", "redacted_thinking")
 CHOICES = {"auto": "auto", "any": "required", "none": "none", "tool": "tool"}
-TOOL_CHANGES = "mid-conversation-tool-changes-2026-07-01"
 
 
 class AnthropicMessages(StandIn):
@@ -62,7 +57,7 @@ class AnthropicMessages(StandIn):
         choice, parallel = _choice(body.get("tool_choice", {"type": "auto"}), tools)
         messages = required(body, "messages", list)
         shown = {tool["name"] for tool in given if not tool.get("defer_loading")}
-        shown |= _added(messages, tools, TOOL_CHANGES in headers.get("anthropic-beta", ""))
+        shown |= _shown(messages, tools)
         direct = {tool["name"] for tool in given if "direct" in tool.get("allowed_callers", ["direct"])}
         return Asked(
             said=list(self._said([each for each in messages if each.get("role") != "system"])),
@@ -72,7 +67,7 @@ class AnthropicMessages(StandIn):
             choice=choice,
             parallel=parallel,
             schema=body.get("output_config", {}).get("format", {}).get("schema"),
-            texts=_texts(messages, body),
+            texts=[*of_content(body.get("system")), wire(given) if given else ""],
         )
 
     def refusal(self, refused: Refused) -> dict[str, Any]:
@@ -144,14 +139,16 @@ class AnthropicMessages(StandIn):
             only(f"messages.{position}", message, ("role", "content"))
             blocks = _blocks(message, position)
             if message["role"] == "assistant":
-                yield Spoke({block["id"]: block["name"] for block in blocks if block["type"] == "tool_use"})
+                used = [block for block in blocks if block["type"] == "tool_use"]
+                texts = [text for block in used for text in (block["name"], wire(block["input"]))]
+                yield Spoke({block["id"]: block["name"] for block in used}, of_content(blocks) + texts)
                 continue
             results = [block for block in blocks if block["type"] == "tool_result"]
             if blocks[: len(results)] != results:
                 raise self.unanswered(block["tool_use_id"] for block in results)
             for block in results:
-                yield Told(block["tool_use_id"], "".join(of_content(block.get("content", ""))))
-            yield Heard(" ".join(block["text"] for block in blocks if block["type"] == "text"))
+                yield Told(block["tool_use_id"], of_content(block.get("content")))
+            yield Heard(of_content(blocks))
         if messages[-1]["role"] != "user":
             raise Refused("This model does not support assistant message prefill.")
 
@@ -175,28 +172,15 @@ def _tools(given: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {tool["name"]: tool["input_schema"] for tool in given}
 
 
-def _added(messages: list[dict[str, Any]], tools: Mapping[str, Any], beta: bool) -> set[str]:
-    """Names of deferred tools that results of searches refer to, or that system messages have added."""
-    added = set()
-    for position, message in enumerate(messages):
-        blocks = [] if isinstance(message.get("content"), str) else message.get("content", [])
-        if message.get("role") == "system":
-            if position == 0 or messages[position - 1].get("role") == "assistant":
-                raise Refused(f"messages.{position}: a system message has to follow a user message")
-            for block in blocks:
-                if block["type"] not in ("text", "tool_addition"):
-                    raise Refused(f"messages.{position}: the stand-in knows no block of type {block['type']!r} here")
-            names = [block["tool"]["name"] for block in blocks if block["type"] == "tool_addition"]
-            if names and not beta:
-                raise Refused(f"messages.{position}: tool_addition needs the header anthropic-beta: {TOOL_CHANGES}")
-        else:
-            parts = [part for block in blocks if isinstance(block.get("content"), list) for part in block["content"]]
-            names = [part.get("tool_name") for part in parts if part["type"] == "tool_reference"]
-        for name in names:
-            if name not in tools:
-                raise Refused(f"messages.{position}: Tool reference {name!r} not found in available tools")
-            added.add(name)
-    return added
+def _shown(messages: list[dict[str, Any]], tools: Mapping[str, Any]) -> set[str]:
+    """Names of deferred tools that results of searches refer to, or that system messages add (pydantic-ai's way)."""
+    blocks = [block for each in messages if isinstance(each.get("content"), list) for block in each["content"]]
+    parts = [part for block in blocks if isinstance(block.get("content"), list) for part in block["content"]]
+    names = {part["tool_name"] for part in parts if part["type"] == "tool_reference"}
+    names |= {block["tool"]["name"] for block in blocks if block["type"] == "tool_addition"}
+    for name in names - set(tools):
+        raise Refused(f"messages: Tool reference {name!r} not found in available tools")
+    return names
 
 
 def _choice(given: dict[str, Any], tools: Mapping[str, Any]) -> tuple[str, bool]:
@@ -225,17 +209,3 @@ def _blocks(message: dict[str, Any], position: int) -> list[dict[str, Any]]:
         if block["type"] == "text" and not block["text"].strip():
             raise Refused(f"messages.{position}: text content blocks must be non-empty")
     return blocks
-
-
-def _texts(messages: list[dict[str, Any]], body: Mapping[str, Any]) -> Iterator[str]:
-    """What is counted of messages, of the system text, and of the definitions of tools."""
-    yield from of_content(body.get("system"))
-    yield wire(body["tools"]) if body.get("tools") else ""
-    for message in messages:
-        content = message["content"]
-        yield from of_content(content)
-        for block in () if isinstance(content, str) else content:
-            if block["type"] == "tool_use":
-                yield from (block["name"], wire(block["input"]))
-            elif block["type"] == "tool_result":
-                yield from of_content(block.get("content"))

@@ -18,7 +18,7 @@ from .checks import Refused, only, required
 from .model import Answer, Call, Refusal, Said, Script, Turn
 from .server import Answered, Event
 
-__all__ = ["Asked", "Count", "Heard", "Spoke", "StandIn", "Told", "by_characters", "of_content", "pieces", "wire"]
+__all__ = ["Asked", "Count", "Heard", "Spoke", "StandIn", "Told", "of_content", "pieces", "wire"]
 
 Count = Callable[[str], int]
 """The tokens of a text."""
@@ -28,16 +28,18 @@ _PIECE = 24
 
 @dataclass(frozen=True)
 class Heard:
-    """The user spoke."""
+    """Texts of the user, or of the system, which the script does not see."""
 
-    text: str
+    texts: Sequence[str]
+    system: bool = False
 
 
 @dataclass(frozen=True)
 class Spoke:
-    """The model spoke: the names of the tools that it called, by the calls' ids."""
+    """The model spoke: the tools that it called, by the calls' ids; its words, with names and arguments."""
 
-    calls: Mapping[str, str]
+    calls: dict[str, str] = field(default_factory=dict)
+    texts: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Told:
     """The result of one call."""
 
     id: str
-    text: str
+    texts: Sequence[str]
 
 
 @dataclass(kw_only=True)
@@ -53,20 +55,20 @@ class Asked:
     """A request, read.
 
     Attributes:
-        said: the conversation.
+        said: the conversation, whose texts are counted.
         tools: input schemas of the tools that the model sees, by name.
         descriptions: of the tools.
         strict: names of tools whose arguments always fit the schema.
         choice: ``auto``, ``none``, ``required``, or the name of the one tool that has to be called.
         parallel: whether the model may make several calls at once.
         schema: that the answer has to fit; None for any text.
-        texts: that are counted.
+        texts: that are counted besides.
     """
 
-    said: Iterable[Heard | Spoke | Told]
+    said: Sequence[Heard | Spoke | Told]
     tools: Mapping[str, Mapping[str, Any]]
     descriptions: Mapping[str, str]
-    texts: Iterable[str]
+    texts: Sequence[str]
     strict: Sequence[str] = field(default_factory=list)
     choice: str = "auto"
     parallel: bool = True
@@ -78,7 +80,7 @@ class StandIn:
 
     Args:
         script: the model.
-        count: the tokens of a text.
+        count: the tokens of a text; without it, four characters are one.
         context_tokens: input beyond this is refused; 0 for no limit.
 
     Attributes:
@@ -95,7 +97,7 @@ class StandIn:
     def __init__(self, script: Script, *, count: Count | None = None, context_tokens: int = 0) -> None:
         self.script = script
         self.requests: list[dict[str, Any]] = []
-        self._count = count or by_characters
+        self._count = count or (lambda text: len(text) // 4)
         self._context_tokens = context_tokens
         self._calls = 0
 
@@ -111,14 +113,15 @@ class StandIn:
         required(body, "model", str)
         asked = self.read(headers, body)
         turn = self._turn(asked)
-        before = total(asked.texts, self._count)
+        texts = [*asked.texts, *(text for each in asked.said for text in each.texts)]
+        before = self._total(texts)
         if 0 < self._context_tokens < before:
             raise self.too_long(before, self._context_tokens)
         said = self.script.play(turn)
         checks.calls(said, asked.tools, choice=asked.choice, parallel=asked.parallel, strict=asked.strict)
         checks.output(said, asked.schema)
         self.requests.append(body)
-        answer = self.answer(body, said, before, total(_spoken(said), self._count))
+        answer = self.answer(body, said, before, self._total(_spoken(said)))
         return self.stream(body, answer) if body.get("stream") else answer
 
     def authorize(self, headers: Mapping[str, str]) -> None:
@@ -158,6 +161,9 @@ class StandIn:
         self._calls += 1
         return f"{prefix}_{self._calls:024}"
 
+    def _total(self, texts: Iterable[str]) -> int:
+        return sum(self._count(text) for text in texts if text)
+
     def _turn(self, asked: Asked) -> Turn:
         """What the model sees when it is its turn."""
         waiting: dict[str, str] = {}
@@ -169,12 +175,12 @@ class StandIn:
                 if each.id not in waiting:
                     raise self.uncalled(each.id)
                 del waiting[each.id]
-                got[each.id] = each.text
+                got[each.id] = "".join(each.texts)
                 continue
             if waiting and self.at_once:
                 raise self.unanswered(waiting)
             if isinstance(each, Heard):
-                user = each.text or user
+                user = user if each.system else " ".join(each.texts) or user
             else:
                 turns, latest = turns + 1, each.calls
                 waiting |= each.calls
@@ -182,16 +188,6 @@ class StandIn:
             raise self.unanswered(waiting)
         answers = tuple(Answer(name, got[id]) for id, name in latest.items())
         return Turn(turns, user, asked.tools, asked.descriptions, answers)
-
-
-def by_characters(text: str) -> int:
-    """Four characters each: needs no tokenizer, and is right for no model."""
-    return len(text) // 4
-
-
-def total(texts: Iterable[str], count: Count) -> int:
-    """The tokens of texts, each counted for itself."""
-    return sum(count(text) for text in texts if text)
 
 
 def wire(value: Any) -> str:

@@ -5,25 +5,17 @@ A fault is given what would answer the request, and answers in its place.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .checks import Refused
-from .server import Answered, Api, HangUp
+from .server import Answered, Api, Event, HangUp
 
 __all__ = [
-    "Fault",
-    "Faulty",
-    "dribbling",
-    "edited",
-    "ending",
-    "hanging_up",
-    "refusing",
-    "saying",
-    "stalling",
-    "well",
-]
+    "Fault", "Faulty", "dribbling", "edited", "ending", "hanging_up", "refusing", "saying", "stalling", "well",
+]  # fmt: skip
 
 Fault = Callable[[Callable[[], Answered]], Answered]
 
@@ -75,14 +67,7 @@ def refusing(status: int, message: str = "no", *, headers: Mapping[str, str] | N
 
 def hanging_up(after: int = 0) -> Fault:
     """The connection is closed in the middle of a stream, after so many events; or with no word at all."""
-
-    def fault(answer: Callable[[], Answered]) -> Answered:
-        events = answer()
-        if isinstance(events, dict | bytes):
-            raise HangUp
-        return _first(events, after, _hang_up)
-
-    return fault
+    return _cut(after, _hang_up)
 
 
 def ending(after: int) -> Fault:
@@ -92,22 +77,12 @@ def ending(after: int) -> Fault:
 
 def stalling(after: int, released: threading.Event) -> Fault:
     """A stream falls silent after so many events, until it is released; then the connection is closed."""
-
-    def silent() -> Iterator[dict[str, Any] | str]:
-        released.wait(60)
-        return _hang_up()
-
-    return _cut(after, silent)
+    return _cut(after, lambda: _hang_up(released.wait(60)))
 
 
 def dribbling(after: int, released: threading.Event, *, every_seconds: float = 0.02) -> Fault:
     """A stream gives signs of life after so many events, and nothing else, until it is released."""
-
-    def dripping() -> Iterator[dict[str, Any] | str]:
-        while not released.wait(every_seconds):
-            yield ""
-
-    return _cut(after, dripping)
+    return _cut(after, lambda: ("" for _ in iter(lambda: released.wait(every_seconds), True)))
 
 
 def edited(change: Callable[[dict[str, Any]], dict[str, Any] | str | None]) -> Fault:
@@ -131,24 +106,20 @@ def saying(text: bytes) -> Fault:
     return lambda answer: text
 
 
-def _cut(after: int, rest: Callable[[], Iterator[dict[str, Any] | str]]) -> Fault:
+def _cut(after: int, rest: Callable[[], Iterator[Event]]) -> Fault:
     def fault(answer: Callable[[], Answered]) -> Answered:
         events = answer()
-        assert not isinstance(events, dict | bytes), "this fault is one of streams"
+        if isinstance(events, dict | bytes):
+            raise HangUp
         return _first(events, after, rest)
 
     return fault
 
 
-def _first(
-    events: Iterator[dict[str, Any] | str], most: int, rest: Callable[[], Iterator[dict[str, Any] | str]]
-) -> Iterator[dict[str, Any] | str]:
-    for position, each in enumerate(events):
-        if position == most:
-            break
-        yield each
+def _first(events: Iterator[Event], most: int, rest: Callable[[], Iterator[Event]]) -> Iterator[Event]:
+    yield from itertools.islice(events, most)
     yield from rest()
 
 
-def _hang_up() -> Iterator[dict[str, Any] | str]:
+def _hang_up(_: object = None) -> Iterator[Event]:
     raise HangUp

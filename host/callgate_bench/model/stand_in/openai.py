@@ -18,6 +18,8 @@ _CREATED = 1_700_000_000
 
 
 class _OpenAI(StandIn):
+    """What the two APIs share. Messages of a chat are read as the items of Responses."""
+
     def authorize(self, headers: Mapping[str, str]) -> None:
         if headers.get("authorization") != f"Bearer {KEY}":
             raise Refused("Incorrect API key provided.", status=401, code="invalid_api_key")
@@ -55,18 +57,8 @@ class OpenAIChat(_OpenAI):
             raise Refused("parallel_tool_calls is only allowed when 'tools' are specified.")
         functions = [tool.get("function", {}) for tool in given]
         tools = _function_tools(functions, "tools[{}].function", _FUNCTION)
-        choice = body.get("tool_choice", "auto")
-        messages = required(body, "messages", list)
-        return Asked(
-            said=list(_chat_said(messages)),
-            tools=tools,
-            descriptions={each["name"]: each.get("description", "") for each in functions},
-            strict=[each["name"] for each in functions if each.get("strict")],
-            choice=_choice(choice, choice if isinstance(choice, str) else choice.get("function", {}), tools),
-            parallel=body.get("parallel_tool_calls", True),
-            schema=_schema(body.get("response_format")),
-            texts=_chat_texts(messages, given),
-        )
+        items = list(_items(required(body, "messages", list)))
+        return _asked(body, functions, tools, items, schema=_schema(body.get("response_format")))
 
     def unanswered(self, ids: Iterable[str]) -> Refused:
         return Refused(
@@ -155,18 +147,7 @@ class OpenAIResponses(_OpenAI):
                 raise Refused(f"tools[{position}]: the stand-in knows no tool of type {tool.get('type')!r}")
             if "parameters" not in tool or "strict" not in tool:
                 raise Refused(f"Missing required parameter: 'tools[{position}].parameters' or '.strict'.")
-        tools = _function_tools(given, "tools[{}]", _RESPONSES_TOOL)
-        choice = body.get("tool_choice") or "auto"
-        items = self._items(body)
-        return Asked(
-            said=list(_responses_said(items)),
-            tools=tools,
-            descriptions={tool["name"]: tool.get("description") or "" for tool in given},
-            strict=[tool["name"] for tool in given if tool.get("strict")],
-            choice=_choice(choice, choice, tools),
-            parallel=body.get("parallel_tool_calls") is not False,
-            texts=[body.get("instructions") or "", wire(given) if given else "", *_responses_texts(items)],
-        )
+        return _asked(body, given, _function_tools(given, "tools[{}]", _RESPONSES_TOOL), self._items(body))
 
     def unanswered(self, ids: Iterable[str]) -> Refused:
         return Refused(f"No tool output found for function call {next(iter(ids))}.")
@@ -240,16 +221,35 @@ def _function_tools(given: list[dict[str, Any]], where: str, known: tuple[str, .
     return {each["name"]: each.get("parameters", {"type": "object"}) for each in given}
 
 
-def _choice(given: Any, function: Any, tools: Mapping[str, Any]) -> str:
-    """``auto``, ``none``, ``required``, or the one tool, which `function` names."""
+def _asked(
+    body: dict[str, Any],
+    functions: list[dict[str, Any]],
+    tools: dict[str, dict[str, Any]],
+    items: list[dict[str, Any]],
+    schema: dict[str, Any] | None = None,
+) -> Asked:
+    return Asked(
+        said=list(_said(items)),
+        tools=tools,
+        descriptions={each["name"]: each.get("description") or "" for each in functions},
+        strict=[each["name"] for each in functions if each.get("strict")],
+        choice=_choice(body.get("tool_choice") or "auto", tools),
+        parallel=body.get("parallel_tool_calls") is not False,
+        schema=schema,
+        texts=[body.get("instructions") or "", wire(body["tools"]) if body.get("tools") else ""],
+    )
+
+
+def _choice(given: Any, tools: Mapping[str, Any]) -> str:
+    """``auto``, ``none``, ``required``, or the name of the one tool."""
     if isinstance(given, str):
         if given not in ("auto", "none", "required"):
             raise Refused(f"Invalid value: {given!r}. Supported values are: 'none', 'auto', and 'required'.")
         chosen = given
-    elif given.get("type") != "function" or function.get("name") not in tools:
-        raise Refused(f"Tool choice {given!r} not found in 'tools' parameter.")
     else:
-        chosen = function["name"]
+        chosen = given.get("function", given).get("name")
+        if given.get("type") != "function" or chosen not in tools:
+            raise Refused(f"Tool choice {given!r} not found in 'tools' parameter.")
     if chosen not in ("none", "auto") and not tools:
         raise Refused("'tool_choice' is only allowed when 'tools' are specified.")
     return chosen
@@ -269,54 +269,38 @@ def _schema(form: dict[str, Any] | None) -> dict[str, Any] | None:
     return schema
 
 
-def _chat_said(messages: list[dict[str, Any]]) -> Iterator[Heard | Spoke | Told]:
+def _items(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A chat, as items of Responses."""
     for position, message in enumerate(messages):
-        match message.get("role"):
-            case "tool":
-                yield Told(message.get("tool_call_id", ""), "".join(of_content(message["content"])))
-            case "assistant":
-                calls = {call["id"]: call["function"]["name"] for call in message.get("tool_calls") or []}
-                if not calls and not message.get("content"):
-                    raise Refused(f"messages[{position}]: content or tool_calls must be set for an assistant message")
-                yield Spoke(calls)
-            case "user":
-                yield Heard("".join(of_content(message["content"])))
-            case "system" | "developer":
-                yield Heard("")
-            case role:
-                raise Refused(f"Invalid value: {role!r}. Supported values are: 'system', 'assistant', 'user', 'tool'.")
+        role, content = message.get("role"), message.get("content")
+        if role == "tool":
+            yield {"type": "function_call_output", "call_id": message.get("tool_call_id", ""), "output": content}
+        elif role in ("user", "assistant", "system", "developer"):
+            calls = message.get("tool_calls") or []
+            if role == "assistant" and not (calls or content):
+                raise Refused(f"messages[{position}]: content or tool_calls must be set for an assistant message")
+            yield {"type": "message", "role": role, "content": content}
+            for call in calls:
+                yield {"type": "function_call", "call_id": call["id"], **call["function"]}
+        else:
+            raise Refused(f"Invalid value: {role!r}. Supported values are: 'system', 'assistant', 'user', 'tool'.")
 
 
-def _chat_texts(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Iterator[str]:
-    """What is counted of messages, and of the definitions of tools."""
-    yield wire(tools) if tools else ""
-    for message in messages:
-        yield from of_content(message.get("content"))
-        for call in message.get("tool_calls") or ():
-            yield from (call["function"]["name"], call["function"]["arguments"])
-
-
-def _responses_said(items: list[dict[str, Any]]) -> Iterator[Heard | Spoke | Told]:
+def _said(items: list[dict[str, Any]]) -> Iterator[Heard | Spoke | Told]:
     """One turn of the model is what stands between two things that it was given."""
-    spoke: dict[str, str] | None = None
+    spoke: Spoke | None = None
     for each in [*items, {"type": "end"}]:
         if each["type"] == "function_call" or each.get("role") == "assistant":
-            spoke = spoke or {}
-            spoke |= {each["call_id"]: each["name"]} if each["type"] == "function_call" else {}
+            spoke = spoke or Spoke()
+            spoke.texts.extend(of_content(each.get("content")))
+            if each["type"] == "function_call":
+                spoke.calls[each["call_id"]] = each["name"]
+                spoke.texts.extend((each["name"], each["arguments"]))
             continue
         if spoke is not None:
-            yield Spoke(spoke)
+            yield spoke
             spoke = None
         if each["type"] == "function_call_output":
-            yield Told(each.get("call_id", ""), "".join(of_content(each["output"])))
-        elif each.get("role") == "user":
-            yield Heard("".join(of_content(each["content"])))
-
-
-def _responses_texts(items: list[dict[str, Any]]) -> Iterator[str]:
-    """What is counted of what was given and said."""
-    for item in items:
-        if item["type"] == "function_call":
-            yield from (item["name"], item["arguments"])
-        else:
-            yield from of_content(item["output"] if item["type"] == "function_call_output" else item["content"])
+            yield Told(each.get("call_id", ""), of_content(each["output"]))
+        elif each["type"] == "message":
+            yield Heard(of_content(each.get("content")), system=each["role"] != "user")
