@@ -7,12 +7,12 @@ PYTHONPATH naming that one's ``host`` and ``sandbox_image``, and a folder that h
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 from callgate_bench import whole_run
+from callgate_bench.results import write
 from callgate_bench.singles.measures import MEASURES
 from callgate_bench.workloads import WORKLOADS
 
@@ -40,10 +40,7 @@ def main() -> None:
     )
     results = whole_run.begin(asked)
 
-    def save() -> None:
-        given.out.write_text(json.dumps(results.to_dict(), indent=1), encoding="utf-8")
-
-    whole_run.run(asked, results, lambda doing: print(doing, file=sys.stderr), save)
+    whole_run.run(asked, results, lambda doing: print(doing, file=sys.stderr), lambda: write(results, given.out))
 
 
 if __name__ == "__main__":

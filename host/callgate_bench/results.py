@@ -1,22 +1,31 @@
-"""What a run of the harness found: the data of `results.json`. Measures nothing, and knows no format but its own JSON.
+"""What a run of the harness found, and `results.json`, which has it: written and read. Measures nothing.
 
 A *cell* is one workload done by one contestant. A *round* is one time that this was done, from the user's task to the
-model's last word. Every duration is in seconds.
+model's last word. Every duration is in seconds. The reader ignores fields that it does not know, so that other versions
+may have more; a change of what a field means raises `SCHEMA_VERSION`.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import pydantic
 from pydantic import Field
 
-from callgate_bench.figures import Figure, percentile
-from callgate_bench.rows import Row
+from callgate_bench.figures import Figure, Row, percentile
 
-__all__ = ["Cell", "Confined", "Entry", "ModelUsed", "Outcome", "Results", "Round", "Task", "Yardstick"]
+__all__ = [
+    "MAX_BYTES", "Cell", "Confined", "Entry", "ModelUsed", "Outcome", "Results", "Round", "Task", "UnreadableResults",
+    "Yardstick", "read", "write",
+]  # fmt: skip
 
 SCHEMA_VERSION = 1
+MAX_BYTES = 32 * 1024 * 1024
+"""A longer file is refused. A full run writes about one megabyte."""
 
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0)]
@@ -208,6 +217,68 @@ class Results:
         found = (each for each in self.cells if (each.workload, each.contestant) == (workload, contestant))
         return next(found, None)
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
-        return asdict(self)
+
+_ADAPTER = pydantic.TypeAdapter(Results)
+
+
+class UnreadableResults(Exception):
+    """A file is not a run of callgate bench; the text says which file and why."""
+
+
+def write(results: Results, path: Path) -> None:
+    """Write a run to a file, whole or not at all: a reader sees the file before or the file after.
+
+    NaN and infinity become null, characters that UTF-8 cannot hold become question marks.
+
+    Args:
+        results: a run, also one that is not over.
+        path: is replaced. Its folder has to exist.
+
+    Raises:
+        OSError: the file cannot be written. What was there is still there.
+    """
+    text = json.dumps(_finite(asdict(results)), indent=1, ensure_ascii=False, allow_nan=False, default=str)
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        beside.write_bytes(text.encode("utf-8", "replace") + b"\n")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read(path: Path) -> Results:
+    """A run from a file.
+
+    Raises:
+        UnreadableResults: it is not there, too large, not JSON, of another version, or not a run.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+        if len(text) > MAX_BYTES:
+            raise UnreadableResults(f"{path} is longer than {MAX_BYTES:,} bytes: no run of callgate bench wrote it")
+        data = json.loads(text)
+        version = data.get("schema_version") if isinstance(data, dict) else None
+        if type(version) is not int or version != SCHEMA_VERSION:
+            raise UnreadableResults(
+                f"{path} has schema_version {str(version)[:40]}, this callgate reads {SCHEMA_VERSION}: "
+                "run callgate bench again with this version, or compare with the one that wrote it"
+            )
+        return _ADAPTER.validate_json(text, strict=True)
+    except OSError as error:
+        raise UnreadableResults(f"{path} cannot be read: {error.strerror or error}") from None
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the whole"
+        raise UnreadableResults(f"{path} is not a run of callgate bench: {where}: {first['msg']}") from None
+    except (ValueError, RecursionError) as error:
+        raise UnreadableResults(f"{path} is not JSON: {str(error)[:200]}") from None
+
+
+def _finite(value: Any) -> Any:
+    """`value` with null for NaN and infinity."""
+    if isinstance(value, dict):
+        return {str(name): _finite(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -15,11 +15,11 @@ from callgate_bench.contest.comparison import Pace, compare
 from callgate_bench.contest.environments import Environment, ready
 from callgate_bench.contest.seats import Seat
 from callgate_bench.contestants.listed import MODES, PEERS
+from callgate_bench.figures import Row
 from callgate_bench.model.endpoint import Wire
 from callgate_bench.model.talks import RealModel, ScriptedModel, talking
 from callgate_bench.model.tokens import TOKENIZER
 from callgate_bench.results import ModelUsed, Results
-from callgate_bench.rows import Row
 from callgate_bench.singles import measures
 from callgate_bench.singles.bench import CALLS, FULL, QUICK, TINY, Sizes
 from callgate_bench.singles.measures import MEASURES

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from callgate_bench.figures import Row, timed
 from callgate_bench.results import Cell, Entry, ModelUsed, Results, Round, Task, Yardstick
-from callgate_bench.rows import Row, timed
 
 MODEL = ModelUsed(
     simulated=True, name="scripted", wire="openai", turn_seconds=0.6, token_seconds=0.004, context_tokens=128_000,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from bench.samples import ENTRIES, MODEL, REAL, a_round, cell, noisy, results, sample, steady
+from callgate_bench.figures import Row, timed
 from callgate_bench.report.compare import compare
 from callgate_bench.results import Cell, Results, Yardstick
-from callgate_bench.rows import Row, timed
 
 
 def judged(old: Results, new: Results) -> list[tuple[str, str]]:

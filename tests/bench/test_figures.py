@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callgate_bench.figures import Figure, percentile, ratio, seconds
-from callgate_bench.rows import timed
+from callgate_bench.figures import Figure, percentile, ratio, seconds, timed
 
 
 def test_percentiles_are_values_that_were_measured() -> None:

@@ -14,13 +14,11 @@ import pytest
 from rich.console import Console
 
 from bench.samples import cell, results, sample, steady
-from callgate_bench.report import page as page_module
-from callgate_bench.report.markdown import MARK, inserted, markdown
-from callgate_bench.report.page import page
-from callgate_bench.report.terminal import show
+from callgate_bench.figures import Row
+from callgate_bench.report import drawn
+from callgate_bench.report.drawn import MARK, inserted, markdown, page, show
 from callgate_bench.report.view import view
 from callgate_bench.results import Entry, Results, Task
-from callgate_bench.rows import Row
 
 HERE = Path(__file__).parent
 HOSTILE = (
@@ -166,7 +164,7 @@ def _luminance(colour: str) -> float:
 
 
 def test_contrast_is_what_wcag_aa_asks_for_light_and_dark() -> None:
-    source = Path(page_module.__file__).with_name("page.html.j2").read_text(encoding="utf-8")
+    source = Path(drawn.__file__).with_name("page.html.j2").read_text(encoding="utf-8")
     light, dark = (dict(re.findall(r"--(\w+): #(\w+)", part)) for part in source.split("prefers-color-scheme: dark"))
     assert set(light) == set(dark)
     for colours in (light, dark):

@@ -1,4 +1,4 @@
-"""results.json: what is written is read, described by its schema, and whatever else is refused with a reason."""
+"""results.json: what is written is read, and whatever else is refused with a reason."""
 
 from __future__ import annotations
 
@@ -6,34 +6,20 @@ import json
 import math
 import stat
 from collections.abc import Callable
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import jsonschema_rs
 import pytest
 
 from bench.samples import cell, results, sample, steady
-from callgate_bench import results as contract
-from callgate_bench.report.results_json import (
-    MAX_BYTES,
-    SCHEMA,
-    UnreadableResults,
-    read,
-    write,
-    write_schema,
-)
-from callgate_bench.results import Results
-from callgate_bench.rows import Row
+from callgate_bench.figures import Row
+from callgate_bench.results import MAX_BYTES, Results, UnreadableResults, read, write
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "results.json"
-
-
-def fits(value: Any) -> bool:
-    return jsonschema_rs.Draft202012Validator(SCHEMA).is_valid(value)
 
 
 @pytest.mark.parametrize(
@@ -47,36 +33,11 @@ def fits(value: Any) -> bool:
     ],
     ids=["whole", "interrupted", "just begun", "below zero"],
 )
-def test_what_was_written_is_read_and_fits_the_schema(path: Path, run: Results) -> None:
+def test_what_was_written_is_read(path: Path, run: Results) -> None:
     write(run, path)
     assert read(path) == run
     assert json.loads(path.read_bytes()) == asdict(run)
-    assert fits(json.loads(path.read_bytes()))
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
-
-
-def test_the_schema_is_a_schema_and_is_written_beside_the_file(tmp_path: Path) -> None:
-    write_schema(tmp_path / "results.schema.json")
-    schema = json.loads((tmp_path / "results.schema.json").read_bytes())
-    assert schema == SCHEMA
-    jsonschema_rs.meta.validate(schema)
-
-
-def test_the_schema_has_every_field_of_every_dataclass() -> None:
-    parts = {"Results": SCHEMA, **SCHEMA["$defs"]}
-    everything = (*vars(contract).values(), Row)
-    made = {each.__name__: each for each in everything if isinstance(each, type) and is_dataclass(each)}
-    made.pop("Figure")
-    assert set(parts) == set(made)
-    for name, part in parts.items():
-        names = [each.name for each in fields(made[name])]
-        assert (list(part["properties"]), part["required"]) == (names, names)
-
-
-def test_the_schema_says_what_the_fields_are() -> None:
-    told = SCHEMA["$defs"]["Round"]["properties"]
-    assert told["overhead_seconds"]["description"] == "all the rest: what the runtime itself took."
-    assert all(each.get("description") for each in told.values())
 
 
 def _without(*names: str) -> Callable[[dict[str, Any]], None]:
@@ -91,34 +52,31 @@ def _without(*names: str) -> Callable[[dict[str, Any]], None]:
     ("change", "reason"),
     [
         (_without("cells"), ""),
-        (_without("made"), "made: field required"),
-        (lambda data: data.update(made=7), "made: input should be a valid string"),
-        (lambda data: data.update(cells={}), "cells: input should be a valid array"),
-        (lambda data: data["cells"][0].update(outcome="fine"), "cells.0.outcome: input should be 'right'"),
+        (_without("made"), "made: Field required"),
+        (lambda data: data.update(made=7), "made: Input should be a valid string"),
+        (lambda data: data.update(cells={}), "cells: Input should be a valid array"),
+        (lambda data: data["cells"][0].update(outcome="fine"), "cells.0.outcome: Input should be 'right'"),
         (lambda data: data["cells"][0]["rounds"][0].update(turns=1.5), "cells.0.rounds.0.turns"),
         (lambda data: data["cells"][0]["rounds"][0].update(turns="1"), "cells.0.rounds.0.turns"),
         (
             lambda data: data["cells"][0]["rounds"][0].update(wall_seconds=-1),
-            "cells.0.rounds.0.wall_seconds: input should be greater than or equal to 0",
+            "cells.0.rounds.0.wall_seconds: Input should be greater than or equal to 0",
         ),
         (lambda data: data["cells"][0]["rounds"][0].update(wall_seconds=None), "cells.0.rounds.0.wall_seconds"),
-        (lambda data: data["yardstick"]["seconds"].append(-0.5), "yardstick.seconds.5: input should be greater"),
+        (lambda data: data["yardstick"]["seconds"].append(-0.5), "yardstick.seconds.5: Input should be greater"),
         (lambda data: data["model"].update(simulated="yes"), "model.simulated"),
         (lambda data: data["entries"][0].update(mode="telepathy"), "entries.0.mode"),
         (lambda data: data["rows"][0].update(verdict="good"), "rows.0.verdict"),
         (lambda data: data.update(schema_version=2), "has schema_version 2, this callgate reads 1"),
         (lambda data: data.update(schema_version="1"), "has schema_version 1"),
         (lambda data: data.update(schema_version=True), "has schema_version True"),
-        (_without("schema_version"), "it has no schema_version"),
+        (_without("schema_version"), "has schema_version None"),
         (lambda data: data.update(surprise=1), ""),
     ],
 )
-def test_what_is_not_a_run_is_refused_by_schema_and_reader(
-    path: Path, change: Callable[[dict[str, Any]], None], reason: str
-) -> None:
-    data = results(cell("plan", steady(1.0)), rows=sample().rows).to_dict()
+def test_what_is_not_a_run_is_refused(path: Path, change: Callable[[dict[str, Any]], None], reason: str) -> None:
+    data = asdict(results(cell("plan", steady(1.0)), rows=sample().rows))
     change(data)
-    assert not fits(data)
     path.write_text(json.dumps(data))
     if not reason:  # a later version may write more, an interrupted one less
         assert read(path).made
@@ -135,15 +93,13 @@ def test_what_is_not_a_run_is_refused_by_schema_and_reader(
         (b"", "is not JSON"),
         (b"{", "is not JSON"),
         (b"\xff\xfe", "is not JSON"),
-        (b"[]", "it has no schema_version"),
-        (b'{"schema_version": 1, "schema_version": 1}', "occurs twice"),
-        (b'{"schema_version": NaN}', "NaN is not JSON"),
-        (b'{"schema_version": 1e999}', "too large"),
+        (b"[]", "has schema_version None"),
+        (b'{"schema_version": NaN}', "has schema_version nan"),
         (b'{"schema_version": ' + b"9" * 5000 + b"}", "is not JSON"),
-        (b'{"schema_version": 1}', "field required"),
+        (b'{"schema_version": 1}', "Field required"),
         (b'{"schema_version": 1, "rows": ' + b"[" * 100_000, "is not JSON"),
         (b'{"schema_version": 1, "rows": ' + b"[" * 500 + b"]" * 500 + b"}", "is not a run of callgate bench"),
-        (b'{"date": "2026-11-21", "machine": "Linux", "rows": []}', "it has no schema_version"),
+        (b'{"date": "2026-11-21", "machine": "Linux", "rows": []}', "has schema_version None"),
         (b'"' + b"a" * MAX_BYTES + b'"', "longer than"),
     ],
     ids=lambda value: value if isinstance(value, str) else value[:24].decode("utf-8", "replace"),

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from callgate_bench.contest.process import PeerFailed, PeerProcess
-from callgate_bench.rows import Row
+from callgate_bench.figures import Row
 from callgate_bench.singles.bench import CALLS, TINY, Bench, beside, of_command
 from callgate_bench.singles.measures import MEASURES, run
 from callgate_bench.singles.shapes import chain, layers, longest

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from callgate_bench.contestants.listed import MODES, PEERS
-from callgate_bench.report.markdown import MARK, inserted
-from callgate_bench.report.results_json import read
+from callgate_bench.report.drawn import MARK, inserted
 from callgate_bench.report.view import view
+from callgate_bench.results import read
 from callgate_bench.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[2]

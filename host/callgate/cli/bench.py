@@ -43,7 +43,7 @@ _WIDTH = 140
 _REASON_CHARACTERS = 400
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _MODEL_TIP = "callgate bench --help says what a model needs"
-_RESULTS, _SCHEMA, _PAGE, _MARKDOWN = "results.json", "results.schema.json", "report.html", "report.md"
+_RESULTS, _PAGE, _MARKDOWN = "results.json", "report.html", "report.md"
 
 
 @click.command("bench", short_help="Measure every mode beside its peers, on this machine.")
@@ -60,7 +60,7 @@ _RESULTS, _SCHEMA, _PAGE, _MARKDOWN = "results.json", "results.schema.json", "re
 @click.option("--cell-seconds", type=click.FloatRange(0), help="No further round of a workload that would take longer.")
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), default="callgate-bench", show_default=True,
-    help="The folder for results.json, its schema, report.html and report.md.",
+    help="The folder for results.json, report.html and report.md.",
 )  # fmt: skip
 @click.option(
     "--compare", type=_OLD_FILE, metavar="OLD.json",
@@ -117,7 +117,7 @@ def _must_be_installed() -> None:
 
 
 def _read(path: Path) -> Results:
-    from callgate_bench.report.results_json import UnreadableResults, read
+    from callgate_bench.results import UnreadableResults, read
 
     try:
         return read(path)
@@ -223,7 +223,7 @@ def _must_be_writable(options: dict[str, Any]) -> None:
                 file.write(b"callgate")
         except OSError as error:
             raise Stop(f"{folder} cannot be written: {error.strerror}", f"name another folder: {option}") from None
-    for name in (_RESULTS, _SCHEMA, _PAGE, _MARKDOWN):
+    for name in (_RESULTS, _PAGE, _MARKDOWN):
         if (out / name).is_dir():
             raise Stop(f"{out / name} is a folder", "name another folder: --out DIR")
 
@@ -232,7 +232,7 @@ def _measured(asked: Asked, out: Path) -> tuple[Results, int]:
     """Measure; whatever ends the run, what was measured before is kept."""
     from callgate_bench import whole_run
     from callgate_bench.model.endpoint import EndpointMissing
-    from callgate_bench.report.results_json import write
+    from callgate_bench.results import write
 
     results = whole_run.begin(asked)
     started = time.monotonic()
@@ -343,18 +343,15 @@ def _folder(out: Path) -> Path:
 
 
 def _show(results: Results, options: dict[str, Any]) -> None:
-    from callgate_bench.report.markdown import inserted, markdown
-    from callgate_bench.report.page import page as html
-    from callgate_bench.report.results_json import write, write_schema
-    from callgate_bench.report.terminal import show
+    from callgate_bench.report.drawn import inserted, markdown, show
+    from callgate_bench.report.drawn import page as html
     from callgate_bench.report.view import view
+    from callgate_bench.results import write
 
     out, seen = _folder(options["out"]), view(results)
     fault, path = "", out / _RESULTS
     try:
         write(results, path)
-        path = out / _SCHEMA
-        write_schema(path)
         pages = {out / _PAGE: html(seen), out / _MARKDOWN: markdown(seen)}
         path = options["markdown"]
         if path is not None:

@@ -21,13 +21,13 @@ Callgate's modes and the single things are compared. What a peer does is the pee
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from callgate_bench.figures import Figure, seconds
+from callgate_bench.figures import Figure, Row, seconds
 from callgate_bench.results import Cell, Results
-from callgate_bench.rows import Row
 
 __all__ = ["FEW", "FEWEST", "TOLERANCE", "Comparison", "Finding", "Kind", "compare"]
 
@@ -213,15 +213,9 @@ def _target(old: Row, new: Row) -> Kind:
     if old.verdict == new.verdict:
         return "same"
     ratio = new.ratio / old.ratio if old.ratio and new.ratio else None
-    if (ratio is None and _is_timed(new.numbers)) or (ratio and 1 / TOLERANCE <= ratio <= TOLERANCE):
+    if (ratio is None and re.search("second|p50", str(new.numbers))) or (ratio and 1 / TOLERANCE <= ratio <= TOLERANCE):
         return "changed"
     return "worse" if new.verdict == "missed" else "better"
-
-
-def _is_timed(numbers: Any) -> bool:
-    if isinstance(numbers, dict):
-        return any("second" in name or name == "p50" or _is_timed(part) for name, part in numbers.items())
-    return isinstance(numbers, list) and any(_is_timed(each) for each in numbers)
 
 
 def _figure(numbers: dict[str, Any]) -> Figure | None:

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal
 
-from callgate_bench.figures import Figure, seconds
+from callgate_bench.figures import Figure, Row, Verdict, seconds
 from callgate_bench.report.ratios import Match, Pair, Ratio, Winner, match
 from callgate_bench.results import Cell, Confined, Entry, Results, Task
-from callgate_bench.rows import Row, Verdict
 
 __all__ = ["Column", "Section", "Tone", "Value", "View", "view"]
 

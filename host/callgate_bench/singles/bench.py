@@ -18,8 +18,8 @@ import anyio.to_thread
 
 from callgate import CodeResult, Limits, Runtime, tool
 from callgate_bench.contest.process import PeerFailed, PeerProcess
+from callgate_bench.figures import Row, timed
 from callgate_bench.guests import Pool
-from callgate_bench.rows import Row, timed
 
 __all__ = [
     "CALLS", "FULL", "LIMITS", "OLD", "QUICK", "TINY", "Bench", "BenchFailed", "Guests", "NotMeasured", "Sizes",

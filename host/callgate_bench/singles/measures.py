@@ -8,7 +8,7 @@ from pathlib import Path
 
 from callgate import CallgateError, SandboxUnavailable
 from callgate_bench.contest.process import PeerFailed, PeerProcess, plain
-from callgate_bench.rows import Row
+from callgate_bench.figures import Row
 from callgate_bench.singles import plans, programs
 from callgate_bench.singles.bench import CALLS, Bench, BenchFailed, NotMeasured, Sizes
 from callgate_bench.singles.search import search

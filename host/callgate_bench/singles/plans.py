@@ -15,8 +15,7 @@ import anyio
 
 from callgate import PlanResult, Runtime, tool
 from callgate_bench.contest.process import PeerFailed
-from callgate_bench.figures import ratio, seconds
-from callgate_bench.rows import Row, verdict_of
+from callgate_bench.figures import Row, ratio, seconds, verdict_of
 from callgate_bench.singles.bench import LIMITS, Bench, BenchFailed, beside, tick
 from callgate_bench.singles.shapes import Needs, chain, layers, longest
 

@@ -11,9 +11,8 @@ from functools import partial
 from typing import Any
 
 from callgate_bench.contest.process import PeerFailed
-from callgate_bench.figures import seconds
+from callgate_bench.figures import Row, seconds, verdict_of
 from callgate_bench.guests import MEGABYTE, Memory, descendants, memory_of
-from callgate_bench.rows import Row, verdict_of
 from callgate_bench.singles.bench import OLD, Bench, beside, of_command, opened
 from callgate_bench.singles.shapes import run_many
 

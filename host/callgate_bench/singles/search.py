@@ -7,7 +7,7 @@ import time
 from functools import partial
 
 from callgate import Registry, Runtime
-from callgate_bench.rows import Row, timed, verdict_of
+from callgate_bench.figures import Row, timed, verdict_of
 from callgate_bench.singles.bench import Bench, NotMeasured
 from callgate_bench.singles.tool_sets import FOUND_BY_OTHERS, SETS, many_tools, read_set, recall
 
