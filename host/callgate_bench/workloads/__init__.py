@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-from callgate_bench.workloads import chains, heavy, lookups
+from callgate_bench.workloads.chains import enrich, judgement, monitoring
+from callgate_bench.workloads.heavy import aggregation, large
+from callgate_bench.workloads.lookups import budget, fan_out, regions, weather
 from callgate_bench.workloads.services import pace
 from callgate_bench.workloads.workload import Workload
 
 __all__ = ["WORKLOADS", "pace"]
 
-_ALL = {each.name: each for each in (*chains.WORKLOADS, *lookups.WORKLOADS, *heavy.WORKLOADS)}
-_ORDER = ("monitoring", "weather", "budget", "regions", "enrich", "fan-out", "judgement", "aggregation", "large")
-
-WORKLOADS: dict[str, Workload] = {name: _ALL[name] for name in _ORDER}
+_ORDER = (monitoring, weather, budget, regions, enrich, fan_out, judgement, aggregation, large)
+WORKLOADS: dict[str, Workload] = {each.name: each for each in _ORDER}
 """By name."""

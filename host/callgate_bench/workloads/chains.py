@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable, Generator
 from typing import Any
 
-from callgate_bench.workloads.scripts import marked, of_program, one_plan, output, read, step
+from callgate_bench.workloads.scripts import marked, of_program, output, read, step
 from callgate_bench.workloads.services import wait
 from callgate_bench.workloads.workload import Busy, Call, ScriptFailed, Workload
 
-__all__ = ["WORKLOADS"]
+__all__ = ["enrich", "judgement", "monitoring"]
 
 _METRICS = {
     "compute": {"cpu_usage": 72.5, "memory_usage": 60.9, "load_per_core": 3.1},
@@ -306,81 +306,76 @@ def _program(call: Call) -> str:
     return f"note = await {call.tool}({arguments})\nf\"note: {{note['text']}}\"\n"
 
 
-WORKLOADS = (
-    of_program(
-        _MONITORING,
-        (list_metrics, query_metric, check_threshold),
-        name="monitoring",
-        title="Monitoring chain",
-        about=(
-            "Three calls in a chain: each needs what the one before it gave, and none needs thought. The five metrics "
-            "are made up. The tools take 60, 80 and 150 ms, simulated."
-        ),
-        task=(
-            "List the compute metrics, query the first one, and check its current value against its alert threshold. "
-            "Answer with ALERT or OK, in this form: METRIC is at 0.0 %: OK"
-        ),
-        answer="cpu_usage is at 72.5 %: OK",
-        plans=one_plan(
-            step("list", "list_metrics", category="compute"),
-            step("query", "query_metric", name="$ref:list.metrics[0].name"),
-            step("check", "check_threshold", metric_name="$ref:query.name", value="$ref:query.current"),
-            outputs=("query", "check"),
-            answer=lambda query, check: (
-                f"{query['name']} is at {query['current']} %: {'ALERT' if check['exceeded'] else 'OK'}"
-            ),
-        ),
+@of_program(
+    _MONITORING,
+    tools=(list_metrics, query_metric, check_threshold),
+    task="List the compute metrics, query the first one, and check its current value against its alert threshold. "
+    "Answer with ALERT or OK, in this form: METRIC is at 0.0 %: OK",
+    answer="cpu_usage is at 72.5 %: OK",
+    steps=(
+        step("list", "list_metrics", category="compute"),
+        step("query", "query_metric", name="$ref:list.metrics[0].name"),
+        step("check", "check_threshold", metric_name="$ref:query.name", value="$ref:query.current"),
     ),
-    of_program(
-        _ENRICH,
-        (search_companies, enrich_company, summarise),
-        name="enrich",
-        title="Search, enrich, summarise, with retries",
-        about=(
-            "Three stages; in the second, three of eight calls fail at first and have to be made again. With direct "
-            "calls the records go through the model, which writes them out again for the third stage. The companies "
-            "are made up. The search takes 200 ms, a record 80 to 240 ms (so does a failure), the summary 300 ms, "
-            "simulated."
+    outputs=("query", "check"),
+)
+def monitoring(query: Any, check: Any) -> str:
+    """Monitoring chain.
+
+    Three calls in a chain: each needs what the one before it gave, and none needs thought. The five metrics are made
+    up. The tools take 60, 80 and 150 ms, simulated.
+    """
+    return f"{query['name']} is at {query['current']} %: {'ALERT' if check['exceeded'] else 'OK'}"
+
+
+@of_program(
+    _ENRICH,
+    tools=(search_companies, enrich_company, summarise),
+    task="Search for 8 companies in wind energy, enrich each of them, and have the records summarised. Enriching "
+    "fails at times; then call it again, up to three times. Answer with the summary's headline, word for word.",
+    answer="8 companies with 13806 employees, led by Kattegat Vind",
+    steps=(
+        step("search", "search_companies", query="wind energy", limit=8),
+        step(
+            "records",
+            "enrich_company",
+            for_each="$ref:search.hits",
+            retry={"attempts": 3, "backoff_seconds": 0},
+            company_id="$item.company_id",
         ),
-        task=(
-            "Search for 8 companies in wind energy, enrich each of them, and have the records summarised. Enriching "
-            "fails at times; then call it again, up to three times. Answer with the summary's headline, word for word."
-        ),
-        answer="8 companies with 13806 employees, led by Kattegat Vind",
-        plans=one_plan(
-            step("search", "search_companies", query="wind energy", limit=8),
-            step(
-                "records",
-                "enrich_company",
-                for_each="$ref:search.hits",
-                retry={"attempts": 3, "backoff_seconds": 0},
-                company_id="$item.company_id",
-            ),
-            step("summary", "summarise", records="$ref:records"),
-            outputs=("summary",),
-            answer="{0[headline]}".format,
-        ),
-        retries=frozenset({"enrich_company"}),
+        step("summary", "summarise", records="$ref:records"),
     ),
-    Workload(
-        name="judgement",
-        title="Judgement between the steps",
-        about=(
-            "What to ask next is said in plain sentences, so the model has to come back after every call. Plans and "
-            "programs save no turn here, and cost more tokens: direct calls should win. The incident is made up. The "
-            "tools take 50 to 300 ms, simulated. The scripted model finds its way by a few words of each text; it "
-            "stands for one that reads."
-        ),
-        task=(
-            "There is an open alert. Find the change that caused it: begin with the alert, and go on to whatever the "
-            "texts point to (logs where requests fail, dashboards where they are slow, changes where a rollout is to "
-            "blame). Answer with that change, its service, and the full name of the person to ask, in this form: "
-            "CHG-0000 of SERVICE; ask NAME"
-        ),
-        answer="CHG-4821 of ledger; ask Ines Duarte",
-        tools=(read_alert, read_dashboard, read_logs, list_changes, read_change),
-        calls=_reading(lambda call: [call], lambda texts: str(read(texts[0])["text"])),
-        plans=_reading(_plan, lambda text: str(output(text, "note")["text"])),
-        programs=_reading(_program, lambda text: marked(text, "note")),
+    outputs=("summary",),
+    retries=frozenset({"enrich_company"}),
+)
+def enrich(summary: Any) -> str:
+    """Search, enrich, summarise, with retries.
+
+    Three stages; in the second, three of eight calls fail at first and have to be made again. With direct calls the
+    records go through the model, which writes them out again for the third stage. The companies are made up. The search
+    takes 200 ms, a record 80 to 240 ms (so does a failure), the summary 300 ms, simulated.
+    """
+    return f"{summary['headline']}"
+
+
+judgement = Workload(
+    name="judgement",
+    title="Judgement between the steps",
+    about=(
+        "What to ask next is said in plain sentences, so the model has to come back after every call. Plans and "
+        "programs save no turn here, and cost more tokens: direct calls should win. The incident is made up. The "
+        "tools take 50 to 300 ms, simulated. The scripted model finds its way by a few words of each text; it "
+        "stands for one that reads."
     ),
+    task=(
+        "There is an open alert. Find the change that caused it: begin with the alert, and go on to whatever the "
+        "texts point to (logs where requests fail, dashboards where they are slow, changes where a rollout is to "
+        "blame). Answer with that change, its service, and the full name of the person to ask, in this form: "
+        "CHG-0000 of SERVICE; ask NAME"
+    ),
+    answer="CHG-4821 of ledger; ask Ines Duarte",
+    tools=(read_alert, read_dashboard, read_logs, list_changes, read_change),
+    calls=_reading(lambda call: [call], lambda texts: str(read(texts[0])["text"])),
+    plans=_reading(_plan, lambda text: str(output(text, "note")["text"])),
+    programs=_reading(_program, lambda text: marked(text, "note")),
 )

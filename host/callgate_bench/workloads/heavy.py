@@ -8,10 +8,10 @@ from collections import Counter
 from typing import Any
 
 from callgate_bench.workloads import services
-from callgate_bench.workloads.scripts import of_program, one_plan, step
+from callgate_bench.workloads.scripts import of_program, step
 from callgate_bench.workloads.services import wait
 
-__all__ = ["WORKLOADS"]
+__all__ = ["aggregation", "large"]
 
 
 async def list_countries() -> dict[str, Any]:
@@ -165,62 +165,52 @@ told = ", ".join(f"{product} {revenue[product] / 100:.0f} euros" for product in 
 f"answer: {told}"
 """
 
-WORKLOADS = (
-    of_program(
-        _AGGREGATION,
-        (list_countries, list_cities),
-        by_hand=False,
-        name="aggregation",
-        title="CPU-heavy aggregation",
-        about=(
-            "A few lookups, then a second or so of plain Python: 234,000 distances, and searches through all of them. "
-            "The program uses what Python has for it: a dataclass with a method, `math`, `statistics`. The 484 cities "
-            f"of the European Union are real, from {services.SOURCE}. Those of a country take 50 to 150 ms, the "
-            "countries 20 ms, simulated; the rest is work."
-        ),
-        task=(
-            "Place ten warehouses in cities of the European Union, so that people have one near. Take all cities of "
-            "all countries that the tools list, and great-circle distances (haversine, radius 6371 km). Begin with the "
-            "ten most populous cities. Then go through the ten in that order, and move each to the city that makes the "
-            "mean distance of people to their nearest warehouse the smallest, the other nine staying where they are "
-            "and cities weighed by population. Go through them again until nothing moves any more. Answer with the "
-            "ten cities by alphabet, that mean distance, and the median distance of the cities (not weighed) to their "
-            "nearest warehouse, in this form: CITY, CITY, ...; mean 0 km, median 0 km"
-        ),
-        answer=(
-            "Athens, Berlin, Bucharest, Espoo, Győr, Madrid, Mechelen, Milan, Naples, Warsaw; mean 239 km, median 261 "
-            "km"
-        ),
-        why_no_plan="a plan has no loops of its own to compute with, and no tool does it",
-        why_no_calls=(
-            "the model would have to do millions of multiplications in its head; the script does not pretend that one "
-            "can"
-        ),
-    ),
-    of_program(
-        _LARGE,
-        (list_shops, get_order_lines, top_products),
-        name="large",
-        title="5 MB that the model never needs to see",
-        about=(
-            "Ten results of half a megabyte each, of which three names and numbers are wanted. A plan hands the lines "
-            "from tool to tool by reference. The program adds up the revenue itself. Direct calls need about two "
-            "million tokens of context. The 48,000 order lines are made up. A shop's lines take 150 to 300 ms, the "
-            "list and the ranking 20 ms, simulated."
-        ),
-        task=(
-            "Which three products had the highest revenue in June, over all shops together? Answer with the highest "
-            "first, in this form: PRODUCT 0 euros, PRODUCT 0 euros, PRODUCT 0 euros"
-        ),
-        answer="Birch backpack 134126 euros, Birch headphones 130167 euros, Linden desk lamp 130098 euros",
-        plans=one_plan(
-            step("list", "list_shops"),
-            step("orders", "get_order_lines", for_each="$ref:list.shops", shop_id="$item.shop_id"),
-            step("top", "top_products", orders="$ref:orders", count=3),
-            outputs=("top",),
-            answer=lambda top: ", ".join(
-                f"{each['product']} {each['revenue_cents'] / 100:.0f} euros" for each in top["top"]
-            ),
-        ),
-    ),
+
+@of_program(
+    _AGGREGATION,
+    tools=(list_countries, list_cities),
+    task="Place ten warehouses in cities of the European Union, so that people have one near. Take all cities of "
+    "all countries that the tools list, and great-circle distances (haversine, radius 6371 km). Begin with the "
+    "ten most populous cities. Then go through the ten in that order, and move each to the city that makes the "
+    "mean distance of people to their nearest warehouse the smallest, the other nine staying where they are "
+    "and cities weighed by population. Go through them again until nothing moves any more. Answer with the "
+    "ten cities by alphabet, that mean distance, and the median distance of the cities (not weighed) to their "
+    "nearest warehouse, in this form: CITY, CITY, ...; mean 0 km, median 0 km",
+    answer="Athens, Berlin, Bucharest, Espoo, Győr, Madrid, Mechelen, Milan, Naples, Warsaw; mean 239 km, median 261 "
+    "km",
+    by_hand=False,
+    why_no_plan="a plan has no loops of its own to compute with, and no tool does it",
+    why_no_calls="the model would have to do millions of multiplications in its head; the script does not pretend that one "
+    "can",
 )
+def aggregation() -> None:
+    """CPU-heavy aggregation.
+
+    A few lookups, then a second or so of plain Python: 234,000 distances, and searches through all of them. The program
+    uses what Python has for it: a dataclass with a method, `math`, `statistics`. The 484 cities of the European Union
+    are real, from GeoNames (CC BY 4.0). Those of a country take 50 to 150 ms, the countries 20 ms, simulated; the rest
+    is work.
+    """
+
+
+@of_program(
+    _LARGE,
+    tools=(list_shops, get_order_lines, top_products),
+    task="Which three products had the highest revenue in June, over all shops together? Answer with the highest "
+    "first, in this form: PRODUCT 0 euros, PRODUCT 0 euros, PRODUCT 0 euros",
+    answer="Birch backpack 134126 euros, Birch headphones 130167 euros, Linden desk lamp 130098 euros",
+    steps=(
+        step("list", "list_shops"),
+        step("orders", "get_order_lines", for_each="$ref:list.shops", shop_id="$item.shop_id"),
+        step("top", "top_products", orders="$ref:orders", count=3),
+    ),
+    outputs=("top",),
+)
+def large(top: Any) -> str:
+    """5 MB that the model never needs to see.
+
+    Ten results of half a megabyte each, of which three names and numbers are wanted. A plan hands the lines from tool
+    to tool by reference. The program adds up the revenue itself. Direct calls need about two million tokens of context.
+    The 48,000 order lines are made up. A shop's lines take 150 to 300 ms, the list and the ranking 20 ms, simulated.
+    """
+    return ", ".join(f"{each['product']} {each['revenue_cents'] / 100:.0f} euros" for each in top["top"])

@@ -7,10 +7,10 @@ import random
 from typing import Any
 
 from callgate_bench.workloads import services
-from callgate_bench.workloads.scripts import of_program, one_plan, step
+from callgate_bench.workloads.scripts import of_program, step
 from callgate_bench.workloads.services import wait
 
-__all__ = ["WORKLOADS"]
+__all__ = ["budget", "fan_out", "regions", "weather"]
 
 _CITIES = ("Stockholm", "Athens", "Lisbon")
 
@@ -207,12 +207,6 @@ f"answer: {best['region']}, {best['revenue_euros']} euros"
 """
 
 
-def _best(sales: list[dict[str, Any]], weather: list[dict[str, Any]]) -> str:
-    dry = [sale for sale, report in zip(sales, weather, strict=True) if report["rain_mm"] < 5]
-    best = max(dry, key=lambda sale: int(sale["revenue_euros"]))
-    return f"{best['region']}, {best['revenue_euros']} euros"
-
-
 _KINDS = ("bolt", "nut", "washer", "bracket", "hinge", "valve", "gasket", "bearing", "spring", "clamp")
 _SIZES = ("M4", "M5", "M6", "M8", "M10")
 _FINISHES = ("steel", "zinc", "brass", "black")
@@ -295,97 +289,96 @@ _SHORT = (
     "[{'sku': each.sku, 'quantity': each.target - each.on_hand} for each in stock if each.on_hand < each.reorder_at]"
 )
 
-WORKLOADS = (
-    of_program(
-        _WEATHER,
-        (get_weather, compare_weather),
-        name="weather",
-        title="Weather comparison",
-        about=(
-            "Three calls that need nothing of each other, and a comparison that a model can do by looking. Direct "
-            "calls in parallel need no more turns than a plan or a program. Where the cities lie is real, from "
-            f"{services.SOURCE}; the weather is made up. A report takes 100 to 200 ms, a comparison 50 ms, simulated."
-        ),
-        task=(
-            "Which of Stockholm, Athens and Lisbon is the warmest today, and by how many degrees is it ahead of the "
-            "second? Answer in this form: CITY, by 0.0 degrees"
-        ),
-        answer="Athens, by 1.9 degrees",
-        plans=one_plan(
-            *(step(city.lower(), "get_weather", city=city) for city in _CITIES),
-            step("comparison", "compare_weather", reports=[f"$ref:{city.lower()}" for city in _CITIES]),
-            outputs=("comparison",),
-            answer="{0[warmest]}, by {0[ahead_by_c]:.1f} degrees".format,
-        ),
+
+@of_program(
+    _WEATHER,
+    tools=(get_weather, compare_weather),
+    task="Which of Stockholm, Athens and Lisbon is the warmest today, and by how many degrees is it ahead of the "
+    "second? Answer in this form: CITY, by 0.0 degrees",
+    answer="Athens, by 1.9 degrees",
+    steps=(
+        *(step(city.lower(), "get_weather", city=city) for city in _CITIES),
+        step("comparison", "compare_weather", reports=[f"$ref:{city.lower()}" for city in _CITIES]),
     ),
-    of_program(
-        _BUDGET,
-        (get_team, get_expenses, check_budgets),
-        name="budget",
-        title="Budget check of twenty employees",
-        about=(
-            "Twenty lookups of twenty to sixty lines each, sums of them, and a check. The model needs to see a few "
-            "names. The data are made up. An employee's expenses take 100 to 250 ms, the team and the check 20 ms, "
-            "simulated. With direct calls the scripted model adds up all lines without a mistake; a real one may not."
-        ),
-        task=(
-            "Which employees spent more on travel in Q3 than their budget allows, and by how much? Answer with all of "
-            "them by name, in whole euros, in this form: NAME by 0 euros, NAME by 0 euros"
-        ),
-        answer="Donald by 587 euros, Jean by 96 euros, Leslie by 302 euros, Ole by 192 euros",
-        plans=one_plan(
-            step("team", "get_team"),
-            step("expenses", "get_expenses", for_each="$ref:team.members", employee_id="$item.id", quarter="Q3"),
-            step("check", "check_budgets", spending={"$expr": _SPENDING}),
-            outputs=("check",),
-            answer=lambda check: ", ".join(map("{0[name]} by {0[over_by_euros]:.0f} euros".format, check["over"])),
-        ),
-    ),
-    of_program(
-        _REGIONS,
-        (list_regions, query_sales, get_weather),
-        name="regions",
-        title="Regions with sales and weather",
-        about=(
-            "Five regions, two lookups for each, joined. No tool joins them: with a plan the model reads what both "
-            f"gave. Where the capitals lie is real, from {services.SOURCE}; weather and sales are made up. The list "
-            "takes 20 ms, a region's sales 50 to 150 ms, a weather report 100 to 200 ms, simulated."
-        ),
-        task=(
-            "The summer sale goes to the region with the highest revenue of those whose capital has less than 5 mm of "
-            "rain today. Which region is it, with what revenue? Answer in this form: REGION, 0 euros"
-        ),
-        answer="east, 373831 euros",
-        plans=one_plan(
-            step("list", "list_regions"),
-            step("sales", "query_sales", for_each="$ref:list.regions", region="$item.region"),
-            step("weather", "get_weather", for_each="$ref:list.regions", city="$item.capital"),
-            outputs=("sales", "weather"),
-            answer=_best,
-        ),
-    ),
-    of_program(
-        _FAN_OUT,
-        (list_products, get_stock, quote_order),
-        name="fan-out",
-        title="Fan-out of 200 calls",
-        about=(
-            "Two hundred calls that need nothing of each other, and one that needs a few numbers of each. The stock is "
-            "made up. A product takes 50 to 150 ms, the list 20 ms, the quote 120 ms, simulated. With direct calls the "
-            "scripted model goes through 200 results without a mistake; a real one may not."
-        ),
-        task=(
-            "Look at the stock of all products. For every product with less on hand than its reorder_at, the order has "
-            "the quantity that brings it up to its target. Get a quote for one order of all of these. How many "
-            "products and pieces is it, and what is its total? Answer in this form: 0 products, 0 pieces, 0.00 euros"
-        ),
-        answer="27 products, 5179 pieces, 19356.71 euros",
-        plans=one_plan(
-            step("list", "list_products"),
-            step("stock", "get_stock", for_each="$ref:list.skus", sku="$item"),
-            step("quote", "quote_order", lines={"$expr": _SHORT}),
-            outputs=("quote",),
-            answer="{0[products]} products, {0[pieces]} pieces, {0[total_euros]:.2f} euros".format,
-        ),
-    ),
+    outputs=("comparison",),
 )
+def weather(comparison: Any) -> str:
+    """Weather comparison.
+
+    Three calls that need nothing of each other, and a comparison that a model can do by looking. Direct calls in
+    parallel need no more turns than a plan or a program. Where the cities lie is real, from GeoNames (CC BY 4.0); the
+    weather is made up. A report takes 100 to 200 ms, a comparison 50 ms, simulated.
+    """
+    return f"{comparison['warmest']}, by {comparison['ahead_by_c']:.1f} degrees"
+
+
+@of_program(
+    _BUDGET,
+    tools=(get_team, get_expenses, check_budgets),
+    task="Which employees spent more on travel in Q3 than their budget allows, and by how much? Answer with all of "
+    "them by name, in whole euros, in this form: NAME by 0 euros, NAME by 0 euros",
+    answer="Donald by 587 euros, Jean by 96 euros, Leslie by 302 euros, Ole by 192 euros",
+    steps=(
+        step("team", "get_team"),
+        step("expenses", "get_expenses", for_each="$ref:team.members", employee_id="$item.id", quarter="Q3"),
+        step("check", "check_budgets", spending={"$expr": _SPENDING}),
+    ),
+    outputs=("check",),
+)
+def budget(check: Any) -> str:
+    """Budget check of twenty employees.
+
+    Twenty lookups of twenty to sixty lines each, sums of them, and a check. The model needs to see a few names. The
+    data are made up. An employee's expenses take 100 to 250 ms, the team and the check 20 ms, simulated. With direct
+    calls the scripted model adds up all lines without a mistake; a real one may not.
+    """
+    return ", ".join(map("{0[name]} by {0[over_by_euros]:.0f} euros".format, check["over"]))
+
+
+@of_program(
+    _REGIONS,
+    tools=(list_regions, query_sales, get_weather),
+    task="The summer sale goes to the region with the highest revenue of those whose capital has less than 5 mm of "
+    "rain today. Which region is it, with what revenue? Answer in this form: REGION, 0 euros",
+    answer="east, 373831 euros",
+    steps=(
+        step("list", "list_regions"),
+        step("sales", "query_sales", for_each="$ref:list.regions", region="$item.region"),
+        step("weather", "get_weather", for_each="$ref:list.regions", city="$item.capital"),
+    ),
+    outputs=("sales", "weather"),
+)
+def regions(sales: Any, weather: Any) -> str:
+    """Regions with sales and weather.
+
+    Five regions, two lookups for each, joined. No tool joins them: with a plan the model reads what both gave. Where
+    the capitals lie is real, from GeoNames (CC BY 4.0); weather and sales are made up. The list takes 20 ms, a region's
+    sales 50 to 150 ms, a weather report 100 to 200 ms, simulated.
+    """
+    dry = [sale for sale, report in zip(sales, weather, strict=True) if report["rain_mm"] < 5]
+    best = max(dry, key=lambda sale: int(sale["revenue_euros"]))
+    return f"{best['region']}, {best['revenue_euros']} euros"
+
+
+@of_program(
+    _FAN_OUT,
+    tools=(list_products, get_stock, quote_order),
+    task="Look at the stock of all products. For every product with less on hand than its reorder_at, the order has "
+    "the quantity that brings it up to its target. Get a quote for one order of all of these. How many "
+    "products and pieces is it, and what is its total? Answer in this form: 0 products, 0 pieces, 0.00 euros",
+    answer="27 products, 5179 pieces, 19356.71 euros",
+    steps=(
+        step("list", "list_products"),
+        step("stock", "get_stock", for_each="$ref:list.skus", sku="$item"),
+        step("quote", "quote_order", lines={"$expr": _SHORT}),
+    ),
+    outputs=("quote",),
+)
+def fan_out(quote: Any) -> str:
+    """Fan-out of 200 calls.
+
+    Two hundred calls that need nothing of each other, and one that needs a few numbers of each. The stock is made up. A
+    product takes 50 to 150 ms, the list 20 ms, the quote 120 ms, simulated. With direct calls the scripted model goes
+    through 200 results without a mistake; a real one may not.
+    """
+    return f"{quote['products']} products, {quote['pieces']} pieces, {quote['total_euros']:.2f} euros"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import itertools
 import json
 import re
@@ -18,47 +19,61 @@ import types
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from callgate_bench.workloads.workload import Call, CallScript, Function, PlanScript, ScriptFailed, Workload
+from callgate_bench.workloads.workload import Call, CallScript, Function, ScriptFailed, Workload
 
-__all__ = ["marked", "of_program", "one_plan", "output", "read", "step"]
+__all__ = ["marked", "of_program", "output", "read", "step"]
 
 
-def of_program(program: str, tools: tuple[Function, ...], *, by_hand: bool = True, **described: Any) -> Workload:
-    """The workload of a model that writes one program and says what came of it, or makes the program's calls itself.
+def of_program(
+    program: str,
+    *,
+    tools: tuple[Function, ...],
+    steps: Sequence[dict[str, Any]] = (),
+    outputs: Sequence[str] = (),
+    by_hand: bool = True,
+    **fields: Any,
+) -> Callable[[Callable[..., Any]], Workload]:
+    """Make a workload of a function that gives the model's last words from the values of a plan's outputs.
+
+    Its model writes one program, or one plan, or makes the program's calls itself. The function's name is the
+    workload's; its docstring has the title in the first line, and after an empty line what the workload is about.
 
     Args:
         program: the program.
         tools: of the workload.
+        steps: of the plan; see `step`. None for a workload without a plan.
+        outputs: the plan's output steps.
         by_hand: whether a model could make the calls.
-        described: the other fields of the workload.
+        fields: the other fields of the workload.
     """
 
-    def script() -> Generator[str, str, str]:
+    def programs() -> Generator[str, str, str]:
         return marked((yield program))
 
-    return Workload(tools=tools, programs=script, calls=_by_hand(program, tools) if by_hand else None, **described)
+    def made(last_words: Callable[..., Any]) -> Workload:
+        def plans() -> Generator[dict[str, Any], str, str]:
+            text = yield {"steps": list(steps), "output_steps": list(outputs)}
+            return str(last_words(*(output(text, each) for each in outputs)))
+
+        title, _, about = (inspect.getdoc(last_words) or "").partition("\n\n")
+        return Workload(
+            name=last_words.__name__.replace("_", "-"),
+            title=title.rstrip("."),
+            about=" ".join(about.split()),
+            tools=tools,
+            calls=_by_hand(program, tools) if by_hand else None,
+            plans=plans if steps else None,
+            programs=programs,
+            **fields,
+        )
+
+    return made
 
 
 def step(id: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
     """A step of a plan. `for_each` and `retry` are the step's own, all other names are arguments of the tool."""
     own: dict[str, Any] = {name: arguments.pop(name) for name in ("for_each", "retry") if name in arguments}
     return {"id": id, "tool": tool, **own, "arguments": arguments}
-
-
-def one_plan(*steps: dict[str, Any], outputs: Sequence[str], answer: Callable[..., str]) -> PlanScript:
-    """The script of a model that writes one plan.
-
-    Args:
-        steps: of the plan; see `step`.
-        outputs: the plan's output steps.
-        answer: the last words, from the values of the outputs.
-    """
-
-    def script() -> Generator[dict[str, Any], str, str]:
-        text = yield {"steps": list(steps), "output_steps": list(outputs)}
-        return answer(*(output(text, each) for each in outputs))
-
-    return script
 
 
 def _by_hand(program: str, tools: Sequence[Function]) -> CallScript:

@@ -16,9 +16,8 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["SOURCE", "at_once", "cities", "countries", "pace", "seconds_for", "wait", "weather_in"]
+__all__ = ["at_once", "cities", "countries", "pace", "seconds_for", "wait", "weather_in"]
 
-SOURCE = "GeoNames (CC BY 4.0)"
 _FOLDER = Path(__file__).resolve().parents[2] / "callgate" / "cli" / "demo_data"
 _SKIES = ("clear", "few clouds", "cloudy", "rain")
 
