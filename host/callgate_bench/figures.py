@@ -92,6 +92,15 @@ class Row:
     note: str = ""
     numbers: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def figure(self) -> Figure | None:
+        """Our durations, where the row was made by `timed`."""
+        ours = self.numbers.get("ours")
+        names = ("p50", "p99", "p10", "p90", "count")
+        if not isinstance(ours, dict) or not all(isinstance(ours.get(name), int | float) for name in names):
+            return None
+        return Figure(**{name: ours[name] for name in names})
+
 
 def timed(
     key: str,

@@ -136,12 +136,9 @@ def _counted(verdict: Any, numbers: dict[str, Any]) -> Results:
     ("old", "new", "kind"),
     [
         (_row(1e-3), _row(3e-3), ["worse"]),
-        (_row(0.98e-3, 1.0), _row(1.02e-3, 1.0), ["changed"]),  # by a hair
-        (_row(0.98e-3, 1.0), _row(1.4e-3, 1.0), ["worse"]),
-        (_row(1.4e-3, 1.0), _row(0.98e-3, 1.0), ["better"]),
+        (_row(0.98e-3, 1.0), _row(1.02e-3, 1.0), []),  # its target is missed by a hair
         (_counted("met", {"bytes": 7}), _counted("missed", {"bytes": 9}), ["worse"]),
-        (_counted("met", {"per_second": [480]}), _counted("missed", {"per_second": [420]}), ["changed"]),
-        (_counted("met", {"of": [{"p50": 1.0}]}), _counted("missed", {"of": [{"p50": 1.0}]}), ["changed"]),
+        (_counted("missed", {"bytes": 9}), _counted("met", {"bytes": 7}), ["better"]),
         (_counted("missed", {}), _counted("open", {}), []),
         (_row(1e-3, numbers={"ours": {"p50": None}}), _row(3e-3, numbers={"ours": []}), []),
     ],
@@ -157,7 +154,6 @@ def test_single_things_and_their_targets_are_compared(old: Results, new: Results
         ({"interrupted": "Ctrl-C"}, "The new run was interrupted: Ctrl-C"),
         ({"model": None}, "Workloads are not compared"),
         ({"model": REAL}, "Workloads are not compared"),
-        ({"model": replace(MODEL, context_tokens=9)}, "The context had 128,000 tokens before, 9 now"),
         ({"model": replace(MODEL, wire="anthropic")}, "Tokens are not compared"),
         ({"sizes": "quick run"}, "Sizes differ: full run before, quick run now"),
         ({"yardstick": Yardstick(seconds=[0.07, 0.07])}, "Durations are not compared: the new run has no yardstick"),

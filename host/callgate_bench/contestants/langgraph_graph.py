@@ -1,7 +1,7 @@
 """LangGraph as a plan engine: ``python -m callgate_bench.contestants.langgraph_graph``.
 
 LangGraph has no plan language for models; the plan is callgate's. What a person would write: a node for every step, an
-edge for every reference, `Send` for `for_each`, its own retries where a step or a tool may be repeated. Its nodes are
+edge for every reference; a node gathers the items of its `for_each`, and tries again what may be repeated. Nodes are
 Python, so references and what a plan computes are evaluated as Python here, and nothing confines them. The graph is
 built and compiled when the plan comes, since that is when it is known. What a plan says beyond that, such as `when` and
 `fallback`, is not put into LangGraph's words here.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 import gc
 import json
 import operator
@@ -23,7 +24,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import START, StateGraph
-from langgraph.types import RetryPolicy, Send
 
 from callgate_bench.contestants.contestant import CannotDo, Contestant, Opened
 from callgate_bench.serving import serve
@@ -43,21 +43,9 @@ _NOTE = (
 
 
 class State(TypedDict):
-    """What the graph of a plan carries.
-
-    Attributes:
-        results: by the steps' ids.
-        items: step, index and result of each item of a `for_each`.
-    """
+    """What the graph of a plan carries: results by the steps' ids."""
 
     results: Annotated[dict[str, Any], operator.or_]
-    items: Annotated[list[tuple[str, int, Any]], operator.add]
-
-
-class OfItem(TypedDict):
-    """What is sent to the node of one item: results by the steps' ids, `item` and `index` among them."""
-
-    known: dict[str, Any]
 
 
 class Count(TypedDict):
@@ -134,24 +122,16 @@ async def _run(plan: Mapping[str, Any], tools: Mapping[str, Function], retried: 
     """Results by the steps' ids."""
     _refuse_others("the plan", plan, _PLAN)
     ids = [each["id"] for each in plan["steps"]]
-    last = {each["id"]: f"s{ids.index(each['id'])}" + (" all" if "for_each" in each else "") for each in plan["steps"]}
     graph: Any = StateGraph(State)
     for at, step in enumerate(plan["steps"]):
         _refuse_others(f"step {step['id']!r}", step, _STEP)
-        name, tool, retry = f"s{at}", tools[step["tool"]], _retry(step, retried)
-        before = [last[each] for each in needed(step, ids)] or [START]
-        if "for_each" not in step:
-            graph.add_node(name, _node(step, tool), retry_policy=retry)
-            graph.add_edge(before if len(before) > 1 else before[0], name)
-            continue
-        graph.add_node(name, _pass)  # a conditional edge has one source
-        graph.add_edge(before if len(before) > 1 else before[0], name)
-        graph.add_node(f"{name} item", _item(step, tool), retry_policy=retry, input_schema=OfItem)
-        graph.add_node(f"{name} all", _gathering(step["id"]))
-        graph.add_conditional_edges(name, _fan_out(step, name), [f"{name} item", f"{name} all"])
-        graph.add_edge(f"{name} item", f"{name} all")
-    config = {"recursion_limit": 3 * len(ids) + 5}  # supersteps: three for each of a chain at most
-    results: dict[str, Any] = (await graph.compile().ainvoke({"results": {}, "items": []}, config))["results"]
+        retry = step.get("retry", step["tool"] in retried)
+        attempts = retry.get("attempts", 3) if isinstance(retry, dict) else 3 if retry is True else int(retry or 1)
+        before = [f"s{ids.index(each)}" for each in needed(step, ids)] or [START]
+        graph.add_node(f"s{at}", _node(step, tools[step["tool"]], attempts))
+        graph.add_edge(before if len(before) > 1 else before[0], f"s{at}")
+    config = {"recursion_limit": len(ids) + 5}
+    results: dict[str, Any] = (await graph.compile().ainvoke({"results": {}}, config))["results"]
     return results
 
 
@@ -161,54 +141,23 @@ def _refuse_others(what: str, given: Mapping[str, Any], fields: set[str]) -> Non
         raise CannotDo(f"{what} asks for {', '.join(others)}, which the harness does not put into LangGraph's words")
 
 
-def _retry(step: Mapping[str, Any], retried: frozenset[str]) -> RetryPolicy | None:
-    said = step.get("retry")
-    if said is None or said is True or said is False:
-        return RetryPolicy(retry_on=Exception) if said or (said is None and step["tool"] in retried) else None
-    said = {"attempts": said} if isinstance(said, int) else said
-    return RetryPolicy(
-        max_attempts=said.get("attempts", 3), initial_interval=said.get("backoff_seconds", 1.0), jitter=False,
-        retry_on=Exception,
-    )  # fmt: skip
+def _node(step: Mapping[str, Any], tool: Function, attempts: int) -> Callable[[State], Any]:
+    async def called(known: Mapping[str, Any]) -> Any:
+        arguments = resolved(step.get("arguments", {}), known)
+        for _ in range(attempts - 1):
+            with contextlib.suppress(Exception):
+                return await tool(**arguments)
+        return await tool(**arguments)
 
-
-async def _pass(state: State) -> dict[str, Any]:
-    return {}
-
-
-def _node(step: Mapping[str, Any], tool: Function) -> Callable[[State], Any]:
     async def node(state: State) -> dict[str, Any]:
-        return {"results": {step["id"]: await tool(**resolved(step.get("arguments", {}), state["results"]))}}
+        known = state["results"]
+        if "for_each" not in step:
+            return {"results": {step["id"]: await called(known)}}
+        items = enumerate(resolved(step["for_each"], known))
+        found = await asyncio.gather(*(called({**known, "item": item, "index": at}) for at, item in items))
+        return {"results": {step["id"]: found}}
 
     return node
-
-
-def _item(step: Mapping[str, Any], tool: Function) -> Callable[[OfItem], Any]:
-    async def node(sent: OfItem) -> dict[str, Any]:
-        known = sent["known"]
-        return {"items": [(step["id"], known["index"], await tool(**resolved(step.get("arguments", {}), known)))]}
-
-    return node
-
-
-def _fan_out(step: Mapping[str, Any], name: str) -> Callable[[State], Any]:
-    def route(state: State) -> Any:
-        items = resolved(step["for_each"], state["results"])
-        sent = [
-            Send(f"{name} item", OfItem(known={**state["results"], "item": item, "index": at}))
-            for at, item in enumerate(items)
-        ]
-        return sent or f"{name} all"
-
-    return route
-
-
-def _gathering(step: str) -> Callable[[State], dict[str, Any]]:
-    def gather(state: State) -> dict[str, Any]:
-        found = sorted((index, result) for name, index, result in state["items"] if name == step)
-        return {"results": {step: [result for _, result in found]}}
-
-    return gather
 
 
 def needed(step: Mapping[str, Any], ids: list[str]) -> list[str]:

@@ -89,8 +89,7 @@ PEERS: tuple[Listed, ...] = (
     Listed(
         name="langgraph", title="LangGraph", mode="plan", confined="none", module="langgraph_graph",
         requirements=("langgraph>=1.0",),
-        about="the plan, built into a graph: a node for every step, `Send` for `for_each`; it runs in supersteps, and "
-        "nothing confines it",
+        about="the plan, built into a graph with a node for every step; it runs in supersteps, and nothing confines it",
     ),
     Listed(
         name="bubblewrap", title="bubblewrap and Python", mode="code", confined="kernel", module="",

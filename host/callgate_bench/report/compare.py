@@ -21,10 +21,9 @@ Callgate's modes and the single things are compared. What a peer does is the pee
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from callgate_bench.figures import Figure, Row, seconds
 from callgate_bench.results import Cell, Results
@@ -32,14 +31,13 @@ from callgate_bench.results import Cell, Results
 __all__ = ["FEW", "FEWEST", "TOLERANCE", "Comparison", "Finding", "Kind", "compare"]
 
 TOLERANCE = 1.3
-"""Factor by which a duration or a row's ratio may grow."""
+"""Factor by which a duration may grow."""
 FEWEST, FEW = 3, 5
 _TOKENS = 1.02
 _RANK = {"right": 2, "cannot": 1, "wrong": 0, "failed": 0}
-_COUNTED = ("turns", "calls", "input_tokens", "output_tokens")
-
 Kind = Literal["worse", "better", "changed", "same"]
 """``changed``: it differs, which is neither good nor bad, or may be noise."""
+_KINDS: tuple[Kind, ...] = ("worse", "better", "changed", "same")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +66,8 @@ class Comparison:
 
     def text(self) -> str:
         """Lines for people: what differs, then how it was compared, then the counts."""
-        kinds: tuple[Kind, ...] = ("worse", "better", "changed", "same")
-        told = [f"{kind:8} {each.text}" for kind in kinds[:-1] for each in self.of(kind)]
-        counts = ", ".join(f"{len(self.of(kind))} {kind}" for kind in kinds)
+        told = [f"{kind:8} {each.text}" for kind in _KINDS[:-1] for each in self.of(kind)]
+        counts = ", ".join(f"{len(self.of(kind))} {kind}" for kind in _KINDS)
         return "\n".join([*told, *self.remarks, f"Compared: {counts}."])
 
 
@@ -79,24 +76,28 @@ def compare(old: Results, new: Results) -> Comparison:
     scale = _Scale.of(old, new)
     remarks = [scale.remark, *_differences(old, new)]
     findings: list[Finding] = []
-    if old.model is not None and new.model is not None and old.model.simulated and new.model.simulated:
+    models = [run.model for run in (old, new) if run.model is not None]
+    if len(models) == 2 and all(each.simulated for each in models):
+        before = {each.name for each in old.entries if each.ours and not each.failure}
+        for entry in new.entries:
+            if entry.failure and entry.name in before:
+                findings.append(Finding("worse", f"{entry.name}: takes part: yes → no: {entry.failure}"))
+        counted = ["turns", "calls", "input_tokens", "output_tokens"]
+        if len({(each.wire, each.tokenizer) for each in models}) == 2:
+            counted = counted[:2]
+            remarks.append("Tokens are not compared: another wire format or tokenizer.")
+        timed = ["overhead_seconds", "tool_seconds"] if old.sizes == new.sizes else ["overhead_seconds"]
         cells = _own_cells(old), _own_cells(new)
         remarks += _missing("cell", *cells)
-        findings += _no_longer_there(old, new)
-        alike = (old.model.wire, old.model.tokenizer) == (new.model.wire, new.model.tokenizer)
-        if not alike:
-            remarks.append("Tokens are not compared: another wire format or tokenizer.")
-        for place, cell in cells[1].items():
-            if place in cells[0]:
-                findings += _cells(place, cells[0][place], cell, scale, tokens=alike, tools=old.sizes == new.sizes)
-    elif old.model is not None or new.model is not None:
+        for place in _both(*cells):
+            findings += _cells(place, cells[0][place], cells[1][place], scale, counted, timed)
+    elif models:
         remarks.append("Workloads are not compared: that takes two runs with the scripted model.")
     if old.sizes == new.sizes:
         rows = [{f"{each.key}: {each.measure}": each for each in run.rows} for run in (old, new)]
         remarks += _missing("row", *rows)
-        for place, row in rows[1].items():
-            if place in rows[0]:
-                findings += _rows(rows[0][place], row, scale)
+        for place in _both(*rows):
+            findings += _rows(rows[0][place], rows[1][place], scale)
     else:
         remarks.append(f"Sizes differ: {old.sizes} before, {new.sizes} now; single things and tools are not compared.")
     return Comparison(findings=tuple(findings), remarks=tuple(remarks))
@@ -108,9 +109,6 @@ def _differences(old: Results, new: Results) -> Iterator[str]:
     for when, run in (("old", old), ("new", new)):
         if run.interrupted:
             yield f"The {when} run was interrupted: {run.interrupted}."
-    contexts = [run.model.context_tokens for run in (old, new) if run.model is not None]
-    if len(set(contexts)) == 2:
-        yield f"The context had {contexts[0]:,} tokens before, {contexts[1]:,} now."
 
 
 def _own_cells(run: Results) -> dict[str, Cell]:
@@ -119,18 +117,15 @@ def _own_cells(run: Results) -> dict[str, Cell]:
     return {f"{each.contestant} in {each.workload}": each for each in measured}
 
 
+def _both(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
+    return [place for place in new if place in old]
+
+
 def _missing(what: str, old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[str]:
     for when, one, other in (("old", old, new), ("new", new, old)):
         alone = [place for place in one if place not in other]
         if alone:
             yield f"Only in the {when} run, {len(alone)} {what}{'' if len(alone) == 1 else 's'}: {', '.join(alone)}."
-
-
-def _no_longer_there(old: Results, new: Results) -> Iterator[Finding]:
-    before = {each.name for each in old.entries if each.ours and not each.failure}
-    for entry in new.entries:
-        if entry.failure and entry.name in before:
-            yield Finding("worse", f"{entry.name}: takes part: yes → no: {entry.failure}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,54 +170,37 @@ class _Scale:
         yield Finding(kind, f"{what}: {told[0]} → {told[1]} ({grown:.2f} ×)")
 
 
-def _cells(where: str, old: Cell, new: Cell, scale: _Scale, *, tokens: bool, tools: bool) -> Iterator[Finding]:
+def _cells(
+    where: str, old: Cell, new: Cell, scale: _Scale, counted: Sequence[str], timed: Sequence[str]
+) -> Iterator[Finding]:  # fmt: skip
     rank = _RANK[new.outcome] - _RANK[old.outcome]
     kind: Kind = "worse" if rank < 0 else "better" if rank else "same" if old.outcome == new.outcome else "changed"
     told = [f"{each.outcome}: {each.reason}" if each.reason else each.outcome for each in (old, new)]
     yield Finding(kind, f"{where}: outcome: {told[0]} → {told[1]}")
     if not (old.outcome == new.outcome == "right" and old.rounds and new.rounds):
         return
-    for name in _COUNTED if tokens else _COUNTED[:2]:
+    for name in counted:
         counts = [[getattr(each, name) for each in cell.rounds] for cell in (old, new)]
-        yield _counts(f"{where}: {name.replace('_', ' ')}", *counts, least=_TOKENS if name.endswith("tokens") else 1.0)
-    yield from scale.durations(f"{where}: own work", old.figure("overhead_seconds"), new.figure("overhead_seconds"))
-    if tools:
-        yield from scale.durations(f"{where}: tools", old.figure("tool_seconds"), new.figure("tool_seconds"))
+        yield _counts(f"{where}: {name.replace('_', ' ')}", *counts)
+    for name in timed:
+        what = "tools" if name == "tool_seconds" else "own work"
+        yield from scale.durations(f"{where}: {what}", old.figure(name), new.figure(name))
 
 
-def _counts(what: str, old: Sequence[int], new: Sequence[int], *, least: float) -> Finding:
+def _counts(what: str, old: Sequence[int], new: Sequence[int]) -> Finding:
     """Exact figures. Where they vary from round to round, they differ only if their ranges do not overlap."""
     kind: Kind = "worse" if min(new) > max(old) else "better" if max(new) < min(old) else "same"
     before, now = sorted(old)[len(old) // 2], sorted(new)[len(new) // 2]
-    if kind != "same" and before and 1 / least <= now / before <= least:
+    if kind != "same" and what.endswith("tokens") and before and 1 / _TOKENS <= now / before <= _TOKENS:
         kind = "changed"
     return Finding(kind, f"{what}: {before:,} → {now:,}{f' ({now / before:.2f} ×)' if before else ''}")
 
 
 def _rows(old: Row, new: Row, scale: _Scale) -> Iterator[Finding]:
-    before, now = _figure(old.numbers), _figure(new.numbers)
-    if before is not None and now is not None:
-        yield from scale.durations(f"{new.measure}: duration", before, now)
-    if old.target == new.target and {old.verdict, new.verdict} <= {"met", "missed"}:
+    """Durations as durations. Whatever else has a target is worse where it met the target and now misses it."""
+    if old.figure and new.figure:
+        yield from scale.durations(f"{new.measure}: duration", old.figure, new.figure)
+    elif old.target == new.target and {old.verdict, new.verdict} <= {"met", "missed"}:
+        kind: Kind = "same" if old.verdict == new.verdict else "worse" if new.verdict == "missed" else "better"
         told = f"{old.verdict} ({old.measured}) → {new.verdict} ({new.measured})"
-        yield Finding(_target(old, new), f"{new.measure}: target {new.target}: {told}")
-
-
-def _target(old: Row, new: Row) -> Kind:
-    """A target that was met and is missed is worse, unless what was measured is a duration that may be noise."""
-    if old.verdict == new.verdict:
-        return "same"
-    ratio = new.ratio / old.ratio if old.ratio and new.ratio else None
-    if (ratio is None and re.search("second|p50", str(new.numbers))) or (ratio and 1 / TOLERANCE <= ratio <= TOLERANCE):
-        return "changed"
-    return "worse" if new.verdict == "missed" else "better"
-
-
-def _figure(numbers: dict[str, Any]) -> Figure | None:
-    """The durations of a row made by `rows.against`; None where it has none."""
-    ours = numbers.get("ours")
-    names = ("p50", "p99", "p10", "p90", "count")
-    if not isinstance(ours, dict) or not all(isinstance(ours.get(name), (int, float)) for name in names):
-        return None
-    p50, p99, p10, p90 = (float(ours[name]) for name in names[:-1])
-    return Figure(p50, p99, p10, p90, int(ours["count"]))
+        yield Finding(kind, f"{new.measure}: target {new.target}: {told}")

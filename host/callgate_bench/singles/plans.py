@@ -8,14 +8,14 @@ import random
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import anyio
 
 from callgate import PlanResult, Runtime, tool
 from callgate_bench.contest.process import PeerFailed
-from callgate_bench.figures import Row, ratio, seconds, verdict_of
+from callgate_bench.figures import Figure, Row, ratio, seconds, verdict_of
 from callgate_bench.singles.bench import LIMITS, Bench, BenchFailed, beside, tick
 from callgate_bench.singles.shapes import Needs, chain, layers, longest
 
@@ -138,7 +138,7 @@ async def makespan(bench: Bench) -> list[Row]:
             target="≤ 1.01 × the critical path", verdict=verdict_of(share <= 1.01),
             peer=f"wave barriers: {waved:.2f} × the critical path", ratio=ratio(ours, waves),
             note=f"median {seconds(_SLEEP_SECONDS)}, sigma 1, real sleeps; max_concurrent_calls does not bind",
-            numbers={"ours_seconds": ours, "waves_seconds": waves, "path_seconds": paths},
+            numbers={"ours": asdict(Figure.of(ours)), "waves_seconds": waves, "path_seconds": paths},
         )
     ]  # fmt: skip
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from callgate_bench.contest.process import PeerFailed
-from callgate_bench.figures import Row, seconds, verdict_of
+from callgate_bench.figures import Figure, Row, seconds, verdict_of
 from callgate_bench.guests import MEGABYTE, Memory, descendants, memory_of
 from callgate_bench.singles.bench import OLD, Bench, beside, of_command, opened
 from callgate_bench.singles.shapes import run_many
@@ -253,7 +253,7 @@ async def throughput(bench: Bench) -> list[Row]:
         Row(
             key="throughput", measure="runs per second, a fresh jail each, 8 in flight", measured=_rate(ours),
             target=f"≥ {least}/s", verdict=verdict_of(statistics.median(ours) >= least), peer=told,
-            numbers={"ours_per_second": ours, "peer_per_second": theirs},
+            numbers={"ours": asdict(Figure.of([1 / each for each in ours])), "peer_per_second": theirs},
         )
     ]  # fmt: skip
 

@@ -180,8 +180,7 @@ f"answer: {told}"
     "km",
     by_hand=False,
     why_no_plan="a plan has no loops of its own to compute with, and no tool does it",
-    why_no_calls="the model would have to do millions of multiplications in its head; the script does not pretend that one "
-    "can",
+    why_no_calls="the model would have to do millions of multiplications in its head; the script does not pretend to",
 )
 def aggregation() -> None:
     """CPU-heavy aggregation.
