@@ -10,15 +10,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from callgate import event_loop
-from callgate_bench import machine, yardstick
+from callgate_bench import machine
 from callgate_bench.contest.comparison import Pace, compare
-from callgate_bench.contest.environments import Environment, ready
+from callgate_bench.contest.process import Environment, ready
 from callgate_bench.contest.seats import Seat
 from callgate_bench.contestants.listed import MODES, PEERS
 from callgate_bench.figures import Row
-from callgate_bench.model.endpoint import Wire
-from callgate_bench.model.talks import RealModel, ScriptedModel, talking
-from callgate_bench.model.tokens import TOKENIZER
+from callgate_bench.model.talks import TOKENIZER, RealModel, ScriptedModel, Wire, talking
 from callgate_bench.results import ModelUsed, Results
 from callgate_bench.singles import measures
 from callgate_bench.singles.bench import CALLS, FULL, QUICK, TINY, Sizes
@@ -140,10 +138,10 @@ async def _run(asked: Asked, results: Results, told: Callable[[str], None], save
 
         def found_rows(rows: list[Row]) -> None:
             results.rows += rows
-            yardstick.note(results.yardstick.seconds)
+            machine.note(results.yardstick.seconds)
             saved()
 
-        yardstick.note(results.yardstick.seconds)
+        machine.note(results.yardstick.seconds)
         packages = {name: each.packages for name, each in environments.items()}
         sandbox = await measures.run(
             asked.sizes, asked.measures, told, found_rows, calls=asked.calls, packages=packages

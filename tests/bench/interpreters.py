@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from callgate_bench.contest.environments import ready
+from callgate_bench.contest.process import ready
 from callgate_bench.contestants.listed import PEERS
 
 __all__ = ["packages_of"]

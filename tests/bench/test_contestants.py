@@ -16,9 +16,15 @@ import pytest
 from bench.interpreters import packages_of
 from callgate_bench.contest.process import PeerFailed
 from callgate_bench.contest.seats import Seat
-from callgate_bench.contestants.contestant import CannotDo, Opened, Turn
+from callgate_bench.contestants.contestant import (
+    CannotDo,
+    Opened,
+    Turn,
+    monty_refusal,
+    pydantic_ai_refusal,
+    smolagents_refusal,
+)
 from callgate_bench.contestants.listed import PEERS
-from callgate_bench.contestants.refusals import monty_refusal, pydantic_ai_refusal, smolagents_refusal
 from callgate_bench.workloads import WORKLOADS
 from callgate_bench.workloads.dialects import rewrite
 from callgate_bench.workloads.workload import Call

@@ -11,8 +11,7 @@ import anyio
 import anyio.abc
 import pytest
 
-from callgate_bench.contest.environments import Environment, cache_folder, ready
-from callgate_bench.contest.process import PeerFailed, PeerProcess
+from callgate_bench.contest.process import Environment, PeerFailed, PeerProcess, cache_folder, ready
 from callgate_bench.contestants.listed import Listed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

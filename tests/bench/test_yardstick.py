@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from callgate_bench import yardstick as module
-from callgate_bench.yardstick import yardstick
+from callgate_bench import machine as module
+from callgate_bench.machine import yardstick
 
 
 def children() -> set[str]:

@@ -12,7 +12,7 @@ import pytest
 from callgate.runtime.search.tool_search import ToolSearch
 from callgate.search.learned import Learned
 from callgate.tools import Registry
-from callgate_bench.singles.tool_sets import FOUND_BY_OTHERS, SETS, Query, ToolSet, many_tools, read_set, recall
+from callgate_bench.singles.search import FOUND_BY_OTHERS, SETS, Query, ToolSet, many_tools, read_set, recall
 
 FOLDER = Path(__file__).parents[3] / "shared" / "data" / "toolsearch"
 

@@ -200,8 +200,7 @@ def _command() -> str:
 
 def _model_must_be_there(asked: Asked) -> None:
     """Whether the conversations of a run can be had. Single things need no model, or say that they do."""
-    from callgate_bench.model.endpoint import KEYS
-    from callgate_bench.model.talks import RealModel
+    from callgate_bench.model.talks import KEYS, RealModel
 
     if not asked.workloads:
         return
@@ -231,7 +230,7 @@ def _must_be_writable(options: dict[str, Any]) -> None:
 def _measured(asked: Asked, out: Path) -> tuple[Results, int]:
     """Measure; whatever ends the run, what was measured before is kept."""
     from callgate_bench import whole_run
-    from callgate_bench.model.endpoint import EndpointMissing
+    from callgate_bench.model.talks import EndpointMissing
     from callgate_bench.results import write
 
     results = whole_run.begin(asked)

@@ -14,11 +14,11 @@ from dataclasses import dataclass, fields
 import anyio.to_thread
 
 from callgate.cut import cut
-from callgate_bench import yardstick
+from callgate_bench import machine
 from callgate_bench.contest.process import PeerFailed
 from callgate_bench.contest.seats import Seat
 from callgate_bench.contestants.contestant import CannotDo, Opened
-from callgate_bench.model.conversation import Ended, Talk, round_of
+from callgate_bench.model.conversation import Talk, round_of
 from callgate_bench.results import Cell, Outcome, Results, Round, Task
 from callgate_bench.workloads.workload import Workload
 
@@ -79,7 +79,7 @@ async def compare(
             for each in going:
                 told(f"{workload.name}: {each.seat.listed.name}, round {number + 1} of {pace.rounds}")
                 await each.once_more()
-            await anyio.to_thread.run_sync(yardstick.note, results.yardstick.seconds)
+            await anyio.to_thread.run_sync(machine.note, results.yardstick.seconds)
         saved()
 
 
@@ -129,8 +129,8 @@ class _Try:
         await self.seat.ask("begin")
         talked = await self._talk(self._workload, self._opened, self.seat.act, waits=waits)
         self.cell.answer = cut(talked.answer, _LONGEST)
-        if talked.ended is not Ended.ANSWERED:
-            self._out("cannot" if talked.ended is Ended.TOO_LONG else "failed", talked.reason)
+        if talked.ended != "right":
+            self._out(talked.ended, talked.reason)
             return None
         wrong = self._workload.wrong(talked.answer)
         if wrong:

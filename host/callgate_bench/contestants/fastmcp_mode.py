@@ -15,8 +15,7 @@ import pydantic_monty  # noqa: F401 (CodeMode imports it when it runs a program)
 from fastmcp import Client, FastMCP
 from fastmcp.experimental.transforms.code_mode import CodeMode
 
-from callgate_bench.contestants.contestant import CannotDo, Contestant, Opened
-from callgate_bench.contestants.refusals import monty_refusal
+from callgate_bench.contestants.contestant import CannotDo, Contestant, Opened, monty_refusal
 from callgate_bench.serving import serve
 from callgate_bench.workloads.workload import Call
 

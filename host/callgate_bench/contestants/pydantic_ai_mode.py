@@ -16,9 +16,8 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import UsageLimits
 from pydantic_ai_harness import CodeMode
 
-from callgate_bench.contestants.contestant import CannotDo, Opened, Turn
+from callgate_bench.contestants.contestant import CannotDo, Opened, Turn, pydantic_ai_refusal
 from callgate_bench.contestants.played_agent import PlayedAgent
-from callgate_bench.contestants.refusals import pydantic_ai_refusal
 from callgate_bench.serving import serve
 
 __all__ = ["PydanticAIMode"]

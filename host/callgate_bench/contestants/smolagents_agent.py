@@ -18,9 +18,8 @@ from smolagents import ChatMessage, CodeAgent, LogLevel, MessageRole, Model, Too
 from smolagents._function_type_hints_utils import get_json_schema
 from smolagents.tools import AUTHORIZED_TYPES
 
-from callgate_bench.contestants.contestant import CannotDo, Opened, Turn
+from callgate_bench.contestants.contestant import CannotDo, Opened, Turn, smolagents_refusal
 from callgate_bench.contestants.played_agent import PlayedAgent
-from callgate_bench.contestants.refusals import smolagents_refusal
 from callgate_bench.serving import serve
 from callgate_bench.workloads.services import at_once
 from callgate_bench.workloads.workload import Function

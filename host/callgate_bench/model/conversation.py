@@ -10,17 +10,16 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from enum import Enum
 from typing import Any, Protocol
 
 from callgate import ContextExceeded, ModelError
 from callgate.agent.models.model import Message, Model, Reply, Request, ToolCall, ToolReplies, ToolReply, User
 from callgate_bench.contest.process import PeerFailed
 from callgate_bench.contestants.contestant import Opened, Turn
-from callgate_bench.results import Round
+from callgate_bench.results import Outcome, Round
 from callgate_bench.workloads.workload import Call, Workload
 
-__all__ = ["SYSTEM", "Conversation", "Ended", "Talk", "converse", "round_of"]
+__all__ = ["SYSTEM", "Conversation", "Talk", "converse", "round_of"]
 
 SYSTEM = (
     "You have tools that only read data. Do the user's task with them; do not guess what they can tell you. "
@@ -31,21 +30,12 @@ SYSTEM = (
 _Act = Callable[[Sequence[Call]], Awaitable[Turn]]
 
 
-class Ended(Enum):
-    """How a conversation ended."""
-
-    ANSWERED = "answered"
-    TOO_LONG = "the input was too long for the model"
-    FAILED = "the model failed"
-    TOO_MANY_TURNS = "there were too many turns"
-
-
 @dataclass(kw_only=True, slots=True)
 class Conversation:
     """What was said, and what it cost.
 
     Attributes:
-        ended: how.
+        ended: ``right`` where the model answered, not yet checked; ``cannot`` where the input was too long.
         answer: the last words; empty where there are none.
         reason: why it did not end with an answer; empty where it did.
         turns: requests to the model.
@@ -55,7 +45,7 @@ class Conversation:
         acted: the contestant's turns.
     """
 
-    ended: Ended = Ended.FAILED
+    ended: Outcome = "failed"
     answer: str = ""
     reason: str = ""
     turns: int = 0
@@ -107,7 +97,7 @@ async def converse(model: Model, *, task: str, opened: Opened, act: _Act, most_t
         try:
             reply = await model.ask(Request(messages=messages, system=system, tools=tools, parallel=parallel))
         except ModelError as failed:
-            talked.ended = Ended.TOO_LONG if isinstance(failed, ContextExceeded) else Ended.FAILED
+            talked.ended = "cannot" if isinstance(failed, ContextExceeded) else "failed"
             talked.reason = str(failed)
             return talked
         finally:
@@ -119,16 +109,15 @@ async def converse(model: Model, *, task: str, opened: Opened, act: _Act, most_t
             return talked
         talked.answer = reply.turn.text
         if not reply.turn.calls:
-            talked.ended = Ended.ANSWERED
+            talked.ended = "right"
             return talked
         texts, final = await _done(reply.turn.calls, names, act, talked)
         if final:
-            talked.answer, talked.ended = final, Ended.ANSWERED
+            talked.answer, talked.ended = final, "right"
             return talked
         pairs = zip(reply.turn.calls, texts, strict=True)
         replies = tuple(ToolReply(id=call.id, name="", text=text) for call, text in pairs)
         messages += [reply.turn, ToolReplies(replies=replies)]
-    talked.ended = Ended.TOO_MANY_TURNS
     talked.reason = f"no answer after {most_turns} turns of the model"
     return talked
 

@@ -11,7 +11,7 @@ from typing import Any
 from callgate_bench.contestants.contestant import Opened
 from callgate_bench.model.stand_in import Call as Made
 from callgate_bench.model.stand_in import Script, Turn
-from callgate_bench.model.stand_in.model import Said
+from callgate_bench.model.stand_in.checks import Said
 from callgate_bench.workloads.dialects import rewrite
 from callgate_bench.workloads.workload import Call, ScriptFailed, Workload
 

@@ -1,29 +1,105 @@
 """Conversations with the model of a run: a real one, or a script behind an HTTP endpoint of this process.
 
-The script's time is simulated: an answer leaves when `turn_seconds` and `token_seconds` for each output token have
-passed since the request came in, or as soon as it is ready where that is later. Refusals leave at once.
+Both are asked by the SDKs that callgate's agent uses. The script's time is simulated: an answer leaves when
+`turn_seconds` and `token_seconds` for each output token have passed since the request came in, or as soon as it is
+ready where that is later. Refusals leave at once. Tokens are those of a real tokenizer, OpenAI's ``o200k_base``, by
+`splintr`; Anthropic's is not public, so for its wire format, too, these are OpenAI's. `stand_in.api` says what is
+counted.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from callgate import ConfigurationError
+from callgate.agent import AnthropicModel, OpenAIModel
+from callgate.agent.models.model import Model, ModelProvider
+from callgate.extras import how_to_install
 from callgate_bench.contestants.contestant import Opened, Turn
 from callgate_bench.model.conversation import Conversation, Talk, converse
-from callgate_bench.model.endpoint import Wire, model_at
 from callgate_bench.model.scripted_model import Playing
 from callgate_bench.model.stand_in import AnthropicMessages, OpenAIChat, Script, serving
 from callgate_bench.model.stand_in.checks import Refused
 from callgate_bench.model.stand_in.server import KEY
-from callgate_bench.model.tokens import Tokens
 from callgate_bench.workloads.workload import Call, ScriptFailed, Workload
 
-__all__ = ["FAILED", "RealModel", "ScriptedModel", "talking"]
+__all__ = ["KEYS", "EndpointMissing", "RealModel", "ScriptedModel", "Tokens", "Wire", "model_at", "talking"]
+
+Wire = ModelProvider
+"""OpenAI's Chat Completions, or Anthropic's Messages."""
+
+KEYS: dict[Wire, str] = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+"""The environment variable with the key of a real endpoint."""
+
+
+class EndpointMissing(Exception):
+    """The SDK or the tokenizer is not installed, or there is no key; the text says what to do."""
+
+
+def model_at(wire: Wire, name: str, *, base_url: str = "", key: str = "", retries: int = 2) -> Model:
+    """A model.
+
+    Args:
+        wire: whose format goes over HTTP.
+        name: as its endpoint knows it.
+        base_url: as the SDK takes it; empty for its default.
+        key: for the API; empty for the environment's (`KEYS`).
+        retries: after failures that may pass.
+
+    Raises:
+        EndpointMissing: there is no key, the SDK is not installed, or there can be no such endpoint.
+    """
+    key = key or os.environ.get(KEYS[wire], "")
+    if not key:
+        raise EndpointMissing(f"there is no key for the {wire} endpoint: set {KEYS[wire]}")
+    kind: Any = AnthropicModel if wire == "anthropic" else OpenAIModel
+    try:
+        model: Model = kind(name, base_url=base_url or None, api_key=key, max_retries=retries, stream_retries=retries)
+    except ConfigurationError as error:
+        if not isinstance(error.__cause__, ModuleNotFoundError):
+            raise EndpointMissing(str(error)) from error
+        raise EndpointMissing(f"the SDK {wire} is not installed: {how_to_install('bench')}") from error
+    return model
+
+
+TOKENIZER = "o200k_base"
+_KEPT = 100_000
+
+
+class Tokens:
+    """Counts, and remembers: a conversation sends each of its texts again with every turn.
+
+    Raises:
+        EndpointMissing: the tokenizer is not installed.
+    """
+
+    def __init__(self) -> None:
+        encode = _encoder()
+        self._count = functools.lru_cache(_KEPT)(lambda text: len(encode(text)))
+
+    def __call__(self, text: str) -> int:
+        """The tokens of a text. JSON may hold half of a surrogate pair, UTF-8 may not."""
+        return self._count(text if text.isascii() else text.encode(errors="replace").decode())
+
+
+@functools.cache
+def _encoder() -> Callable[[str], list[int]]:
+    try:
+        splintr = importlib.import_module("splintr")
+    except ModuleNotFoundError:
+        how = how_to_install("bench")
+        raise EndpointMissing(f"the tokenizer is not installed: pip install splintr-rs, or {how}") from None
+    encoder: Callable[[str], list[int]] = splintr.Tokenizer.from_pretrained(TOKENIZER).encode_ordinary
+    return encoder
+
 
 FAILED = "the script cannot go on: "
 """What the reason of a conversation begins with, where its script has failed."""

@@ -76,25 +76,10 @@ class _Sync(ast.NodeTransformer):
         self.generic_visit(node)
         if not (isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "asyncio"):
             return node
-        if node.func.attr != "gather":
+        made = [each.value for each in node.args if isinstance(each, ast.Starred)]
+        lists: list[ast.expr] = [
+            ast.ListComp(each.elt, each.generators) for each in made if isinstance(each, ast.GeneratorExp)
+        ]
+        if node.func.attr != "gather" or not lists or len(lists) != len(node.args):
             raise ValueError(f"line {node.lineno}: {ast.unparse(node)} has no form without coroutines")
-        return _listed(node.args)
-
-
-def _listed(arguments: list[ast.expr]) -> ast.expr:
-    """``[a] + [b for b in c]`` of ``a, *(b for b in c)``: lists that every interpreter has, none with a star in it."""
-    parts: list[ast.expr] = []
-    for each in arguments:
-        if isinstance(each, ast.Starred):
-            parts.append(_list(each.value))
-        elif parts and isinstance(parts[-1], ast.List):
-            parts[-1].elts.append(each)
-        else:
-            parts.append(ast.List([each], ast.Load()))
-    return functools.reduce(lambda left, right: ast.BinOp(left, ast.Add(), right), parts)
-
-
-def _list(items: ast.expr) -> ast.expr:
-    if isinstance(items, ast.GeneratorExp):
-        return ast.ListComp(items.elt, items.generators)
-    return ast.Call(ast.Name("list", ast.Load()), [items], [])
+        return functools.reduce(lambda left, right: ast.BinOp(left, ast.Add(), right), lists[1:], lists[0])

@@ -13,11 +13,11 @@ from agent.models.wires import WIRES, answered, asks, request, says, talking, te
 from callgate.agent.models.model import Message, ModelProvider, Request, ToolReplies, ToolReply, User
 from callgate.errors import ModelUnavailable
 from callgate_bench.model.stand_in import Call
+from callgate_bench.model.stand_in.checks import Turn
 from callgate_bench.model.stand_in.faults import (
     edited,
     well,
 )
-from callgate_bench.model.stand_in.model import Turn
 
 pytestmark = pytest.mark.anyio
 

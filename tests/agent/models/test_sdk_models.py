@@ -22,8 +22,8 @@ from callgate.agent.models.model import (
 )
 from callgate.errors import ContextExceeded
 from callgate_bench.model.stand_in import Call, Refusal
+from callgate_bench.model.stand_in.checks import Turn
 from callgate_bench.model.stand_in.faults import edited, refusing
-from callgate_bench.model.stand_in.model import Turn
 
 pytestmark = pytest.mark.anyio
 

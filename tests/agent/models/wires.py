@@ -12,8 +12,8 @@ from callgate.agent.models.model import Delta, ModelProvider, Request, ToolRepli
 from callgate.agent.models.openai_model import OpenAIModel
 from callgate.agent.models.sdk import SdkModel
 from callgate_bench.model.stand_in import AnthropicMessages, Call, OpenAIChat, Script, serving
+from callgate_bench.model.stand_in.checks import Move, Turn
 from callgate_bench.model.stand_in.faults import Fault, Faulty
-from callgate_bench.model.stand_in.model import Move, Turn
 from callgate_bench.model.stand_in.server import KEY
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

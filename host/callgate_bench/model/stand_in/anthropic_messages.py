@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jsonschema_rs
 
 from . import checks
 from .api import Asked, Heard, Spoke, StandIn, Told, of_content, pieces, wire
-from .checks import Refused, only, required
-from .model import Call, Refusal, Said, Script
+from .checks import Call, Refusal, Refused, Said, Script, only, required
 from .server import KEY, Event
 
 TOOL = (
@@ -74,18 +73,6 @@ class AnthropicMessages(StandIn):
         error = {"type": refused.kind, "message": str(refused)}
         return {"type": "error", "error": error, "request_id": "req_stand_in"}
 
-    def unanswered(self, ids: Iterable[str]) -> Refused:
-        return Refused(
-            f"messages: `tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(ids)}. "
-            "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
-        )
-
-    def uncalled(self, id: str) -> Refused:
-        return Refused(
-            f"messages: unexpected `tool_use_id` found in `tool_result` blocks: {id}. "
-            "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
-        )
-
     def answer(self, body: dict[str, Any], said: list[Said], before: int, after: int) -> dict[str, Any]:
         content: list[dict[str, Any]] = []
         for each in said:
@@ -104,13 +91,7 @@ class AnthropicMessages(StandIn):
             "content": content,
             "stop_reason": "refusal" if any(isinstance(each, Refusal) for each in said) else reason,
             "stop_sequence": None,
-            "usage": {
-                "input_tokens": before,
-                "output_tokens": after,
-                "cache_creation_input_tokens": 0,
-                "cache_read_input_tokens": 0,
-                "service_tier": "standard",
-            },
+            "usage": {"input_tokens": before, "output_tokens": after},
         }
 
     def stream(self, body: dict[str, Any], answer: dict[str, Any]) -> Iterator[Event]:
@@ -145,7 +126,7 @@ class AnthropicMessages(StandIn):
                 continue
             results = [block for block in blocks if block["type"] == "tool_result"]
             if blocks[: len(results)] != results:
-                raise self.unanswered(block["tool_use_id"] for block in results)
+                raise Refused("calls without results after them: tool_result blocks stand first in a message")
             for block in results:
                 yield Told(block["tool_use_id"], of_content(block.get("content")))
             yield Heard(of_content(blocks))

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import checks
-from .checks import Refused, only, required
-from .model import Answer, Call, Refusal, Said, Script, Turn
+from .checks import Answer, Call, Refusal, Refused, Said, Script, Turn, only, required
 from .server import Answered, Event
 
 __all__ = ["Asked", "Count", "Heard", "Spoke", "StandIn", "Told", "of_content", "pieces", "wire"]
@@ -144,14 +143,6 @@ class StandIn:
         """The service's way to say no."""
         raise NotImplementedError
 
-    def unanswered(self, ids: Iterable[str]) -> Refused:
-        """The service's words for calls without results."""
-        raise NotImplementedError
-
-    def uncalled(self, id: str) -> Refused:
-        """The service's words for a result without its call."""
-        raise NotImplementedError
-
     def too_long(self, tokens: int, most: int) -> Refused:
         """The service's words for input that is too long."""
         return Refused(f"prompt is too long: {tokens} tokens > {most} maximum")
@@ -173,19 +164,19 @@ class StandIn:
         for each in asked.said:
             if isinstance(each, Told):
                 if each.id not in waiting:
-                    raise self.uncalled(each.id)
+                    raise Refused(f"a result without its call: {each.id}")
                 del waiting[each.id]
                 got[each.id] = "".join(each.texts)
                 continue
             if waiting and self.at_once:
-                raise self.unanswered(waiting)
+                break
             if isinstance(each, Heard):
                 user = user if each.system else " ".join(each.texts) or user
             else:
                 turns, latest = turns + 1, each.calls
                 waiting |= each.calls
         if waiting:
-            raise self.unanswered(waiting)
+            raise Refused(f"calls without results after them: {', '.join(waiting)}")
         answers = tuple(Answer(name, got[id]) for id, name in latest.items())
         return Turn(turns, user, asked.tools, asked.descriptions, answers)
 

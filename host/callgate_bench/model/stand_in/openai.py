@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import checks
 from .api import Asked, Heard, Spoke, StandIn, Told, of_content, pieces, wire
-from .checks import Refused, only, required
-from .model import Call, Refusal, Said, Script
+from .checks import Call, Refusal, Refused, Said, Script, only, required
 from .server import KEY, Event
 
 _FUNCTION = ("name", "description", "parameters", "strict")
@@ -60,17 +59,6 @@ class OpenAIChat(_OpenAI):
         items = list(_items(required(body, "messages", list)))
         return _asked(body, functions, tools, items, schema=_schema(body.get("response_format")))
 
-    def unanswered(self, ids: Iterable[str]) -> Refused:
-        return Refused(
-            "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
-            f"'tool_call_id'. The following tool_call_ids did not have response messages: {', '.join(ids)}"
-        )
-
-    def uncalled(self, id: str) -> Refused:
-        return Refused(
-            "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
-        )
-
     def answer(self, body: dict[str, Any], said: list[Said], before: int, after: int) -> dict[str, Any]:
         text = "\n".join(each for each in said if isinstance(each, str))
         refused = "\n".join(each.text for each in said if isinstance(each, Refusal))
@@ -91,15 +79,12 @@ class OpenAIChat(_OpenAI):
             "model": body["model"],
             "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish}],
             "usage": {"prompt_tokens": before, "completion_tokens": after, "total_tokens": before + after},
-            "service_tier": "default",
-            "system_fingerprint": "fp_stand_in",
         }
 
     def stream(self, body: dict[str, Any], answer: dict[str, Any]) -> Iterator[Event]:
         (choice,), usage = answer["choices"], answer["usage"]
         with_usage = (body.get("stream_options") or {}).get("include_usage", False)
-        same = ("id", "created", "model", "service_tier", "system_fingerprint")
-        head = {"object": "chat.completion.chunk", **{name: answer[name] for name in same}}
+        head = {"object": "chat.completion.chunk", **{name: answer[name] for name in ("id", "created", "model")}}
         head |= {"usage": None} if with_usage else {}
 
         def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
@@ -149,31 +134,19 @@ class OpenAIResponses(_OpenAI):
                 raise Refused(f"Missing required parameter: 'tools[{position}].parameters' or '.strict'.")
         return _asked(body, given, _function_tools(given, "tools[{}]", _RESPONSES_TOOL), self._items(body))
 
-    def unanswered(self, ids: Iterable[str]) -> Refused:
-        return Refused(f"No tool output found for function call {next(iter(ids))}.")
-
-    def uncalled(self, id: str) -> Refused:
-        return Refused(f"No tool call found for function call output with call_id {id}.")
-
     def answer(self, body: dict[str, Any], said: list[Said], before: int, after: int) -> dict[str, Any]:
         name = f"resp_{len(self.requests):024}"
         output = [self._item(each, f"{len(self.requests)}_{position}") for position, each in enumerate(said)]
         if body.get("store") is not False:
             self._kept[name] = self._items(body) + output
-        given = ("instructions", "previous_response_id")
         return {
             "id": name,
             "object": "response",
             "created_at": _CREATED + len(self.requests),
             "status": "completed",
-            "error": None,
-            "incomplete_details": None,
-            "metadata": {},
             "model": body["model"],
             "output": output,
             "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
-            "temperature": 1.0,
-            "top_p": 1.0,
             "tool_choice": body.get("tool_choice") or "auto",
             "tools": body.get("tools") or [],
             "usage": {
@@ -183,7 +156,6 @@ class OpenAIResponses(_OpenAI):
                 "output_tokens_details": {"reasoning_tokens": 0},
                 "total_tokens": before + after,
             },
-            **{each: body.get(each) for each in given},
         }
 
     def _items(self, body: dict[str, Any]) -> list[dict[str, Any]]:
