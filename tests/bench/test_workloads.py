@@ -170,6 +170,7 @@ async def test_every_form_reaches_the_answer(form: str, made: Counted) -> None:
     name = made.workload.name
     said, turns = await play(getattr(made.workload, script), getattr(made, act))
     assert made.workload.wrong(said) == ""
+    assert made.workload.wrong(f"answer: {said}") == "", "as agents say it that give what their program gave"
     assert which is None or turns == TURNS[name][which]
     asked_to_compare = form == "plan" and name in ("weather", "large")  # where others look, or count
     assert len(made.calls) == CALLS[name] + asked_to_compare

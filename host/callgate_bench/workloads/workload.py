@@ -81,9 +81,12 @@ class Workload:
     retries: frozenset[str] = frozenset()
 
     def wrong(self, answer: str) -> str:
-        """What is wrong with an answer; empty where its last line is the right one."""
-        last = answer.strip().rpartition("\n")[2]
-        return "" if plain(last) == plain(self.answer) else f"the last line of the answer is not: {self.answer}"
+        """What is wrong with an answer; empty where its last line is the right one.
+
+        Agents that give the answer themselves give what their program gave, with the mark ``answer:`` before it.
+        """
+        last = plain(answer.strip().rpartition("\n")[2]).removeprefix("answer: ")
+        return "" if last == plain(self.answer) else f"the last line of the answer is not: {self.answer}"
 
 
 def plain(text: str) -> str:
