@@ -267,13 +267,9 @@ def test_a_type_is_called_the_same_whichever_tools_are_beside_its_tool(tmp_path:
             assert f") -> {called}:\n" in text
         parameters = alone.partition(f"async def {each.server_tool}(")[2].partition(")")[0]
         assert f"async def {each.server_tool}({parameters})" in together[1]
-    for line in ("GithubLookResult = GithubCreateResult", "GithubSameArguments = GithubOddArguments"):
-        assert f"\n{line}\n" in together[1]
     passes_mypy(tmp_path, *together)
     if PYRIGHT is not None:
         passes_pyright(tmp_path, *together)
-    module = imported(tmp_path, together[1])
-    assert module.GithubLookResult is module.GithubCreateResult
 
 
 def test_the_types_of_a_result_stand_on_one_line() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -182,15 +181,12 @@ def test_equal_objects_of_different_tools_are_one_type_also_when_they_lead_back_
     assert stubs(registry, detail="full").count("(TypedDict, ") == 4  # they are described differently
 
 
-def test_equal_objects_without_a_title_are_one_type_within_a_server_alone_and_keep_the_names_of_their_tools() -> None:
-    tools = [foreign(name, output=A) for name in ("a", "b", "c", "d")]
-    of_server = [replace(each, server="srv", server_tool=each.name) for each in tools[:2]]
-    text = stubs(Registry([*of_server, *tools[2:]]), detail="signatures")
-    returned = [line.partition(" -> ")[2] for line in text.splitlines() if "async def" in line]
-    assert sorted(returned) == ["AResult:", "BResult:", "CResult:", "DResult:"]
-    assert "\n\nclass AResult(TypedDict" in text
-    assert "\n\nBResult = AResult\n" in text
-    assert "class BResult" not in text
+def test_objects_without_a_title_are_types_of_their_tools() -> None:
+    twice = {"type": "object", "properties": {"one": A, "two": A}}
+    text = stubs(Registry([foreign("a", output=A), foreign("b", output=A), foreign("c", output=twice)]))
+    assert "class AResult(TypedDict" in text
+    assert "class BResult(TypedDict" in text
+    assert "    one: CResultOne\n    two: CResultOne\n" in text
 
 
 def test_many_constants_are_one_list_of_values() -> None:

@@ -6,8 +6,8 @@
 3. Schemas and descriptions come from outside. Whatever is in them stays in strings, comments and names, and what one
    tool takes up is bounded; what was left out for that is told in a comment.
 
-`references` knows where a ``$ref`` leads, `conjunction` what holds at once, `reading` makes forms of schemas, `equal`
-finds the types that are the same, `writing` makes text of forms.
+`references` knows where a ``$ref`` leads, `conjunction` what holds at once, `reading` makes `annotations` of schemas,
+`writing` a module of them. Tools share the types that their schemas title alike and describe alike.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from callgate.tools.registry import Registry
 from callgate.tools.tool import DETAILS, Detail, Tool
 
 from .texts import docstring
-from .tools import ToolForms, read_tool
-from .writing import Module
+from .writing import Module, ToolForms, read_tool
 
 __all__ = ["DETAILS", "Detail", "result_types", "signature", "stubs"]
 

@@ -1,26 +1,26 @@
-"""JSON Schema in, forms out. What Python's types cannot say is left out, never guessed.
+"""JSON Schema in, annotations out. What Python's types cannot say is left out, never guessed.
 
-1. What a schema allows, its form takes: constraints may be lost, values may not. Where nothing can be said: `ANY`.
-   Three liberties: an object that names keys is a `TypedDict` of those, and a list is of what its `items` say; these
-   keywords mean an object and a list; an argument that only some alternatives name has the types that they give it.
-2. An object that names keys is a definition; so are a list of many values, and a reference that leads back to itself or
+1. What a schema allows, its annotation takes: constraints may be lost, values may not. Where nothing can be said:
+   `ANY`. Three liberties: an object that names keys is a `TypedDict` of those, and a list is of what its `items` say;
+   these keywords mean an object and a list; an argument that only some alternatives name has the types that they
+   give it.
+2. An object that names keys is a `Type`; so are a list of many values, and a reference that leads back to itself or
    to something wide. Everything else stands in place.
-3. Objects are read from a queue, so depth is bounded by what stands between them; a schema comes from outside, and the
-   work for one is bounded: `MOST_PARTS` and the other limits below. What they cut is told in `Reader.cuts`, and what no
-   type can say in `Reader.unsaid`.
+3. A schema comes from outside, and the work for one is bounded: `MOST_PARTS` and the other limits below. What they cut
+   is told in `Reader.cuts`, and what no type can say in `Reader.unsaid`.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 from collections import deque
 from typing import Any
 
-from .about import about
+from .annotations import ANY, HIDING, Field, Form, Type, dict_of, list_of, mark, one_of, uses
 from .conjunction import MOST_TOGETHER, Part, Parts, flatten, kinds_of, says_a_type, unions_of
-from .forms import ANY, Definition, Field, Form, Listed, Literals, Mapped, Named, OneOf, Plain, one_of
 from .references import Document, Schema
-from .values import listed_values, type_of
+from .texts import about, is_plain
 
 __all__ = ["MOST_FIELDS", "MOST_PARTS", "MOST_VALUES", "Reader"]
 
@@ -49,25 +49,23 @@ class Reader:
     Args:
         root: the document; it must not change.
         name: what it describes, in words; types without a title are called after it.
-        scope: whose it is; see `Definition.scope`.
+        types: those of the tool; what is read is added to them.
     """
 
-    def __init__(self, root: Schema, name: str, scope: str) -> None:
+    def __init__(self, root: Schema, name: str, types: list[Type]) -> None:
         self._document = Document(root)
         self._root = root
         self._name = name
-        self._scope = scope
-        self._definitions: list[Definition] = []
+        self._types = types
         self._cuts: dict[str, None] = {}
         self._unsaid: dict[str, None] = {}
         self._left = MOST_PARTS
-        self._depth = 0
         self._guards = 0
         self._done: dict[tuple[Any, ...], Form | None] = {}
         self._open: dict[tuple[Any, ...], tuple[int, str]] = {}
         """Parts being read, with how many lists and dicts were open when that began, and what they are called."""
-        self._aliases: dict[tuple[Any, ...], Definition] = {}
-        self._objects: deque[tuple[Definition, Parts, str]] = deque()
+        self._aliases: dict[tuple[Any, ...], int] = {}
+        self._objects: deque[tuple[Type, Parts, str]] = deque()
 
     @property
     def cuts(self) -> tuple[str, ...]:
@@ -92,7 +90,7 @@ class Reader:
         known = {field.key for field in fields}
         for branches in unions_of(parts):
             read = [self._fields(self._flat([branch], self._name), self._name) for branch in branches[:MOST_BRANCHES]]
-            for key in dict.fromkeys(field.key for each in read for field in each if field.key not in known):
+            for key in dict.fromkeys(one.key for each in read for one in each if one.key not in known):
                 same = [field for each in read for field in each if field.key == key]
                 needed = len(same) == len(branches) and all(field.required for field in same)
                 known.add(key)
@@ -105,10 +103,6 @@ class Reader:
             rest = ANY
         self._finish()
         return fields, rest
-
-    def packed(self, fields: list[Field]) -> Definition:
-        """A `TypedDict` of keyword arguments whose names cannot stand in a signature."""
-        return Definition("object", self._name, self._scope, fields=tuple(fields))
 
     def _form(self, schemas: list[Any], name: str) -> Form:
         """The form of what fits all these schemas."""
@@ -130,40 +124,36 @@ class Reader:
             return self._done[key]
         if key in self._open:
             guards, called = self._open[key]
-            if self._guards == guards:
-                return ANY  # it is what it is
-            return Named(self._alias(key, parts, called))
-        if self._left < 0 or self._depth > MOST_DEPTH:
+            return ANY if self._guards == guards else self._alias(key, parts, called)
+        if self._left < 0 or len(self._open) > MOST_DEPTH:
             self._cut("what is nested deepest" if self._left >= 0 else f"all after the first {MOST_PARTS:,} parts")
             return ANY
         self._open[key] = (self._guards, parts.title or name)
-        self._depth += 1
         form = self._unread(parts, name)
-        self._depth -= 1
         del self._open[key]
         if form is not None and (key in self._aliases or self._deserves_a_name(form, parts.referred)):
-            definition = self._alias(key, parts, name)
-            definition.body = form
-            self._definitions.append(definition)
-            form = Named(definition)
+            own = self._alias(key, parts, name)
+            self._types[self._aliases[key]].body = form
+            form = own
         self._done[key] = form
         return form
 
-    def _alias(self, key: tuple[Any, ...], parts: Parts, name: str) -> Definition:
-        made = self._aliases.get(key)
-        if made is None:
-            made = self._aliases[key] = Definition("alias", parts.title or name, "" if parts.title else self._scope)
-        return made
+    def _alias(self, key: tuple[Any, ...], parts: Parts, name: str) -> Form:
+        if key not in self._aliases:
+            self._aliases[key] = len(self._types)
+            self._types.append(Type(parts.title or name, bool(parts.title), body=ANY))
+        return (mark(str(self._aliases[key])),)
 
     def _deserves_a_name(self, form: Form, referred: bool) -> bool:
-        if isinstance(form, Literals):
-            return sum(len(value) + 2 for value in form.written) > _LONG_LITERAL
-        return referred and _atoms(form) > _WIDE
+        values = [member for member in form if member.startswith("=")]
+        return sum(len(value) + 1 for value in values) > _LONG_LITERAL or (
+            referred and sum(1 + member.count("[") + member.count("|") for member in form) - len(values) > _WIDE
+        )
 
     def _unread(self, parts: Parts, name: str) -> Form | None:
         if not parts.each:
             return ANY
-        values = listed_values(parts)
+        values = _listed_values(parts)
         if values:
             return self._literal(values, parts, name)
         unions = unions_of(parts)
@@ -202,7 +192,7 @@ class Reader:
                 forms.append(self._read(together, " ".join([parts.title or name, *titles])))
         possible = [form for form in forms if form is not None]
         if possible and _nullable(parts):
-            possible.append(Plain("None"))
+            possible.append(("None",))
         return one_of(possible) if possible else None
 
     def _of_kind(self, kind: str, parts: Parts, name: str) -> Form:
@@ -210,7 +200,7 @@ class Reader:
             return self._list(parts, name)
         if kind == "object":
             return self._object(parts, name)
-        return Plain(_TYPES[kind]) if kind in _TYPES else ANY
+        return (_TYPES[kind],) if kind in _TYPES else ANY
 
     def _inside(self, schemas: list[Any], name: str) -> Form:
         self._guards += 1
@@ -231,11 +221,11 @@ class Reader:
                 every.append(items)
         if len(places) > MOST_BRANCHES:
             self._cut(f"{name}: {len(places)} places of a list")
-            return Listed(ANY)
+            return list_of(ANY)
         inside = [self._inside([place], f"{name} item") for place in places if place is not False]
         if every or not places:
             inside.append(self._inside(every, f"{name} item"))
-        return Listed(one_of(inside))
+        return list_of(one_of(inside))
 
     def _object(self, parts: Parts, name: str) -> Form:
         title = parts.title if parts.title and parts.title.casefold() != "object" else None
@@ -243,19 +233,19 @@ class Reader:
         keys = _keys(parts)
         if not keys:
             rest = self._rest(parts, name, guarded=True)
-            return Mapped(ANY if rest is None else rest)
+            return dict_of(ANY if rest is None else rest)
         if len(keys) > MOST_FIELDS or any(len(key) > MOST_KEY_CHARACTERS for key in keys):
             self._cut(f"{wanted}: the {len(keys):,} keys of an object")
-            return Mapped(ANY)
+            return dict_of(ANY)
         if "" in keys:
             self._cut(f"{wanted}: the keys of an object, one of which is an empty text", self._unsaid)
-            return Mapped(ANY)
-        made = Definition("object", wanted, "" if title else self._scope)
+            return dict_of(ANY)
         first = parts.each[0].schema if len(parts.each) == 1 else {}
-        made.about = about({"description": first.get("description")})
-        self._definitions.append(made)
+        made = Type(wanted, bool(title), about({"description": first.get("description")}))
+        made.plain = all(is_plain(key) and key not in HIDING for key in keys)
+        self._types.append(made)
         self._objects.append((made, parts, wanted))
-        return Named(made)
+        return (mark(str(len(self._types) - 1)),)
 
     def _fields(self, parts: Parts, name: str) -> list[Field]:
         """The keys of an object, at most `MOST_FIELDS`; of more, those that are required come first."""
@@ -304,14 +294,14 @@ class Reader:
         return one_of(forms)
 
     def _literal(self, values: list[Any], parts: Parts, name: str) -> Form:
-        nullable = [Plain("None")] if _nullable(parts) and None not in values else []
+        nullable = [("None",)] if _nullable(parts) and None not in values else []
         exact = all(value is None or isinstance(value, (str, bool, int)) for value in values)
-        written = list(dict.fromkeys(repr(value) for value in values)) if exact else []
-        if exact and len(written) <= MOST_VALUES and sum(map(len, written)) <= MOST_VALUE_CHARACTERS:
-            return one_of([Literals(tuple(written)), *nullable])
+        values_written = list(dict.fromkeys(repr(value) for value in values)) if exact else []
+        if exact and len(values_written) <= MOST_VALUES and sum(map(len, values_written)) <= MOST_VALUE_CHARACTERS:
+            return one_of([tuple(f"={each}" for each in values_written), *nullable])
         if exact:
-            self._cut(f"{name}: {len(written):,} values")
-        forms = [type_of(value) for value in values]
+            self._cut(f"{name}: {len(values_written):,} values")
+        forms = [_type_of(value) for value in values]
         return one_of([*forms, *nullable])
 
     def _cut(self, what: str, why: dict[str, None] | None = None) -> None:
@@ -324,13 +314,26 @@ class Reader:
         while self._objects:
             made, parts, name = self._objects.popleft()
             if self._left > 0:
-                made.fields = tuple(self._fields(parts, name))
+                made.fields = self._fields(parts, name)
             else:
                 self._cut(f"all after the first {MOST_PARTS:,} parts")
-                made.kind, made.body = "alias", Mapped(ANY)
-        for definition in self._definitions:
-            if definition.kind == "alias" and _leads_back(definition):
-                definition.body = ANY
+                made.body = dict_of(ANY)
+        for each in self._aliases.values():
+            if self._leads_back(each):
+                self._types[each].body = ANY
+
+    def _leads_back(self, alias: int) -> bool:
+        """Whether an alias is itself with no list, dict or object in between, which is no type."""
+        todo = [alias]
+        for each in todo:  # which grow meanwhile
+            for member in self._types[each].body or ():
+                if member.startswith("\0") and member != ANY[0]:
+                    (number,) = uses((member,))
+                    if number == alias:
+                        return True
+                    if number not in todo:
+                        todo.append(number)
+        return False
 
 
 def _keys(parts: Parts) -> dict[str, list[Any]]:
@@ -374,30 +377,46 @@ def _shortened(whole: str, place: str, key: str) -> str:
     return path if len(path) <= 60 else f"{whole} {key}"[-100:]
 
 
-def _atoms(form: Form) -> int:
-    match form:
-        case Listed(inner) | Mapped(inner):
-            return 1 + _atoms(inner)
-        case OneOf(members):
-            return sum(map(_atoms, members))
-        case Literals(written):
-            return len(written)
+def _listed_values(parts: Parts) -> list[Any]:
+    """The values that are listed, if any are: of several lists, what is in all; only those of the right type."""
+    lists = []
+    for part in parts.each:
+        if "const" in part.schema:
+            lists.append([part.schema["const"]])
+        if isinstance(part.schema.get("enum"), list):
+            lists.append(part.schema["enum"])
+    if not lists:
+        return []
+    texts = [{json.dumps(value, sort_keys=True) for value in values} for values in lists[1:]]
+    common = [value for value in lists[0] if all(json.dumps(value, sort_keys=True) in each for each in texts)]
+    kinds = kinds_of(Parts(tuple(part for part in parts.each if "type" in part.schema)))
+    if kinds:
+        common = [value for value in common or lists[0] if _is_of(value, kinds)]
+    return common or lists[0]
+
+
+def _is_of(value: Any, kinds: list[str]) -> bool:
+    match value:
+        case None:
+            return "null" in kinds
+        case bool():
+            return "boolean" in kinds
+        case int():
+            return "integer" in kinds or "number" in kinds
+        case float():
+            return "number" in kinds or ("integer" in kinds and value.is_integer())
+        case str():
+            return "string" in kinds
+        case list():
+            return "array" in kinds
         case _:
-            return 1
+            return "object" in kinds
 
 
-def _leads_back(definition: Definition) -> bool:
-    """Whether an alias is itself with no list, dict or object in between, which is no type."""
-    seen: set[int] = set()
-    todo: list[Form] = [definition.body]
-    while todo:
-        form = todo.pop()
-        if isinstance(form, OneOf):
-            todo.extend(form.members)
-        elif isinstance(form, Named) and form.definition.kind == "alias":
-            if form.definition is definition:
-                return True
-            if id(form.definition) not in seen:
-                seen.add(id(form.definition))
-                todo.append(form.definition.body)
-    return False
+def _type_of(value: Any) -> Form:
+    """The form of a value that no literal can be written for."""
+    if isinstance(value, list):
+        return list_of(ANY)
+    if isinstance(value, dict):
+        return dict_of(ANY)
+    return ("None" if value is None else type(value).__name__,)
