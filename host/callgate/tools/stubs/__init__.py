@@ -6,7 +6,7 @@
 3. Schemas and descriptions come from outside. Whatever is in them stays in strings, comments and names, and what one
    tool takes up is bounded; what was left out for that is told in a comment.
 
-`references` knows where a ``$ref`` leads, `conjunction` what holds at once, `reading` makes `annotations` of schemas,
+`conjunction` knows what holds at once, `reading` makes `annotations` of schemas,
 `writing` a module of them. Tools share the types that their schemas title alike and describe alike.
 """
 

@@ -7,13 +7,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .references import REFERENCES, Document, Schema
+__all__ = ["MOST_TOGETHER", "UNIONS", "Part", "Parts", "Schema", "flatten", "kinds_of", "says_a_type", "unions_of"]
 
-__all__ = ["MOST_TOGETHER", "UNIONS", "Part", "Parts", "flatten", "kinds_of", "says_a_type", "unions_of"]
-
+Schema = dict[str, Any]
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 UNIONS = ("anyOf", "oneOf")
 _VALUES = ("enum", "const")
 _OF_OBJECTS = ("properties", "patternProperties", "additionalProperties", "required")
@@ -64,8 +65,13 @@ class Parts:
         return Parts(tuple(every.values()), titles[0] if titles else None, self.referred, never)
 
 
-def flatten(document: Document, schemas: list[Any]) -> Parts:
-    """The parts of schemas that all hold."""
+def flatten(schemas: list[Any], targets: Callable[[Schema], list[Schema]]) -> Parts:
+    """The parts of schemas that all hold.
+
+    Args:
+        schemas: any.
+        targets: what a schema's references stand for.
+    """
     found: dict[int, Part] = {}
     seen: set[int] = set()
     title = reference_word = None
@@ -85,12 +91,11 @@ def flatten(document: Document, schemas: list[Any]) -> Parts:
         several = schema.get("allOf")
         if isinstance(several, list):
             todo.extend(reversed(several))
-        for keyword in REFERENCES:
-            reference = schema.get(keyword)
-            if isinstance(reference, str):
-                referred = True
-                reference_word = reference_word or reference.rpartition("/")[2].strip("#")
-                todo.append(document.target(schema, reference))
+        reference = next((schema[word] for word in REFERENCES if isinstance(schema.get(word), str)), None)
+        if reference is not None:
+            referred = True
+            reference_word = reference_word or reference.rpartition("/")[2].strip("#")
+            todo.extend(targets(schema))
     return Parts(tuple(found.values()), title or reference_word, referred, never, cut=bool(todo))
 
 

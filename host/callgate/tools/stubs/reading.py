@@ -17,9 +17,11 @@ import json
 from collections import deque
 from typing import Any
 
+from callgate.errors import ConfigurationError
+from callgate.tools.schema_references import References
+
 from .annotations import ANY, HIDING, Field, Form, Type, dict_of, list_of, mark, one_of, uses
-from .conjunction import MOST_TOGETHER, Part, Parts, flatten, kinds_of, says_a_type, unions_of
-from .references import Document, Schema
+from .conjunction import MOST_TOGETHER, Part, Parts, Schema, flatten, kinds_of, says_a_type, unions_of
 from .texts import about, is_plain
 
 __all__ = ["MOST_FIELDS", "MOST_PARTS", "MOST_VALUES", "Reader"]
@@ -53,8 +55,8 @@ class Reader:
     """
 
     def __init__(self, root: Schema, name: str, types: list[Type]) -> None:
-        self._document = Document(root)
         self._root = root
+        self._references: References | None = None
         self._name = name
         self._types = types
         self._cuts: dict[str, None] = {}
@@ -109,10 +111,19 @@ class Reader:
         return self._read(self._flat(schemas, name), name) or ANY
 
     def _flat(self, schemas: list[Any], name: str) -> Parts:
-        parts = flatten(self._document, schemas)
+        parts = flatten(schemas, self._targets)
         if parts.cut:
             self._cut(f"{name}: all but {MOST_TOGETHER} parts of allOf")
         return parts
+
+    def _targets(self, schema: Schema) -> list[Schema]:
+        """What a schema's reference stands for; nothing where it leads nowhere, or to one of several."""
+        try:
+            self._references = self._references or References(self._root, self._name)
+            found = self._references.of(schema)
+        except (ConfigurationError, ValueError):
+            return []
+        return found if len(found) == 1 else []
 
     def _read(self, parts: Parts, name: str) -> Form | None:
         """The form of parts; None where they contradict each other."""

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from typing import Any
 
-from .references import Schema
+from .conjunction import Schema
 
 __all__ = [
     "about", "class_name", "comment", "docstring", "first_line", "is_plain", "one_line", "shortened", "shown_default",
