@@ -120,7 +120,7 @@ def test_a_large_value_is_checked_in_time_or_refused(schema: dict[str, Any], val
     ("schema", "value"),
     [
         ({"items": unevaluated(5)}, [{"a": 1}] * 20_000),
-        ({"uniqueItems": True}, [10**30 + n for n in range(690)]),
+        ({"uniqueItems": True}, [10**30 + n for n in range(600)]),
         ({"uniqueItems": True}, [{"a": n, "b": [n]} for n in range(100_000)]),
         ({"items": {"multipleOf": 0.01}}, [n / 100 for n in range(90_000)]),
         ({"pattern": r"\pL{1,100}\s1$"}, "ab" * 25_000),

@@ -62,11 +62,12 @@ _LONG_NUMBER = 5_000
 """Units of a number beyond 64 bits under `multipleOf` with a fraction."""
 _LONG_DIVIDED = 250
 """Units of a number beyond 64 bits under `multipleOf` of whole numbers."""
-_LONG_PAIR = 100
+_LONG_PAIR = 130
 """Units of a pair of such numbers under `uniqueItems`, which compares each with each."""
 _TEXT_COPIES = 1_000
 """Bytes of text that are copied in one unit, where every fault is looked for."""
-_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*+"')
+_PIECES = re.compile(r'"(?:[^"\\]|\\.)*+"|[^"]{1,65536}')
+"""Strings, and what stands between them."""
 _LONG_NUMBERS = re.compile(r"\d{20}|\d[eE][+-]?\d\d")
 
 _LISTS = ("allOf", "anyOf", "oneOf")
@@ -211,9 +212,7 @@ class SchemaCost:
         cost = self._sums.ways * places + self._sums.names * (1 + text.count("{"))
         if cost > MAX_STEPS or not (self._unique or self._divisors):
             return cost
-        yield
-        bare = _STRINGS.sub("", text) if _LONG_NUMBERS.search(text) else ""
-        long = sum(1 for _ in _LONG_NUMBERS.finditer(bare))
+        long = yield from _long_numbers(text)
         cost += long * (self._fractions * _LONG_NUMBER + self._divisors * _LONG_DIVIDED)
         if self._unique:
             cost += long * long * _LONG_PAIR + (_depth(value) * places * _HASHED if self._targets else 0)
@@ -360,6 +359,18 @@ def _counting(text: str, enough: int) -> Work[int]:
     if len(text) > LARGE_BYTES:
         yield
     return marks if marks <= enough else (yield from counting(text.encode(), enough))
+
+
+def _long_numbers(text: str) -> Work[int]:
+    """How many numbers of a JSON text are beyond 64 bits, or may be."""
+    long = turn = 0
+    for piece in _PIECES.finditer(text):
+        if text[piece.start()] != '"':
+            long += len(_LONG_NUMBERS.findall(piece[0]))
+        if piece.end() - turn > LARGE_BYTES:
+            turn = piece.end()
+            yield
+    return long
 
 
 def _depth(value: Any) -> int:
