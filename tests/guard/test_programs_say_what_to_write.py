@@ -5,8 +5,11 @@ Held at `Runtime.check` and `Runtime.execute_code`, on both paths where the fast
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -306,14 +309,19 @@ async def test_a_module_that_is_not_there_says_what_can_be_imported_and_how_to_a
     assert message.partition("; ")[2] in result.for_model()
 
 
-async def test_packages_that_are_there_are_named(tmp_path: Any) -> None:
-    (tmp_path / "own_package").mkdir()
-    (tmp_path / "own_package" / "__init__.py").write_text("A = 5\n")
-    (tmp_path / "own_module.py").write_text("B = 6\n")
-    tmp_path.chmod(0o755)
-    for parent in tmp_path.parents[:3]:
-        parent.chmod(0o755)
-    async with Runtime([get_contact], packages=str(tmp_path), pool_size=1) as runtime:
+@pytest.fixture
+def readable() -> Iterator[Path]:
+    """A folder that every user may read; pytest's own folders are for this user alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
+async def test_packages_that_are_there_are_named(readable: Path) -> None:
+    (readable / "own_package").mkdir()
+    (readable / "own_package" / "__init__.py").write_text("A = 5\n")
+    (readable / "own_module.py").write_text("B = 6\n")
+    async with Runtime([get_contact], packages=str(readable), pool_size=1) as runtime:
         assert (await runtime.execute_code("import own_package\nown_package.A")).value == 5
         result = await failed(runtime, "import surely_not_installed")
         assert result.error is not None
