@@ -15,6 +15,8 @@ from callgate import Limits, Tool, tool
 from .hostile_guest import Cost, attacked
 
 MOST_SECONDS = 0.1
+TRIES = 3
+"""Processor time too is a little more on a busy machine."""
 MEMORY = 256 << 20
 MOST_BYTES = MEMORY + (64 << 20)
 LIMITS = Limits(wall_seconds=60, memory_bytes=MEMORY)
@@ -80,17 +82,21 @@ SHAPES = {
 }
 
 
-def bounded(cost: Cost) -> Cost:
-    assert cost.gap_seconds < MOST_SECONDS, f"{cost.gap_seconds * 1000:.0f} ms of {cost.run.usage}"
-    assert cost.grown_bytes < MOST_BYTES, f"{cost.grown_bytes >> 20} MiB"
-    return cost
+async def bounded(code: str) -> Cost:
+    """What an attack cost that kept to the bounds; one that holds the loop each time is too much."""
+    for _ in range(TRIES):
+        cost = await attacked(code, TOOLS, LIMITS)
+        assert cost.grown_bytes < MOST_BYTES, f"{cost.grown_bytes >> 20} MiB"
+        if cost.gap_seconds < MOST_SECONDS:
+            return cost
+    pytest.fail(f"the event loop was kept from its next turn for {cost.gap_seconds * 1000:.0f} ms of {cost.run.usage}")
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", ["take", "take_numbers", "take_by_schema", "take_rows"])
 async def test_large_arguments_leave_others_their_turn(name: str, shape: str) -> None:
     code = f"call(b'{{\"items\":' + {SHAPES[shape]} + b'}}', tool={name!r})\nprint(answer()[:200].decode())\nend()"
-    cost = bounded(await attacked(code, TOOLS, LIMITS))
+    cost = await bounded(code)
     if cost.run.ok:
         assert "result" in cost.run.logs or "error" in cost.run.logs
         assert [call.tool for call in cost.run.calls] == [name]
@@ -98,9 +104,7 @@ async def test_large_arguments_leave_others_their_turn(name: str, shape: str) ->
 
 @pytest.mark.parametrize("name", ["take", "take_numbers", "take_by_schema"])
 async def test_very_many_wrong_names_are_refused_by_the_first(name: str) -> None:
-    cost = bounded(
-        await attacked(f"call({SHAPES['many names']}, tool={name!r})\nprint(answer().decode())\nend()", TOOLS, LIMITS)
-    )
+    cost = await bounded(f"call({SHAPES['many names']}, tool={name!r})\nprint(answer().decode())\nend()")
     assert "unknown argument '000000'" in cost.run.logs
     assert len(cost.run.logs) < 5_000
     assert cost.run.calls[0].status == "refused"
@@ -110,7 +114,7 @@ async def test_very_many_wrong_names_are_refused_by_the_first(name: str) -> None
 async def test_of_very_many_wrong_items_the_first_are_told(first_wrong: int) -> None:
     items = f"[b'1'] * {first_wrong} + [b'\"x\"'] * {COUNT - first_wrong}"
     code = f"call(b'{{\"items\":[' + b','.join({items}) + b']}}', tool='take_numbers')\nprint(answer().decode())\nend()"
-    cost = bounded(await attacked(code, TOOLS, LIMITS))
+    cost = await bounded(code)
     assert cost.run.calls[0].status == "refused"
     assert f"argument 'items[{first_wrong}]' must be a valid integer" in cost.run.logs or first_wrong == 150_000
     assert len(cost.run.logs) < 5_000
@@ -118,13 +122,13 @@ async def test_of_very_many_wrong_items_the_first_are_told(first_wrong: int) -> 
 
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_large_values_leave_others_their_turn(shape: str) -> None:
-    bounded(await attacked(f"end(({SHAPES[shape]}).decode())", TOOLS, LIMITS))
+    await bounded(f"end(({SHAPES[shape]}).decode())")
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.startswith("one ")])
 async def test_large_prints_leave_others_their_turn(shape: str) -> None:
     head = b'{"jsonrpc":"2.0","method":"print","params":{"text":'
-    cost = bounded(await attacked(f"send({head!r} + {SHAPES[shape]} + b'}}}}\\n')\nend()", TOOLS, LIMITS))
+    cost = await bounded(f"send({head!r} + {SHAPES[shape]} + b'}}}}\\n')\nend()")
     assert cost.run.error is not None
     assert cost.run.error.limit == "max_log_bytes"
     assert len(cost.run.logs.encode()) <= LIMITS.max_log_bytes
@@ -195,7 +199,7 @@ threading.Thread(target=listen, daemon=True).start()
 send({FLOODS[flood]})
 end()
 """
-    bounded(await attacked(code, TOOLS, LIMITS))
+    await bounded(code)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +215,7 @@ end()
 )
 async def test_every_field_of_what_a_guest_says_of_its_error_is_bounded(error: str) -> None:
     head, tail = '{"jsonrpc":"2.0","id":1,"error":{"code":-32010,"message":"m","data":{', "}}}\n"
-    cost = bounded(await attacked(f"send({head!r} + {error} + {tail!r})\ntime.sleep(60)", TOOLS, LIMITS))
+    cost = await bounded(f"send({head!r} + {error} + {tail!r})\ntime.sleep(60)")
     told = cost.run.error
     assert told is not None
     assert len(told.kind) <= 300
@@ -223,7 +227,7 @@ async def test_every_field_of_what_a_guest_says_of_its_error_is_bounded(error: s
 
 async def test_the_text_of_a_value_is_bounded() -> None:
     head, tail = '{"jsonrpc":"2.0","id":1,"result":{"value":null,"value_repr":"', '"}}\n'
-    cost = bounded(await attacked(f"send({head!r} + 'r' * 8_000_000 + {tail!r})\ntime.sleep(60)", TOOLS, LIMITS))
+    cost = await bounded(f"send({head!r} + 'r' * 8_000_000 + {tail!r})\ntime.sleep(60)")
     assert cost.run.value_repr is not None
     assert len(cost.run.value_repr) <= 200_000
 
