@@ -16,7 +16,8 @@ from .hostile_guest import Cost, attacked
 
 MOST_SECONDS = 0.1
 TRIES = 3
-"""Processor time too is a little more on a busy machine."""
+"""One text of 16 MB is decoded in one step of up to 0.083 s, and processor time too is a little more on a busy machine:
+such an attack counts when it holds the loop each time."""
 MEMORY = 256 << 20
 MOST_BYTES = MEMORY + (64 << 20)
 LIMITS = Limits(wall_seconds=60, memory_bytes=MEMORY)
@@ -82,9 +83,13 @@ SHAPES = {
 }
 
 
-async def bounded(code: str) -> Cost:
-    """What an attack cost that kept to the bounds; one that holds the loop each time is too much."""
-    for _ in range(TRIES):
+def tries_of(shape: str) -> int:
+    return TRIES if shape.startswith("one ") else 1
+
+
+async def bounded(code: str, tries: int = 1) -> Cost:
+    """What an attack cost that kept to the bounds, in one of so many tries."""
+    for _ in range(tries):
         cost = await attacked(code, TOOLS, LIMITS)
         assert cost.grown_bytes < MOST_BYTES, f"{cost.grown_bytes >> 20} MiB"
         if cost.gap_seconds < MOST_SECONDS:
@@ -96,7 +101,7 @@ async def bounded(code: str) -> Cost:
 @pytest.mark.parametrize("name", ["take", "take_numbers", "take_by_schema", "take_rows"])
 async def test_large_arguments_leave_others_their_turn(name: str, shape: str) -> None:
     code = f"call(b'{{\"items\":' + {SHAPES[shape]} + b'}}', tool={name!r})\nprint(answer()[:200].decode())\nend()"
-    cost = await bounded(code)
+    cost = await bounded(code, tries_of(shape))
     if cost.run.ok:
         assert "result" in cost.run.logs or "error" in cost.run.logs
         assert [call.tool for call in cost.run.calls] == [name]
@@ -122,13 +127,13 @@ async def test_of_very_many_wrong_items_the_first_are_told(first_wrong: int) -> 
 
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_large_values_leave_others_their_turn(shape: str) -> None:
-    await bounded(f"end(({SHAPES[shape]}).decode())")
+    await bounded(f"end(({SHAPES[shape]}).decode())", tries_of(shape))
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.startswith("one ")])
 async def test_large_prints_leave_others_their_turn(shape: str) -> None:
     head = b'{"jsonrpc":"2.0","method":"print","params":{"text":'
-    cost = await bounded(f"send({head!r} + {SHAPES[shape]} + b'}}}}\\n')\nend()")
+    cost = await bounded(f"send({head!r} + {SHAPES[shape]} + b'}}}}\\n')\nend()", tries_of(shape))
     assert cost.run.error is not None
     assert cost.run.error.limit == "max_log_bytes"
     assert len(cost.run.logs.encode()) <= LIMITS.max_log_bytes
