@@ -161,13 +161,10 @@ class Reader:
         self._types = types
         self._first = len(types)
         self._left = MOST_PARTS
-        self._guards = 0
         self._done: dict[tuple[int, ...], Form] = {}
-        self._open: dict[tuple[int, ...], tuple[int, str]] = {}
-        """Parts being read, with how many lists and dicts were open when that began, and what they are called."""
+        self._open: dict[tuple[int, ...], str] = {}
+        """Parts being read, and what they are called."""
         self._aliases: dict[tuple[int, ...], int] = {}
-        self._unfinished: set[str] = set()
-        """The marks of aliases that are being read."""
         self._alone: dict[int, Schema] = {}
         self._objects: list[tuple[Type, _Parts]] = []
 
@@ -243,31 +240,26 @@ class Reader:
         key = parts.key
         if key in self._done:
             return self._done[key]
-        if key in self._open:
-            guards, called = self._open[key]
-            return ANY if self._guards == guards else self._alias(key, parts, called)
+        if key in self._open:  # within a list or dict: no schema comes back to itself at the same place
+            return self._alias(key, parts, self._open[key])
         if self._left < 0 or len(self._open) > MOST_DEPTH:
             self._note("what is nested deepest" if self._left >= 0 else f"all after the first {MOST_PARTS:,} parts")
             return ANY
-        self._open[key] = (self._guards, parts.title or name)
+        self._open[key] = name
         form = self._unread(parts, name)
         if form and any(nullable is True for nullable in parts.all("nullable")):
             form = one_of([form, ("None",)])
         del self._open[key]
         if key in self._aliases or len(written(form)) + _NAME * len(uses(form)) > _LONG:
             own = self._alias(key, parts, name)
-            # an alias that is another one, or itself, with no list, dict or object in between is no type
-            self._types[self._aliases[key]].body = form if self._unfinished.isdisjoint(form) else ANY
-            self._unfinished.discard(own[0])
+            self._types[self._aliases[key]].body = form
             form = own
-        if self._unfinished.isdisjoint(form):
-            self._done[key] = form
+        self._done[key] = form
         return form
 
     def _alias(self, key: tuple[int, ...], parts: _Parts, name: str) -> Form:
         if key not in self._aliases:
             self._aliases[key] = len(self._types)
-            self._unfinished.add(mark(str(len(self._types))))
             self._types.append(Type(parts.title or name, bool(parts.title), body=ANY))
         return (mark(str(self._aliases[key])),)
 
@@ -311,19 +303,13 @@ class Reader:
             return self._object(parts, name)
         return _name_of(_KINDS[kind])
 
-    def _inside(self, schemas: list[Any], name: str) -> Form:
-        self._guards += 1
-        form = self._annotation(schemas, name)
-        self._guards -= 1
-        return form
-
     def _list(self, parts: _Parts, name: str) -> Form:
         items = parts.all("items")
         places = next(iter(parts.all("prefixItems", list) + parts.all("items", list)), list[Any]())
         every = parts.all("items", dict) + (parts.all("additionalItems", dict) if places in items else [])
-        inside = [self._inside([place], f"{name} item") for place in places if place is not False]
+        inside = [self._annotation([place], f"{name} item") for place in places if place is not False]
         if every or not places:
-            inside.append(self._inside(every, f"{name} item"))
+            inside.append(self._annotation(every, f"{name} item"))
         return (f"list[{written(one_of(inside))}]",)
 
     def _object(self, parts: _Parts, name: str) -> Form:
@@ -354,7 +340,7 @@ class Reader:
             schemas = keys[key]
             own = next((schema for schema in schemas if isinstance(schema, dict)), {})
             path = f"{name} {key}" if len(name) + len(key) < 60 else f"{self._name} {key}"[-100:]
-            form = self._inside(schemas, path)
+            form = self._annotation(schemas, path)
             fields.append(Field(key, form, key in required, about(own), own.get("default", ...)))
         return fields
 
@@ -364,8 +350,8 @@ class Reader:
         more = parts.all("additionalProperties")
         if not more or (False in more and not patterns):
             return ANY if patterns else None
-        forms = [self._inside([pattern], f"{name} value") for pattern in patterns]
-        return one_of(forms if False in more else [*forms, self._inside(more, f"{name} value")])
+        forms = [self._annotation([pattern], f"{name} value") for pattern in patterns]
+        return one_of(forms if False in more else [*forms, self._annotation(more, f"{name} value")])
 
     def _literal(self, values: list[Any], name: str) -> Form:
         if not all(value is None or isinstance(value, (str, bool, int)) for value in values):
