@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from callgate.cut import duration
 from callgate.tools import Tool
 from callgate.tools.statistics import Statistics
 
@@ -85,8 +86,8 @@ class PlanEstimate:
         lines = [
             "how long it takes is not known: none of its tools has a history yet"
             if nothing_known
-            else f"{least}{_duration(self.duration_seconds)}, {_duration(self.p95_seconds)} on a bad day; "
-            f"one call at a time: {_duration(self.sequential_seconds)}",
+            else f"{least}{duration(self.duration_seconds)}, {duration(self.p95_seconds)} on a bad day; "
+            f"one call at a time: {duration(self.sequential_seconds)}",
             f"{'at least ' if self.open_ended else ''}{self.calls} call{'' if self.calls == 1 else 's'}, "
             + self._odds(),
         ]
@@ -228,15 +229,6 @@ def _dependents(steps: Sequence[EstimatedStep]) -> list[list[int]]:
         for need in step.needs:
             dependents[need].append(index)
     return dependents
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 1:
-        return f"{1000 * seconds:.3g} ms"
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.3g} h"
 
 
 def _shown(listed: Sequence[str], separator: str) -> str:
