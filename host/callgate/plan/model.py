@@ -1,6 +1,6 @@
 """A plan as it is written, in either dialect, as one model. Knows fields and their other names; no tools, no graph.
 
-`reading_model` takes what a model sent (an object, or its JSON as text) and reports everything that is wrong with its
+`read_model` takes what a model sent (an object, or its JSON as text) and reports everything that is wrong with its
 shape at once; what is merely written in an odd way is read as what it must have meant, and reported as a warning.
 """
 
@@ -15,12 +15,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from callgate.tools import Retry
 from callgate.tools.annotations import expected
 from callgate.tools.faults import described, did_you_mean, path_text
-from callgate.tools.turns import Work, at_once
 
-from .decode import decoding_arguments, decoding_plan
+from .decode import decode_arguments, decode_plan
 from .faults import PlanFault, too_many
 
-__all__ = ["Fallback", "Plan", "Step", "StepRetry", "plan_json", "read_step", "reading_model", "writing_plan"]
+__all__ = ["Fallback", "Plan", "Step", "StepRetry", "plan_json", "read_model", "read_step"]
 
 Made = TypeVar("Made", bound=BaseModel)
 Text = Annotated[str, Field(min_length=1, max_length=256)]
@@ -141,7 +140,6 @@ _PLAN_WORDS = frozenset(
     | {"estimatedDuration", "estimatedCost", "estimated_duration", "estimated_cost"}
 )
 """Fields of a plan that tell a reader something and change nothing."""
-_STEPS_A_TURN = 100
 _STEP_BYTES = 3 * 1024
 """What a step takes in memory when it has run, beside its arguments and its result; measured."""
 _SMALL_BYTES = 16 * 1024 * 1024
@@ -171,10 +169,10 @@ _WANTED: Mapping[str, str] = {
 _validate_step = Step.__pydantic_validator__.validate_python
 
 
-def reading_model(
+def read_model(
     given: Any, *, max_bytes: int, max_steps: int, max_memory_bytes: int
-) -> Work[tuple[Plan | None, list[Step | None], list[str], list[PlanFault]]]:
-    """A plan as it came; in turns where it is large.
+) -> tuple[Plan | None, list[Step | None], list[str], list[PlanFault]]:
+    """A plan as it came.
 
     Args:
         given: an object, or its JSON as text.
@@ -187,7 +185,7 @@ def reading_model(
         nothing is left), their ids, and the faults.
     """
     faults: list[PlanFault] = []
-    raw = yield from decoding_plan(given, max_bytes, faults, max_memory_bytes)
+    raw = decode_plan(given, max_bytes, faults, max_memory_bytes)
     if raw is None:
         return None, [], [], faults
     top = _plan_fields(raw, faults)
@@ -198,24 +196,22 @@ def reading_model(
         hint = 'a plan must contain at least one step: {"steps": [{"id": "a", "tool": "…", "arguments": {…}}]}'
         faults.append(PlanFault("shape", None, "steps", problem, hint))
         return None, [], [], faults
+    too_large = ""
     if len(listed) > max_steps:
-        message = f"the plan has {len(listed)} steps, more than max_tool_calls, which is {max_steps}"
+        too_large = f"the plan has {len(listed)} steps, more than max_tool_calls, which is {max_steps}"
         hint = "split it, or let the operator raise max_tool_calls"
-        faults.append(PlanFault("too-large", None, "steps", message, hint))
-        return None, [], [], faults
-    if (size := _STEP_BYTES * len(listed)) > max(max_memory_bytes, _SMALL_BYTES):
+    elif (size := _STEP_BYTES * len(listed)) > max(max_memory_bytes, _SMALL_BYTES):
         would = f"{len(listed)} steps would take {size} bytes of memory"
-        message = f"{would}, more than memory_bytes, which is {max_memory_bytes}"
+        too_large = f"{would}, more than memory_bytes, which is {max_memory_bytes}"
         hint = "split it, or let the operator raise memory_bytes"
-        faults.append(PlanFault("too-large", None, "steps", message, hint))
+    if too_large:
+        faults.append(PlanFault("too-large", None, "steps", too_large, hint))
         return None, [], [], faults
     steps: list[Step | None] = []
     ids: list[str] = []
     for index, each in enumerate(listed):
-        if index % _STEPS_A_TURN == _STEPS_A_TURN - 1:
-            yield
         before = len(faults)
-        step_id, step = yield from _reading_step(each, index, faults)
+        step_id, step = _read_step(each, index, faults)
         listed[index] = None  # it is our own; freed one by one, and not all in one go at the end
         ids.append(step_id)
         steps.append(step)
@@ -241,23 +237,14 @@ def _plan_fields(raw: dict[str, Any], faults: list[PlanFault]) -> dict[str, Any]
     if len(top) > _MOST_FIELDS:
         faults.append(PlanFault("shape", None, "", f"the plan has {len(top)} fields", _FIELDS_HINT))
         top = {key: value for key, value in top.items() if key in Plan.model_fields}
-    outputs = top.get("output_steps")
-    if isinstance(outputs, list) and len(outputs) > _MANY and not all(isinstance(each, (str, int)) for each in outputs):
-        faults.append(PlanFault("shape", None, "output_steps", "the ids of steps are text", 'write ["s1", "s2"]'))
-        outputs = None
-    if outputs is None:
-        top.pop("output_steps", None)
-    elif isinstance(outputs, str):
-        top["output_steps"] = [outputs]
-    if isinstance(top.get("output_steps"), list):
-        top["output_steps"] = [_bare(name, None, "output_steps", faults) for name in top["output_steps"]]
+    _settle_ids(top, "output_steps", None, "output_steps", faults)
     return top
 
 
 def read_step(raw: Any, index: int, faults: list[PlanFault]) -> tuple[str, Step | None]:
     """One step as it came: its id (its position, where it has none), and the step, None where it has faults."""
     before = len(faults)
-    name, step = at_once(_reading_step(raw, index, faults))
+    name, step = _read_step(raw, index, faults)
     return name, None if _failed(faults, before) else step
 
 
@@ -265,7 +252,7 @@ def _failed(faults: list[PlanFault], before: int) -> bool:
     return len(faults) > before and any(fault.severity == "error" for fault in faults[before:])
 
 
-def _reading_step(raw: Any, index: int, faults: list[PlanFault]) -> Work[tuple[str, Step | None]]:
+def _read_step(raw: Any, index: int, faults: list[PlanFault]) -> tuple[str, Step | None]:
     """The step without the options that are wrong, so that the rest of it is checked as well."""
     at = f"steps[{index}]"
     if not isinstance(raw, dict):
@@ -284,8 +271,7 @@ def _reading_step(raw: Any, index: int, faults: list[PlanFault]) -> Work[tuple[s
     if "arguments" in fields:
         arguments = fields["arguments"]
         if not isinstance(arguments, dict):
-            read = yield from decoding_arguments(arguments, name, f"{at}.arguments", faults)
-            fields["arguments"] = read or {}
+            fields["arguments"] = decode_arguments(arguments, name, f"{at}.arguments", faults) or {}
     if not fields.keys() <= _PLAIN_FIELDS:
         _settle(fields, name, at, faults)
     return name, _validated(_validate_step, fields, name, at, _STEP_FIELDS, faults)
@@ -330,17 +316,11 @@ def _settle(fields: dict[str, Any], name: str, at: str, faults: list[PlanFault])
         elif milliseconds is not None:
             message = f"'timeout' must be a number of milliseconds, got {described(milliseconds)}"
             faults.append(PlanFault("shape", name, f"{at}.timeout", message, 'or write "timeout_seconds": 30'))
-    for option in ("depends_on", "after", "execution_mode", "max_items", "on_item_error", "critical"):
+    for option in ("execution_mode", "max_items", "on_item_error", "critical"):
         if option in fields and fields[option] is None:
             del fields[option]
     for option in ("depends_on", "after"):
-        ids, place = fields.get(option), f"{at}.{option}"
-        if isinstance(ids, list) and len(ids) > _MANY and not all(isinstance(each, (str, int)) for each in ids):
-            faults.append(PlanFault("shape", name, place, "the ids of steps are text", 'write ["s1", "s2"]'))
-            del fields[option]
-        elif isinstance(ids, str | list):
-            ids = [ids] if isinstance(ids, str) else ids
-            fields[option] = [_bare(each, name, place, faults) for each in ids]
+        _settle_ids(fields, option, name, f"{at}.{option}", faults)
     retry = fields.get("retry")
     for option in ("retry", "fallback"):
         nested = fields.get(option)
@@ -355,6 +335,17 @@ def _settle(fields: dict[str, Any], name: str, at: str, faults: list[PlanFault])
         fields["retry"] = {"attempts" if key == "max_attempts" else key: value for key, value in retry.items()}
     if isinstance(fields.get("fallback"), str):
         fields["fallback"] = {"tool": fields["fallback"]}
+
+
+def _settle_ids(fields: dict[str, Any], option: str, step: str | None, place: str, faults: list[PlanFault]) -> None:
+    """A list of ids, which may be one id alone, or null."""
+    ids = fields.pop(option, None)
+    if isinstance(ids, list) and len(ids) > _MANY and not all(isinstance(each, (str, int)) for each in ids):
+        faults.append(PlanFault("shape", step, place, "the ids of steps are text", 'write ["s1", "s2"]'))
+    elif isinstance(ids, str | list):
+        fields[option] = [_bare(each, step, place, faults) for each in ([ids] if isinstance(ids, str) else ids)]
+    elif ids is not None:
+        fields[option] = ids
 
 
 def _bare(name: Any, step: str | None, place: str, faults: list[PlanFault]) -> Any:
@@ -410,18 +401,8 @@ def _shape_faults(
 
 def plan_json(plan: Plan) -> dict[str, Any]:
     """The plan as it would be written today, without what is left at its default. Arguments are not copied."""
-    return at_once(writing_plan(plan))
-
-
-def writing_plan(plan: Plan) -> Work[dict[str, Any]]:
-    """The same as `plan_json`, in turns where there are many steps."""
     told: dict[str, Any] = {"goal": plan.goal} if plan.goal else {}
-    written: list[dict[str, Any]] = []
-    told["steps"] = written
-    for step in plan.steps:
-        written.append(_step_json(step))
-        if len(written) % _STEPS_A_TURN == 0:
-            yield
+    told["steps"] = [_step_json(step) for step in plan.steps]
     if plan.output_steps:
         told["output_steps"] = list(plan.output_steps)
     if plan.missing:

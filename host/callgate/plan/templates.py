@@ -12,24 +12,22 @@ Knows how things are written; which steps a step waits for follows from the refe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from operator import is_
 from typing import Any
 
 from callgate.tools.faults import described
 from callgate.tools.faults import path_text as place_text
-from callgate.tools.turns import Work
 
 from .expressions import Expression, ExpressionFault, parse_expression
 from .faults import MAX_ERRORS, PlanFault
 from .notations import Meant, meant_by
 from .paths import PathFault, read_path
 from .references import INDEX, ITEM, Names, Reference, UnknownStep, read_reference
-from .sizes import json_size
 from .values import Array, At, Broken, Computed, Literal, Object, Template, Text, Whole
 
-__all__ = ["MAX_DEPTH", "Expressions", "Scope", "compile_template", "compiling_template", "literal_members"]
+__all__ = ["MAX_DEPTH", "Expressions", "Scope", "compile_template", "literal_members"]
 
 MAX_DEPTH = 100
 """Levels of nesting of a plan; a deeper one is refused. pydantic reads 200, of which the tool's schema takes some."""
@@ -40,8 +38,6 @@ _EXPRESSION_BYTES = 350
 """What a character of an expression takes at most when it is compiled; measured. 100 are common."""
 _LEAST_EXPRESSIONS = 48 * 1024
 """Characters that are taken however small `memory_bytes` is."""
-_PIECE = 4 * 1024
-"""Characters of a large value that are compiled at once."""
 _SHOWN = 80
 _OPENING = re.compile(r"(?<!\$)(\$++)(\{|ref:)")  # every run of `$` is looked at once, whatever its length
 _OWN = re.compile(r"\$(item(?=$|[.\[])|index$)")
@@ -108,8 +104,6 @@ class Scope:
     at: str
     """The step's place in the plan."""
     faults: list[PlanFault]
-    wholes: dict[int, Whole] = field(default_factory=dict)
-    """Templates of whole results; one for each is enough for the plan."""
     expressions: Expressions = field(default_factory=lambda: Expressions())
     references: list[Reference] = field(default_factory=list)
     bare: list[tuple[str, Place]] = field(default_factory=list)
@@ -148,50 +142,6 @@ def compile_template(value: Any, scope: Scope, place: Place) -> Template:
     if kind is list:
         return _array(value, [compile_template(item, scope, (*place, index)) for index, item in enumerate(value)])
     return Literal(value)
-
-
-def compiling_template(value: Any, scope: Scope, place: Place) -> Work[Template]:
-    """The same as `compile_template`, in turns: for a value that is large."""
-    kind = type(value)
-    if (kind is not dict and kind is not list) or json_size(value, _PIECE) <= _PIECE:
-        template = compile_template(value, scope, place)
-        yield
-        return template
-    if kind is list:
-        items: list[Template] = []
-        for start, end in _pieces(value):
-            if end - start > 1:
-                items += [compile_template(value[at], scope, (*place, at)) for at in range(start, end)]
-                yield
-            else:
-                items.append((yield from compiling_template(value[start], scope, (*place, start))))
-        return _array(value, items)
-    if any(key[:1] == "$" for key in value) and (special := _special(value, scope, place)) is not None:
-        return special
-    _warn_of_keys(value, scope, place)
-    members: list[Template] = []
-    keys = list(value)
-    for start, end in _pieces(list(value.values())):
-        for key in keys[start:end]:
-            if end - start > 1:
-                members.append(compile_template(value[key], scope, (*place, key)))
-            else:
-                members.append((yield from compiling_template(value[key], scope, (*place, key))))
-        yield
-    return _object(value, members)
-
-
-def _pieces(members: list[Any]) -> Iterator[tuple[int, int]]:
-    """Where runs of members begin and end, each of which is compiled at once, or is one member."""
-    start = size = 0
-    for at, member in enumerate(members):
-        size += 16 + json_size(member, _PIECE)
-        if size > _PIECE:
-            if at > start:
-                yield start, at
-            start, size = at, json_size(member, _PIECE)
-    if start < len(members):
-        yield start, len(members)
 
 
 def _object(written: dict[str, Any], members: list[Template]) -> Template:
@@ -305,12 +255,7 @@ def _whole_reference(written: str, text: str, scope: Scope, place: Place, defaul
         )  # fmt: skip
         return Broken()
     reference = scope.refer(source, path, written, place, default)
-    if source < 0 or path:
-        return At(reference)
-    whole = scope.wholes.get(source)
-    if whole is None:
-        whole = scope.wholes[source] = Whole(source)
-    return whole
+    return At(reference) if source < 0 or path else Whole(source)
 
 
 def _compile_text(text: str, scope: Scope, place: Place) -> Template:
