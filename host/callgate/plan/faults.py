@@ -9,7 +9,9 @@ from typing import Literal
 
 from callgate.tools.faults import printable
 
-__all__ = ["MAX_ERRORS", "MAX_WARNINGS", "PLAN_FAULT_CODES", "PlanFault", "too_many"]
+__all__ = ["MAX_ERRORS", "MAX_WARNINGS", "PLAN_FAULT_CODES", "PlanFault", "Severity", "too_many"]
+
+Severity = Literal["error", "warning"]
 
 MAX_ERRORS = 100
 """After so many errors nobody looks for more: wording them takes time, and a model has enough to do."""
@@ -53,7 +55,7 @@ class PlanFault:
     """What is wrong, with the value, in one line."""
     hint: str = ""
     """What to write instead, in one line; empty where the message says it."""
-    severity: Literal["error", "warning"] = "error"
+    severity: Severity = "error"
     """An error means that no step is run. A warning stops nothing."""
 
     def __str__(self) -> str:
