@@ -14,7 +14,7 @@ from callgate.tools.encoding import NotJson, TooLong, compact_json, encoding
 from callgate.tools.faults import described
 from callgate.tools.turns import LARGE_BYTES, at_once
 
-from .faults import PlanFault
+from .faults import PlanFault, Spot
 from .sizes import json_size, memory_of
 from .templates import MAX_DEPTH
 
@@ -41,33 +41,29 @@ def decode_plan(
         faults: what is wrong is added here, and what was repaired.
         max_memory_bytes: of it in memory, about.
     """
-    whole = _Place(None, "", "the plan", max_bytes, max_memory_bytes, faults)
+    whole = _Place(Spot(None, "", faults), "the plan", max_bytes, max_memory_bytes)
     try:
-        value = whole.read(given if isinstance(given, str) else _written(given, max_bytes))
+        value = whole.read(given if isinstance(given, str) else whole.written(given))
         if isinstance(value, dict) and "plan" in value and "steps" not in value:
             if len(value) > 1:
-                whole.repaired("what stands beside 'plan' was not read; put it into the plan")
+                whole.spot.repaired("what stands beside 'plan' was not read; put it into the plan")
             value = value["plan"]
             if isinstance(value, str):
-                value = _Place(None, "plan", "'plan'", max_bytes, max_memory_bytes, faults).read(value)
+                value = _Place(Spot(None, "plan", faults), "'plan'", max_bytes, max_memory_bytes).read(value)
         if not isinstance(value, dict):
             raise whole.refused("shape", f"is {described(value)}", _SHAPE)
         whole.check_depth(value)
-    except NotJson as fault:
-        faults.append(PlanFault("not-json", None, "", f"the plan is not JSON: {fault}", _SHAPE))
-        return None
-    except _Refused as refused:
-        faults.append(refused.fault)
+    except _Refused:
         return None
     return value
 
 
 def decode_arguments(given: Any, step: str, place: str, faults: list[PlanFault]) -> dict[str, Any] | None:
     """Arguments that did not come as an object: as JSON text, or as JSON text in JSON text; None and a fault."""
-    there = _Place(step, place, "'arguments'", _NO_BOUND, _NO_BOUND, faults)
+    there = _Place(Spot(step, place, faults), "'arguments'", _NO_BOUND, _NO_BOUND)
     value = given
     if isinstance(value, str) and value.startswith("$ref:"):
-        there.repaired(f"{value[:80]!r} was read as an object: the result stands for all arguments")
+        there.spot.repaired(f"{value[:80]!r} was read as an object: the result stands for all arguments")
         return {"$ref": value.removeprefix("$ref:")}
     try:
         if isinstance(value, str):
@@ -78,50 +74,43 @@ def decode_arguments(given: Any, step: str, place: str, faults: list[PlanFault])
             hint = 'write an object: "arguments": {"name": value}'
             raise there.refused("shape", f"must be an object, got {described(value)}", hint)
         there.check_depth(value)
-    except _Refused as refused:
-        faults.append(refused.fault)
+    except _Refused:
         return None
     return value
 
 
 class _Refused(Exception):
-    def __init__(self, fault: PlanFault) -> None:
-        super().__init__(str(fault))
-        self.fault = fault
-
-
-def _written(value: Any, max_bytes: int) -> str:
-    """The JSON text of what was given as an object. Raises `NotJson`, and `_Refused` where it would be far too long."""
-    if json_size(value, LARGE_BYTES) <= LARGE_BYTES:
-        return compact_json(value, "plan")
-    try:
-        return at_once(encoding(value, "plan", 4 * max_bytes))
-    except TooLong:
-        message = f"the plan has more than {4 * max_bytes} characters; max_message_bytes is {max_bytes}"
-        raise _Refused(PlanFault("too-large", None, "", message, _SPLIT)) from None
+    """There is no value to go on with; the fault is noted."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Where JSON text stands, what to call it, and how large it may be."""
 
-    step: str | None
-    place: str
+    spot: Spot
     what: str
     max_bytes: int
     max_memory_bytes: int
-    faults: list[PlanFault]
+
+    def written(self, value: Any) -> str:
+        """The JSON text of what was given as an object. Raises `_Refused`."""
+        try:
+            if json_size(value, LARGE_BYTES) <= LARGE_BYTES:
+                return compact_json(value, "plan")
+            return at_once(encoding(value, "plan", 4 * self.max_bytes))
+        except TooLong:
+            much = f"has more than {4 * self.max_bytes} characters; max_message_bytes is {self.max_bytes}"
+            raise self.refused("too-large", much) from None
+        except NotJson as fault:
+            raise self.refused("not-json", f"is not JSON: {fault}", _SHAPE) from None
 
     def read(self, text: str) -> Any:
         """The value of a JSON text, which may be JSON text once more. Raises `_Refused` where it is none."""
         value = self._value(text)
         if isinstance(value, str):
             value = self._value(value)
-            self.repaired(f"{self.what} was JSON text in JSON text; it was read all the same")
+            self.spot.repaired(f"{self.what} was JSON text in JSON text; it was read all the same")
         return value
-
-    def repaired(self, message: str) -> None:
-        self.faults.append(PlanFault("repaired", self.step, self.place, message, "", "warning"))
 
     def check_depth(self, value: Any) -> None:
         """Raises `_Refused` where a value has too many levels."""
@@ -140,7 +129,7 @@ class _Place:
         stripped = text.strip()
         if stripped.startswith("```") and stripped.endswith("```") and "\n" in stripped:
             stripped = stripped[stripped.index("\n") + 1 : -3]
-            self.repaired(f"{self.what} stood in a Markdown fence; it was read all the same")
+            self.spot.repaired(f"{self.what} stood in a Markdown fence; it was read all the same")
         try:
             value = at_once(decoding(stripped))
             if "\\u" in stripped or not stripped.isascii():
@@ -157,8 +146,9 @@ class _Place:
         return value
 
     def refused(self, code: str, message: str, hint: str = _SPLIT) -> _Refused:
-        """A fault of the value."""
-        return _Refused(PlanFault(code, self.step, self.place, f"{self.what} {message}", hint))
+        """Note what is wrong with the value."""
+        self.spot.fault(f"{self.what} {message}", hint, code=code)
+        return _Refused()
 
     def _too_deep(self) -> _Refused:
         return self.refused("too-large", f"is nested more than {MAX_DEPTH} levels deep", "flatten it")
