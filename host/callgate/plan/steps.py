@@ -102,7 +102,6 @@ class StepCompiler:
         self.edges: list[tuple[int, ...]] = []
         """For every step those it waits for, as far as it was compiled."""
         self.names = Names(self.index)
-        self._with_item = Names(self.index, item=True)
         self._offering = offering
         self._missing = missing
         self._faults = faults
@@ -118,8 +117,7 @@ class StepCompiler:
         self._steps.append(step)
         new = name not in self.index
         self.index.setdefault(name, index)
-        for names in (self.names, self._with_item):
-            names.note(name)
+        self.names.note(name)
         return new
 
     def fault(self, code: str, index: int, place: str, message: str, hint: str = "", *, warning: bool = False) -> None:
@@ -142,9 +140,9 @@ class StepCompiler:
         size = json_size(step.arguments, _LARGE)
         when = None if step.when is None else compile_template(step.when, scope, ("when",))
         each = None if step.for_each is None else compile_template(step.for_each, scope, ("for_each",))
-        if each is not None:
-            scope.names = self._with_item
+        self.names.item = each is not None
         template = compile_template(step.arguments, scope, ("arguments",))
+        self.names.item = False
         fallback = None if step.fallback is None else self._tool(index, step.fallback.tool, ".fallback.tool")
         self._check_conditions(index, step, when, each)
         if tool is not None:
