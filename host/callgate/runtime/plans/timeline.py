@@ -20,10 +20,10 @@ from callgate.plan.outcomes import StepStatus
 from callgate.runtime.calls import CallRecord
 from callgate.tools.faults import printable
 
-from .outcome import PlanOutcome, StepResult
-
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from .result import PlanResult, StepResult
 
 __all__ = ["CRITICAL", "MARKS", "MOST_ROWS", "STATUS_WORDS", "Row", "Timeline", "lay_out", "refusal", "timeline_text"]
 
@@ -102,7 +102,7 @@ class Timeline:
         return f"{CRITICAL} critical path, {length}: {' → '.join(names)}"
 
 
-def lay_out(result: PlanOutcome, most: int) -> Timeline:
+def lay_out(result: PlanResult, most: int) -> Timeline:
     """The rows of a run.
 
     Args:
@@ -161,7 +161,7 @@ def _headline(rows: Sequence[Row], wall: float) -> str:
     return f"{', '.join([good, *words])} in {duration(wall)}; {duration(busy)} in calls{average}"
 
 
-def refusal(result: PlanOutcome, most: int) -> list[str]:
+def refusal(result: PlanResult, most: int) -> list[str]:
     """Why a plan was not run: its first faults, one text each."""
     faults = [f"{MARKS['failed']} {fault}" for fault in result.faults if fault.severity == "error"]
     told = faults[:most] or ([f"{MARKS['failed']} {result.error.message}"] if result.error is not None else [])
@@ -172,7 +172,7 @@ def refusal(result: PlanOutcome, most: int) -> list[str]:
     return told
 
 
-def timeline_text(result: PlanOutcome, width: int = 100, color: bool = False) -> str:
+def timeline_text(result: PlanResult, width: int = 100, color: bool = False) -> str:
     """A plan's run as a chart in text; of a plan that was refused, the faults.
 
     Args:
@@ -236,7 +236,7 @@ def _chart(timeline: Timeline, width: int) -> Table:
     return chart
 
 
-def _below(timeline: Timeline, result: PlanOutcome) -> Iterator[tuple[str, str]]:
+def _below(timeline: Timeline, result: PlanResult) -> Iterator[tuple[str, str]]:
     """The lines below the chart, each with its style."""
     if timeline.left_out:
         yield f"… and {timeline.left_out:,} more steps", "dim"

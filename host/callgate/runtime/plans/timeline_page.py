@@ -19,7 +19,7 @@ from callgate.cut import duration
 from callgate.runtime.calls import CallRecord
 from callgate.tools.faults import printable
 
-from .outcome import PlanOutcome, StepResult
+from .result import PlanResult, StepResult
 from .timeline import CRITICAL, MARKS, STATUS_WORDS, Row, lay_out, refusal
 
 __all__ = ["timeline_page"]
@@ -92,7 +92,7 @@ _BAR: Final = Template("<div class=bar style='margin-left:$left;width:$width'></
 _LOOKS: Final = {"succeeded": "good", "failed": "bad", "unknown_outcome": "unknown"}
 
 
-def timeline_page(result: PlanOutcome, title: str | None = None) -> str:
+def timeline_page(result: PlanResult, title: str | None = None) -> str:
     """A plan's run as a self-contained HTML document; of a plan that was refused, the faults.
 
     Args:
@@ -108,7 +108,7 @@ def timeline_page(result: PlanOutcome, title: str | None = None) -> str:
     return PAGE.substitute(title=_text(title or result.goal or "A plan's run"), body="\n".join(body))
 
 
-def _refusal(result: PlanOutcome) -> Iterator[str]:
+def _refusal(result: PlanResult) -> Iterator[str]:
     yield '<p class="headline bad">The plan was not run.</p>'
     for line in refusal(result, MOST_FAULTS):
         yield f"<p>{_text(line)}</p>"
@@ -116,7 +116,7 @@ def _refusal(result: PlanOutcome) -> Iterator[str]:
         yield f"<dl><dt>Calls</dt><dd>{_text(_calls(result.calls))}</dd></dl>"
 
 
-def _run(result: PlanOutcome) -> Iterator[str]:
+def _run(result: PlanResult) -> Iterator[str]:
     timeline = lay_out(result, MOST_ROWS)
     yield f'<p class="headline {"good" if result.ok else "bad"}">{timeline.headline}</p>'
     if result.error is not None and result.error.limit:
