@@ -404,7 +404,7 @@ class Engine:
         self._left[index] = -1  # under way
         if step.when is not None or step.for_each is not None:
             try:
-                values = self.inputs.values(step)
+                values = self.inputs.values()
                 held = step.when is None or bool(step.when.resolve(values))
                 self._note(index, values)
                 if not held:
@@ -416,8 +416,6 @@ class Engine:
             except (Unresolvable, RecursionError) as error:
                 self._fail(index, _unresolvable(error), "Unresolvable")
                 return
-            finally:
-                self.inputs.charge(step)
         arguments = self._resolved(step, None)
         if isinstance(arguments, Unresolvable):
             self._fail(index, str(arguments), "Unresolvable")
@@ -499,7 +497,7 @@ class Engine:
     def _resolved(self, step: CompiledStep, item: int | None) -> Arguments | Unresolvable:
         """The arguments of a call, or why they cannot be put together."""
         try:
-            values = self.inputs.values(step)
+            values = self.inputs.values()
             if item is not None:
                 items = self._items[step.index]
                 values.item, values.index, values.item_bytes = items.values[item], item, items.bytes_each
