@@ -9,23 +9,20 @@
    4711 for Ada" is `ada invoic pay`.
 5. A new lesson counts at the next search, unless there are hundreds already: then when 2 of 100 are new.
 
-Knows no clock, no file, no tools but by name: whoever keeps lessons drains them. Belongs to one event loop, like
-`Statistics`.
+Knows no clock, no file, no tools but by name: whoever keeps lessons is called with each. Belongs to one event loop,
+like `Statistics`.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
-
-from callgate.errors import ConfigurationError
 
 from .lanes import STEP
 from .postings import Postings, Profile
 from .words import query_terms
 
-__all__ = ["MAX_LESSONS", "MAX_PER_TOOL", "Learned", "Lesson", "lesson_of"]
+__all__ = ["MAX_LESSONS", "MAX_PER_TOOL", "Learned", "Lesson"]
 
 Lesson = tuple[str, tuple[str, ...]]
 """Tool, and the terms of the query, sorted."""
@@ -34,8 +31,6 @@ MAX_PER_TOOL = 32
 """So many different queries say what a tool is asked for; more would only bring back what is seldom asked."""
 MAX_LESSONS = 8_192
 """Full, with queries of 40 words, that is 14 MB, and 0.1 s to count, which is when 2 of 100 are new."""
-MAX_UNDRAINED = 8_192
-"""So many lessons wait to be drained; beyond that the oldest go."""
 _MAX_TERMS = 32
 _MAX_TERM_CHARACTERS = 32
 _MAX_TOOL_CHARACTERS = 256
@@ -53,9 +48,8 @@ class Learned:
         self._places: dict[str, int] = {}
         self._postings = Postings(())
         self._new = 0
-        self._undrained: deque[Lesson] | None = None
-        self._batch = 0
-        self._on_batch: Callable[[], None] = _nobody
+        self.on_note: Callable[[Lesson], None] | None = None
+        """Called with each new lesson; set by whoever keeps them."""
 
     def __len__(self) -> int:
         return len(self._lessons)
@@ -72,10 +66,8 @@ class Learned:
             return
         lesson = (tool, tuple(terms))
         self._take(lesson)
-        if self._undrained is not None:
-            self._undrained.append(lesson)
-            if len(self._undrained) % self._batch == 0:
-                self._on_batch()
+        if self.on_note is not None:
+            self.on_note(lesson)
 
     def of(self, tool: str) -> int:
         """How many different queries have taught something of this tool."""
@@ -99,38 +91,11 @@ class Learned:
         place = self._places.get(tool)
         return [] if place is None else [term for term in terms if self._postings.has(term, place)]
 
-    # for whoever keeps them
-
     def load(self, lessons: Iterable[Lesson]) -> None:
-        """Begin with lessons of earlier times, the oldest first. They are not drained."""
+        """Begin with lessons of earlier times, the oldest first. They are no new lessons."""
         newer = list(self._lessons)
         for lesson in (*lessons, *newer):
             self._take(lesson)
-
-    def keep(self, batch: int, on_batch: Callable[[], None]) -> None:
-        """From now on hold every lesson ready for `drain`.
-
-        Args:
-            batch: how many lessons make a batch.
-            on_batch: called in `learn`, each time that another batch has come together; must be quick.
-
-        Raises:
-            ConfigurationError: somebody keeps them already.
-        """
-        if self._undrained is not None:
-            raise ConfigurationError(
-                "what was learned is kept in a file already: give the other runtime a Learned of its own, or no file"
-            )
-        self._undrained, self._batch, self._on_batch = deque(maxlen=MAX_UNDRAINED), batch, on_batch
-
-    def keep_no_more(self) -> None:
-        """End what `keep` began; what was not drained is held no longer."""
-        self._undrained, self._on_batch = None, _nobody
-
-    def drain(self) -> list[Lesson]:
-        """What was learned since the last time, the oldest first; empty when nobody keeps it."""
-        undrained = self._undrained
-        return [undrained.popleft() for _ in range(len(undrained))] if undrained else []
 
     def _take(self, lesson: Lesson) -> None:
         of_tool = self._by_tool.setdefault(lesson[0], {})
@@ -160,24 +125,5 @@ class Learned:
         self._new = 0
 
 
-def lesson_of(row: Any) -> Lesson | None:
-    """The lesson in a row of a file that anybody may have written; None when it is none.
-
-    Args:
-        row: tool, and the terms with blanks between them.
-    """
-    match row:
-        case (str() as tool, str() as text) if 0 < len(tool) <= _MAX_TOOL_CHARACTERS:
-            terms = tuple(
-                sorted(filter(_kept, text[: _MAX_TERMS * (_MAX_TERM_CHARACTERS + 1)].split(" ")))[:_MAX_TERMS]
-            )
-            return (tool, terms) if terms else None
-    return None
-
-
 def _kept(term: str) -> bool:
     return 0 < len(term) <= _MAX_TERM_CHARACTERS and not term.isdigit()
-
-
-def _nobody() -> None:
-    pass

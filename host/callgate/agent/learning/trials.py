@@ -1,4 +1,4 @@
-"""The trials of an experiment, and how they are kept in an SQLite file. `kept_file` has the rules.
+"""The trials of an experiment, and how they are kept in an SQLite file. `runtime.statistics_file` has the rules.
 
 A trial is what came of one query in one arm; a query has one, the first, however often it is asked. Of the query a hash
 is kept, no word. Of all experiments in a file the newest 100,000 trials are kept.
@@ -7,27 +7,21 @@ is kept, no word. Of all experiments in a file the newest 100,000 trials are kep
 from __future__ import annotations
 
 import os
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from callgate.errors import ConfigurationError
-from callgate.runtime.kept_file import KeptFile
+from callgate.runtime.statistics_file import KeptFile
 
 __all__ = ["ARMS", "Arm", "Trial", "Trials", "TrialsFile"]
 
 Arm = Literal["control", "treatment"]
 ARMS: Mapping[str, Arm] = {"control": "control", "treatment": "treatment"}
 
-BATCH = 32
 MAX_ROWS = 100_000
 MAX_NAME_CHARACTERS = 128
 """Of an experiment."""
-MAX_SECONDS = 7 * 24 * 3600.0
-"""A longer trial in what was kept is taken for damage."""
-
-_CUT = f"DELETE FROM trials WHERE id <= (SELECT id FROM trials ORDER BY id DESC LIMIT 1 OFFSET {MAX_ROWS})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +57,8 @@ class Trials:
         self._needed = needed
         self._trials: list[Trial] = []
         self._by_unit: dict[Arm, dict[str, Trial]] = {"control": {}, "treatment": {}}
-        self._undrained: deque[Trial] | None = None
-        self._batch = 0
-        self._on_batch: Callable[[], None] = _nobody
+        self.on_note: Callable[[Trial], None] | None = None
+        """Called with each trial that is taken; set by whoever keeps them."""
 
     def of(self, arm: Arm) -> Mapping[str, Trial]:
         """Those of an arm, by unit, in order."""
@@ -73,10 +66,8 @@ class Trials:
 
     def take(self, trial: Trial) -> None:
         """Take a trial, unless its query has one in that arm, or there are enough."""
-        if self._taken(trial) and self._undrained is not None:
-            self._undrained.append(trial)
-            if len(self._undrained) % self._batch == 0:
-                self._on_batch()
+        if self._taken(trial) and self.on_note is not None:
+            self.on_note(trial)
 
     def _taken(self, trial: Trial) -> bool:
         arm = self._by_unit[trial.arm]
@@ -89,8 +80,6 @@ class Trials:
         self._trials.append(trial)
         return True
 
-    # for whoever keeps them
-
     def load(self, earlier: Sequence[Trial]) -> None:
         """Begin with trials of earlier times, the oldest first."""
         newer, self._trials = self._trials, []
@@ -99,21 +88,6 @@ class Trials:
         for trial in (*earlier, *newer):
             self._taken(trial)
         self.ignored = before
-
-    def keep(self, batch: int, on_batch: Callable[[], None]) -> None:
-        """From now on hold every trial ready for `drain`; raises `ConfigurationError` where somebody keeps them."""
-        if self._undrained is not None:
-            raise ConfigurationError("this experiment is kept in a file already; it was entered twice")
-        self._undrained, self._batch, self._on_batch = deque(), batch, on_batch
-
-    def keep_no_more(self) -> None:
-        """End what `keep` began."""
-        self._undrained, self._on_batch = None, _nobody
-
-    def drain(self) -> list[Trial]:
-        """What was taken since the last time, the oldest first."""
-        undrained = self._undrained
-        return [undrained.popleft() for _ in range(len(undrained))] if undrained else []
 
 
 class TrialsFile(KeptFile[Trial]):
@@ -125,30 +99,24 @@ class TrialsFile(KeptFile[Trial]):
         experiment: whose.
     """
 
-    batch = BATCH
-    select = f"SELECT experiment, unit, arm, success, seconds FROM trials ORDER BY id DESC LIMIT {MAX_ROWS}"
-    insert = "INSERT OR IGNORE INTO trials (experiment, unit, arm, success, seconds) VALUES (?, ?, ?, ?, ?)"
+    table = "trials"
+    columns: ClassVar = {
+        "experiment": "TEXT NOT NULL", "unit": "TEXT NOT NULL", "arm": "TEXT NOT NULL", "success": "INTEGER NOT NULL",
+        "seconds": "REAL",
+    }  # fmt: skip
+    unique = ("experiment", "unit", "arm")
+    insert = "INSERT OR IGNORE"
+    most = MAX_ROWS
 
     def __init__(self, path: str | os.PathLike[str], trials: Trials, experiment: str) -> None:
         super().__init__(path, trials)
         self._experiment = experiment
 
-    def note_of(self, row: Sequence[object]) -> Trial | None:
+    def note_of(self, row: Any) -> Trial | None:
         """The trial in a row, where it is one of this experiment."""
-        match tuple(row):
-            case (self._experiment, str() as unit, "control" | "treatment" as arm, 0 | 1 as success, seconds):
-                took = seconds if isinstance(seconds, float) and 0 <= seconds <= MAX_SECONDS else None
-                return Trial(unit, ARMS[arm], success == 1, took) if unit else None
-        return None
+        experiment, unit, arm, success, seconds = row
+        return Trial(unit, ARMS[arm], success == 1, seconds) if experiment == self._experiment else None
 
     def row_of(self, note: Trial) -> Sequence[Any]:
         """With its experiment."""
         return self._experiment, note.unit, note.arm, int(note.success), note.seconds
-
-    def cuts(self, notes: Iterable[Trial]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """All of them."""
-        yield _CUT, {}
-
-
-def _nobody() -> None:
-    pass

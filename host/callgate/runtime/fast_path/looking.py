@@ -17,9 +17,9 @@ import anyio.to_thread
 from callgate.program.graph.compile import MOST_SOURCE_BYTES, compile_program
 from callgate.program.graph.flow import Flow, For, operations_of
 from callgate.program.graph.reasons import NotAGraph
+from callgate.runtime.cache import Cache
 from callgate.runtime.catalogue import Catalogue
 from callgate.runtime.code_runs import CodeRun
-from callgate.runtime.kept import Kept
 
 __all__ = ["GraphProgram", "GraphPrograms"]
 
@@ -55,7 +55,7 @@ class GraphPrograms:
     """
 
     def __init__(self, *, max_entries: int = 256, max_bytes: int = 64 * 1024 * 1024) -> None:
-        self.kept: Kept[Key, Found] = Kept(max_entries=max_entries, max_bytes=max_bytes)
+        self.kept: Cache[Key, Found] = Cache(max_entries=max_entries, max_bytes=max_bytes)
         self._max_bytes = max_bytes
         self._turn = anyio.Lock()
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from threading import Event
 
 from callgate.errors import InvalidArguments
+from callgate.runtime.cache import Cache
 from callgate.search.document import document_text, name_text, profile_of
 from callgate.search.index import Index
 from callgate.search.patterns import Pattern
@@ -24,7 +25,6 @@ __all__ = ["Profiles", "Snapshot"]
 
 Profiles = MutableMapping[Tool, Profile]
 _APART = re.compile(r"[\W_]+")
-_MAX_MASKS = 64
 _MAX_NAME_CHARACTERS = 600
 _MAX_PATTERN_TEXT_BYTES = 4_000
 """So much of a tool is searched by a regular expression: 4,000 tools are 16 MB at most."""
@@ -53,7 +53,7 @@ class Snapshot:
                 profile = profiles[tool] = profile_of(tool)
             read.append(profile)
         self.index = Index(read, [tool.server for tool in tools])
-        self._masks: dict[Collection[str], int] = {}
+        self._masks: Cache[frozenset[str], int] = Cache(max_entries=64)
         self._named: dict[str, list[int]] = {}
         for place, tool in enumerate(tools):
             for letters in {_letters(tool.name), _letters(tool.server_tool or "")} - {""}:
@@ -78,10 +78,8 @@ class Snapshot:
         """The mask of `Index.rank` for the tools of these names; kept."""
         mask = self._masks.get(names)
         if mask is None:
-            if len(self._masks) >= _MAX_MASKS:
-                self._masks.clear()
-            places = (place for name in names if (place := self.place_of.get(name)) is not None)
-            mask = self._masks[names] = self.index.tools.mask(places)
+            mask = self.index.tools.mask(place for name in names if (place := self.place_of.get(name)) is not None)
+            self._masks.keep(names, mask)
         return mask
 
     def matches(self, pattern: Pattern, places: Collection[int], stopped: Event | None = None) -> list[int]:
