@@ -14,7 +14,7 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Any, TypeVar
 
 import anyio
@@ -111,7 +111,7 @@ class Engine:
 
         return await self.call_with(work)
 
-    async def stream(self, method: str, *arguments: Any, **options: Any) -> AsyncIterator[Any]:
+    async def stream(self, method: str, *arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
         """The items of an SDK method that gives an iterator, each fetched in a thread. Raises as `call`."""
         items = iter(await self.call(method, *arguments, **options))
         end = object()
