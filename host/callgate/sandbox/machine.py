@@ -14,7 +14,7 @@ import anyio.to_thread
 
 import callgate_guest.wire
 
-from .fact import Fact
+from .self_test import Fact
 
 __all__ = ["look_at_machine"]
 

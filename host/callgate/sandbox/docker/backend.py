@@ -27,8 +27,8 @@ from callgate.sandbox.self_test import SELF_TEST_ALLOWANCE, prove
 from .container import Container, ContainerSettings, ImageGone, start
 from .engine import Engine, EngineUnreachable
 from .guest import ContainerGuest
-from .image import DEFAULT_TAG
-from .requirements import settle
+from .hardening import LIMITS, missing_limits, runtimes_of
+from .image import DEFAULT_TAG, usable
 from .sweep import enter, labels, leave, sweep
 
 __all__ = ["DockerBackend"]
@@ -89,7 +89,7 @@ class DockerBackend:
         self._id = secrets.token_hex(8)
         self._in_doubt = False  # whether there may be a container that nobody here knows of
         self._wanted = ContainerSettings(
-            image=image, runtime=runtime, per=per, cpus=cpus, preimport=tuple(preimport), labels={}, swap=True
+            image=image, runtime=runtime, per=per, cpus=cpus, preimport=tuple(preimport), labels={}
         )
         self._settings = self._wanted
         self._engine: Engine | None = None
@@ -308,13 +308,28 @@ class DockerBackend:
             if self._engine is None:
                 engine = await Engine.connect(self._docker_host)
                 try:
-                    self._settings, self._told["runtime"] = await settle(engine, self._wanted)
+                    await self._settle(engine)
                     await sweep(engine)
                 except BaseException:
                     await engine.close()
                     raise
                 self._engine = engine
             return self._engine
+
+    async def _settle(self, engine: Engine) -> None:
+        """See that the engine has the runtime and the image. Containers are made of the image's id, since its name may
+        come to mean another image while this is at work."""
+        info = await engine.call("info")
+        for key in missing_limits(info):
+            logger.warning("the Docker engine at %s cannot limit %s (%s)", engine.host, *LIMITS[key])
+        runtime, known = self._wanted.runtime, runtimes_of(info)
+        if runtime is not None and runtime not in known and not runtime.startswith("io.containerd."):
+            raise ConfigurationError(
+                f"the Docker engine at {engine.host} has no runtime {runtime!r}; it has: {', '.join(known)}. "
+                "Install it and name it in the engine's daemon.json"
+            )
+        self._settings = replace(self._wanted, image=(await usable(engine, self._wanted.image)).id)
+        self._told["runtime"] = runtime or info.get("DefaultRuntime")
 
     async def _disconnect(self, engine: Engine) -> None:
         self._in_doubt = True

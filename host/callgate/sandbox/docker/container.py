@@ -43,7 +43,6 @@ class ContainerSettings:
         cpus: processors that a container may use at a time.
         preimport: modules imported ahead.
         labels: by which they are found again.
-        swap: whether the engine can limit it.
     """
 
     image: str
@@ -52,7 +51,6 @@ class ContainerSettings:
     cpus: float
     preimport: tuple[str, ...]
     labels: dict[str, str]
-    swap: bool
 
 
 class Container:
@@ -200,7 +198,6 @@ def _create(api: Any, settings: ContainerSettings, allowance: Allowance) -> str:
         own_files=settings.per == "run",
         runtime=settings.runtime,
         preimport=bool(settings.preimport),
-        swap=settings.swap,
     )
     made = api.create_container(
         settings.image,

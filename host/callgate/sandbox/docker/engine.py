@@ -14,7 +14,9 @@ import errno
 import os
 import socket
 import ssl
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import anyio
@@ -24,9 +26,7 @@ import anyio.to_thread
 from callgate.errors import ConfigurationError, SandboxError, SandboxUnavailable
 from callgate.extras import how_to_install
 
-from .patience import within
-
-__all__ = ["TIMEOUT_SECONDS", "Engine", "EngineRefused", "EngineUnreachable", "attach"]
+__all__ = ["TIMEOUT_SECONDS", "Engine", "EngineRefused", "EngineUnreachable", "attach", "within"]
 
 TIMEOUT_SECONDS = 30
 _CONNECT_SECONDS = 5.0
@@ -39,6 +39,27 @@ _NEWEST_API = "1.44"
 """What the SDK was written for; the oldest that engine 29 speaks."""
 _SYSTEM_SOCKET = "unix:///var/run/docker.sock"
 _T = TypeVar("_T")
+
+
+def within(seconds: float, function: Callable[..., _T], *arguments: object) -> _T:
+    """Call `function` in a thread of its own and return what it returns, or raise what it raises.
+
+    The thread is a daemon, and so is every thread that it starts: a peer that never answers holds up neither the caller
+    nor the end of the process. (On asyncio, anyio's own worker threads are no daemons.)
+
+    Raises:
+        TimeoutError: it is not done after `seconds`; it goes on by itself, and nobody hears of its outcome.
+    """
+    outcome: Future[_T] = Future()
+
+    def work() -> None:
+        try:
+            outcome.set_result(function(*arguments))
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=work, name="callgate, asking", daemon=True).start()
+    return outcome.result(seconds)
 
 
 class EngineUnreachable(SandboxUnavailable):

@@ -26,13 +26,15 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from callgate.errors import ConfigurationError, SandboxError
+from callgate.errors import ConfigurationError, SandboxError, SandboxUnavailable
 
 from . import build_context
 from .build_context import DOCKERFILE, Heard, guest_digest
 from .engine import Engine, EngineRefused
 
-__all__ = ["DEFAULT_BASE", "DEFAULT_TAG", "HOST", "ImageFacts", "build", "find", "guest_digest"]
+__all__ = [
+    "DEFAULT_BASE", "DEFAULT_TAG", "HOST", "ImageFacts", "ImageUnusable", "build", "find", "guest_digest", "usable",
+]  # fmt: skip
 
 DEFAULT_BASE = "python:3.13-slim"
 DEFAULT_TAG = "callgate-sandbox"
@@ -99,6 +101,46 @@ async def find(engine: Engine, tag: str = DEFAULT_TAG) -> ImageFacts | None:
         guest=labels.get("callgate.guest", ""),
         packages=tuple(labels.get("callgate.packages", "").split()),
     )
+
+
+class ImageUnusable(SandboxUnavailable):
+    """The engine has no image by that name that holds this callgate's guest.
+
+    Attributes:
+        found: what is wrong.
+        remedy: what to do.
+    """
+
+    def __init__(self, found: str, remedy: str) -> None:
+        super().__init__(f"{found}: {remedy}")
+        self.found = found
+        self.remedy = remedy
+
+
+async def usable(engine: Engine, tag: str = DEFAULT_TAG) -> ImageFacts:
+    """What is known of an image whose guest is this callgate's.
+
+    Raises:
+        ImageUnusable: there is none of that name, or it holds another guest, or none.
+    """
+    image = await find(engine, tag)
+    again = "callgate image build" + ("" if tag == DEFAULT_TAG else f" --tag {tag}")
+    if image is None:
+        raise ImageUnusable(
+            f"the Docker engine at {engine.host} has no image {tag!r}",
+            f"build it with `{again}` (where there is no registry, with --base host)",
+        )
+    if not image.guest:
+        raise ImageUnusable(
+            f"the image {tag!r} was not made by `callgate image build`",
+            f"build one FROM your own with `callgate image build --base {tag} --tag NAME`, and name that",
+        )
+    if image.outdated:
+        raise ImageUnusable(
+            f"the image {tag!r} is outdated, it was built for another version of callgate",
+            f"run `{again}` again, with the --base and --requirements that it was built with",
+        )
+    return image
 
 
 async def build(
