@@ -12,15 +12,13 @@ from typing import Any
 
 import anyio.to_thread
 
-import callgate_guest.wire
-
+from .backend import guest_command
 from .self_test import Fact
 
 __all__ = ["look_at_machine"]
 
-_GUEST_ROOT = str(Path(callgate_guest.wire.__file__).parent.parent)
 _PROBE = (
-    "import json, sys; sys.path.append({root!r})\n"
+    "import json\n"
     "from callgate_guest.jail import landlock, namespaces, syscalls\n"
     "told = dict(known=syscalls.supported(), landlock=landlock.abi() if syscalls.supported() else 0, userns=None)\n"
     "try: namespaces.unshare(namespaces.USER)\n"
@@ -38,10 +36,8 @@ def _probe() -> dict[str, Any]:
     """What the kernel says to a process that asks; in a child, since asking for a namespace takes effect."""
     if sys.platform != "linux":
         return {}
-    executable = getattr(sys, "_base_executable", None) or sys.executable
     ran = subprocess.run(
-        [executable, "-I", "-S", "-B", "-c", _PROBE.format(root=_GUEST_ROOT)],
-        env={}, cwd="/", capture_output=True, timeout=20, check=False,
+        guest_command(_PROBE, "-S"), env={}, cwd="/", capture_output=True, timeout=20, check=False,
     )  # fmt: skip
     try:
         told: dict[str, Any] = json.loads(ran.stdout)

@@ -25,6 +25,7 @@ from anyio.streams.text import TextReceiveStream
 
 import callgate_guest.wire
 from callgate.errors import ConfigurationError, SandboxError
+from callgate.sandbox.backend import guest_command
 
 __all__ = ["DOCKERFILE", "Heard", "collect", "guest_digest", "lay_out", "pack", "requirement_text", "settings_of_image"]
 
@@ -35,7 +36,6 @@ _FILE_NAME = re.compile(r"\S+\.(txt|in|lock|toml)")
 _FACTS = "callgate-facts "
 _OF_THE_ENGINE = re.compile(r" ---> |Removing intermediate container |Successfully (built|tagged) ")
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
-_COLLECT = "import sys; sys.path.append({!r}); from callgate_guest.rootfs import main; main(sys.argv[1:])"
 
 
 class Heard:
@@ -139,8 +139,8 @@ async def collect(root: Path, requirements: str, on_line: Callable[[str], None])
     Raises:
         SandboxError: that failed; the message has the last words.
     """
-    command = [sys.executable, "-I", "-S", "-B", "-c", _COLLECT.format(str(_GUEST.parent))]
-    command += ["collect", str(root), f"{root}-packages"]
+    start = f"from callgate_guest.rootfs import main; main({['collect', str(root), f'{root}-packages']!r})"
+    command = guest_command(start, "-S", executable=sys.executable)
     heard = Heard(on_line)
     async with await anyio.open_process(
         command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, start_new_session=True,

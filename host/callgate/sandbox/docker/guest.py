@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ import anyio.lowlevel
 
 from callgate.errors import SandboxCrashed
 from callgate.sandbox.backend import GuestExit, Stream, Usage
+from callgate.sandbox.streams import END, Inbox
 from callgate_guest import frames
 from callgate_guest.frames import Frame, frame
 from callgate_guest.wire import OUT_OF_MEMORY
@@ -33,7 +33,6 @@ _HELD_SENDING = 1 << 22
 """Read ahead by whoever sends, for the guest's end. More than a guest that ends can leave in the supervisor and the
 engine, so that its end is found behind what nobody has received."""
 _TURN = 1 << 16
-_ITEM_BYTES = 128  # what an item takes besides its data
 _MOST_SECONDS = 1e9
 _MOST_BYTES = 1 << 50
 
@@ -54,8 +53,7 @@ class ContainerGuest:
         self._link = container.link
         self._engine_host = engine_host
         self._give_back = give_back
-        self._inbox: deque[tuple[Stream, bytes]] = deque()
-        self._held = 0
+        self._inbox = Inbox()
         self._unwaited = 0  # bytes given out since others had a turn
         self._usage: Usage | None = None
         self._exit: GuestExit | None = None
@@ -121,13 +119,9 @@ class ContainerGuest:
 
     async def receive(self) -> tuple[Stream, bytes]:
         await self._turn()
-        while not self._inbox:
+        while (item := self._inbox.take()) is None:
             if self._killed or self._exit is not None or not await self._next():
-                return "wire", b""
-        item = self._inbox.popleft()
-        if item == ("wire", b""):
-            self._inbox.append(item)  # the end stays the end
-        self._held -= len(item[1]) + _ITEM_BYTES
+                return END
         return item
 
     async def _next(self) -> bool:
@@ -152,10 +146,7 @@ class ContainerGuest:
 
     def unread_output(self) -> bytes:
         self._look()
-        output = b"".join(data for stream, data in self._inbox if stream == "output")
-        self._inbox = deque(item for item in self._inbox if item[0] != "output")
-        self._held = sum(len(data) + _ITEM_BYTES for _, data in self._inbox)
-        return output
+        return self._inbox.take_output()
 
     def usage(self) -> Usage | None:
         return self._exit.usage if self._exit is not None else self._usage
@@ -170,8 +161,7 @@ class ContainerGuest:
                     self._link.hang_up()  # which ends the container
             self._link.wake()
         self._inbox.clear()
-        self._inbox.append(("wire", b""))
-        self._held = _ITEM_BYTES
+        self._inbox.put(*END)
 
     async def aclose(self) -> GuestExit:
         sound = self._killed  # whoever kills first had no complaint; a run that failed ends here at once
@@ -197,13 +187,12 @@ class ContainerGuest:
                     await self._link.send(frame(frames.KILL))  # after what is left of a message to it
             while self._exit is None and await self._next():
                 self._inbox.clear()
-                self._held = 0
-        self._inbox.append(("wire", b""))
+        self._inbox.put(*END)
 
     def _look(self, most: int = _HELD) -> None:
         """Take what has come, without waiting, while no more than `most` bytes are held."""
         self._link.pump()
-        while self._held <= most and (found := self._link.take()) is not None:
+        while self._inbox.held <= most and (found := self._link.take()) is not None:
             self._hear(found)
 
     def _hear(self, found: Frame) -> None:
@@ -239,12 +228,11 @@ class ContainerGuest:
     def _hang_up_once(self) -> None:
         if not self._hung_up:
             self._hung_up = True
-            self._keep("wire", b"")
+            self._keep(*END)
 
     def _keep(self, stream: Stream, data: bytes) -> None:
         if not self._killed:
-            self._inbox.append((stream, data))
-            self._held += len(data) + _ITEM_BYTES
+            self._inbox.put(stream, data)
 
     def _why(self) -> str:
         if self._link.why:

@@ -26,7 +26,7 @@ from collections.abc import Callable
 import anyio
 
 from callgate.errors import SandboxCrashed
-from callgate.sandbox.writer import Writer
+from callgate.sandbox.streams import Writer
 from callgate_guest.frames import Frame, FrameBuffer, FrameError
 
 __all__ = ["Demultiplexer", "Link", "cost"]
