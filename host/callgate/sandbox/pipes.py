@@ -26,7 +26,7 @@ from callgate.errors import SandboxCrashed
 from .backend import GuestExit, Stream, Usage
 from .streams import END, Inbox, Writer
 
-__all__ = ["FILES_HINT", "Pipes", "ProcessGuest", "make_pipes", "open_pipes"]
+__all__ = ["FILES_HINT", "Pipes", "ProcessGuest", "make_pipes", "open_pipes", "readers"]
 
 FILES_HINT = "; raise the limit on open files (ulimit -n), or run fewer programs at a time"
 _CHUNK = 1 << 16
@@ -101,20 +101,26 @@ class _TrioLoop:
 
         async def watch() -> None:
             while self._readers.get(fd) is watch:
-                try:
+                with contextlib.suppress(trio.ClosedResourceError):
                     await trio.lowlevel.wait_readable(fd)
-                except trio.ClosedResourceError:
-                    return
-                if self._readers.get(fd) is watch:
-                    callback(*arguments)
+                    if self._readers.get(fd) is watch:
+                        callback(*arguments)
 
         self._readers[fd] = watch
         trio.lowlevel.spawn_system_task(watch)
 
     def remove_reader(self, fd: int) -> None:
+        import trio
+
         del self._readers[fd]
         with contextlib.suppress(OSError, RuntimeError):  # at the end of the loop
-            anyio.notify_closing(fd)
+            trio.lowlevel.notify_closing(fd)
+
+
+def readers() -> Any:
+    """What keeps readers of descriptors registered: the running asyncio event loop, or what stands for it on trio."""
+    trio = sys.modules.get("trio")
+    return _TrioLoop() if trio is not None and trio.lowlevel.in_trio_run() else asyncio.get_running_loop()
 
 
 class Pipes:
@@ -124,9 +130,7 @@ class Pipes:
     """
 
     def __init__(self, incoming: int, output: int, outgoing: int) -> None:
-        trio = sys.modules.get("trio")
-        in_trio = trio is not None and trio.lowlevel.in_trio_run()
-        self._loop: Any = _TrioLoop() if in_trio else asyncio.get_running_loop()
+        self._loop = readers()
         self._fds: dict[Stream, int] = {"wire": incoming, "output": output}
         self._writer = _Writer(outgoing)
         self._inbox = Inbox()

@@ -17,7 +17,7 @@ import anyio.to_thread
 from callgate.errors import ConfigurationError, SandboxCrashed, SandboxError, SandboxUnavailable
 from callgate.sandbox.backend import Allowance
 from callgate_guest import frames
-from callgate_guest.frames import frame
+from callgate_guest.frames import Frame, frame
 
 from .engine import TIMEOUT_SECONDS, Engine, EngineRefused, attach
 from .hardening import NOBODY, container_options
@@ -66,6 +66,8 @@ class Container:
         self._engine = engine
         self.id = id
         self.link = link
+        self._first: list[Frame] = []  # what comes before a guest
+        link.hear = self._first.append
         self.allowance = allowance
         self.reusable = reusable
         self.guests = 0
@@ -81,13 +83,14 @@ class Container:
     async def ready(self) -> None:
         """Wait for the supervisor. Raises `SandboxError` when it cannot do its work."""
         with anyio.move_on_after(_START_SECONDS):
-            found = await self.link.receive()
-            if found is None:
+            while not self._first and not self.link.over:
+                await self.link.changed()
+            if not self._first:
                 said = self.link.errors or self.link.why or "it said nothing"
                 raise SandboxUnavailable(
                     f"the container ended at once: {said[-500:]}; is its image one that `callgate image build` made?"
                 )
-            kind, payload = found
+            kind, payload = self._first[0]
             told = json_object(payload)
             if kind == frames.READY:
                 self.told = told
