@@ -23,7 +23,7 @@ from callgate.errors import CallgateError, ConfigurationError, SandboxUnavailabl
 from callgate.sandbox.self_test import Fact, Trial, tried
 
 from .backend import DockerBackend
-from .engine import Engine, EngineRefused, EngineUnreachable, within
+from .engine import Engine, EngineRefused, EngineUnreachable, late, within
 from .hardening import HARDENED, LIMITS, missing_limits, runtimes_of
 from .image import ImageFacts, ImageUnusable, usable
 
@@ -75,7 +75,7 @@ async def examine_docker(seconds: float = _SECONDS) -> DockerReport:
     except CallgateError as error:
         return DockerReport(reason=str(error))
     except TimeoutError:
-        return DockerReport(reason=_silent(seconds / 2))
+        return DockerReport(reason=late(_where(), seconds / 2))
     if report.reason:
         return report
     left = end - time.monotonic()
@@ -96,7 +96,7 @@ async def must_be_ready(seconds: float) -> None:
     try:
         report = await _in_time(seconds, _look)
     except TimeoutError:
-        raise EngineUnreachable(_silent(seconds)) from None
+        raise EngineUnreachable(late(_where(), seconds)) from None
     except ConfigurationError as error:  # nobody has asked for docker
         raise SandboxUnavailable(str(error)) from error
     if report.obstacles or report.reason:
@@ -220,10 +220,6 @@ def _told_of_runtimes(runtimes: list[str]) -> str:
     kinds = {name: next((about for kind, about in _STRONGER.items() if kind in name), "") for name in runtimes}
     told = ", ".join(f"{name} ({kind})" if kind else name for name, kind in kinds.items())
     return f"{told}; the first is the default" if len(runtimes) > 1 else told or "none named"
-
-
-def _silent(seconds: float) -> str:
-    return f"{_where()} did not answer within {seconds:g} s: restart it (systemctl restart docker)"
 
 
 def _where() -> str:

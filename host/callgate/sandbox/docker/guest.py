@@ -35,16 +35,12 @@ class ContainerGuest:
 
     Args:
         container: where it runs; it serves no other guest while this one is there.
-        engine_host: where the engine listens, for people.
         give_back: called at the end with the container, and whether another guest may run in it.
     """
 
-    def __init__(
-        self, container: Container, engine_host: str, give_back: Callable[[Container, bool], Awaitable[None]]
-    ) -> None:
+    def __init__(self, container: Container, give_back: Callable[[Container, bool], Awaitable[None]]) -> None:
         self.container = container
         self._link = container.link
-        self._engine_host = engine_host
         self._give_back = give_back
         self._inbox = self._link.inbox = Inbox()
         self._link.hear = self._hear
@@ -184,7 +180,7 @@ class ContainerGuest:
     def _why(self) -> str:
         return self._link.why or (
             f"the container went away in the middle of the run: it was removed, or the Docker engine at "
-            f"{self._engine_host} was stopped; see that it runs (`callgate doctor`) and run the program again"
+            f"{self.container.engine.host} was stopped; see that it runs (`callgate doctor`) and run the program again"
         )
 
 
