@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -32,11 +31,6 @@ __all__ = ["DockerReport", "examine_docker", "look_at", "must_be_ready"]
 _SECONDS = 14.0
 """Half of it at most to look: more than `Engine.connect` waits, so that its own words are heard. The rest to try."""
 _HARD_LIMITS = ("MemoryLimit", "PidsLimit")
-_STRONGER = {
-    "runsc": "gVisor: system calls end in a kernel of its own",
-    "kata": "a virtual machine for each container",
-}
-_LANDLOCK_SINCE = (5, 13)
 _ABOUT_NETWORKS = "bridge-nf-call"
 """Warnings of this kind are about containers that have a network."""
 _T = TypeVar("_T")
@@ -159,7 +153,7 @@ def look_at(version: dict[str, Any], info: dict[str, Any]) -> DockerReport:
             Fact("runs as", None, "an unprivileged user (rootless)" if rootless else "root"),
             Fact("cgroup", None, f"version {said('CgroupVersion')}, driver {said('CgroupDriver')}"),
             Fact("storage driver", None, said("Driver")),
-            Fact("runtimes", None, _told_of_runtimes(runtimes_of(info))),
+            Fact("runtimes", None, f"{', '.join(runtimes_of(info))}; default: {said('DefaultRuntime')}"),
             seccomp,
             limits,
         ],
@@ -169,17 +163,14 @@ def look_at(version: dict[str, Any], info: dict[str, Any]) -> DockerReport:
 
 
 def _seccomp(options: list[str]) -> Fact:
-    given = next((option for option in options if option.startswith("name=seccomp")), None)
-    if given is None:
-        return Fact(
-            "seccomp", False, "not supported by this engine", "use an engine and a kernel that are built with seccomp"
+    named = (option for option in options if option.startswith("name=seccomp"))
+    profile = next((option.partition("profile=")[2] or "default" for option in named), "")
+    if profile in ("", "unconfined"):
+        found = (
+            "switched off: the engine's default profile is unconfined" if profile else "not supported by this engine"
         )
-    profile = given.partition("profile=")[2] or "default"
-    if profile == "unconfined":
-        return Fact(
-            "seccomp", False, "switched off: the engine's default profile is unconfined",
-            "start dockerd without --seccomp-profile=unconfined (seccomp-profile in /etc/docker/daemon.json)",
-        )  # fmt: skip
+        remedy = "start dockerd without --seccomp-profile=unconfined (seccomp-profile in /etc/docker/daemon.json)"
+        return Fact("seccomp", False, found, remedy if profile else "use an engine and a kernel built with seccomp")
     own = "the engine's own profile" if profile in ("default", "builtin") else f"the engine's default is {profile}"
     return Fact("seccomp", True, own)
 
@@ -206,20 +197,10 @@ def _lacks(info: dict[str, Any], options: list[str]) -> list[str]:
         found.append("no user-namespace remap: user 65534 in a container is user 65534 of the machine")
     if not any(option.startswith(("name=apparmor", "name=selinux")) for option in options):
         found.append("no AppArmor or SELinux around the containers")
-    kernel = str(info.get("KernelVersion"))
-    numbers = re.match(r"(\d+)\.(\d+)", kernel)
-    if numbers and (int(numbers[1]), int(numbers[2])) < _LANDLOCK_SINCE:
-        found.append(f"no Landlock inside: kernel {kernel} is older than 5.13")
-    if not any(kind in name for name in runtimes_of(info) for kind in _STRONGER):
+    if not any(kind in name for name in runtimes_of(info) for kind in ("runsc", "kata")):
         found.append("no runtime with a kernel of its own (gVisor's runsc, kata): programs share the machine's kernel")
     warned = (str(warning).removeprefix("WARNING: ") for warning in info.get("Warnings") or ())
     return found + [f"the engine warns: {each}" for each in warned if _ABOUT_NETWORKS not in each]
-
-
-def _told_of_runtimes(runtimes: list[str]) -> str:
-    kinds = {name: next((about for kind, about in _STRONGER.items() if kind in name), "") for name in runtimes}
-    told = ", ".join(f"{name} ({kind})" if kind else name for name, kind in kinds.items())
-    return f"{told}; the first is the default" if len(runtimes) > 1 else told or "none named"
 
 
 def _where() -> str:
