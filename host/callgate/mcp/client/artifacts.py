@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .faults import one_line
+from .status import one_line
 
 __all__ = ["MAX_KEPT_BYTES", "Artifact", "Artifacts"]
 

@@ -19,10 +19,10 @@ from callgate.tools.json_schema import SchemaResult
 from callgate.tools.names import imported_name
 
 from .artifacts import Artifacts
-from .dispatch import Listing
-from .faults import one_line
+from .connection import Listing
 from .results import Answer, Unplaced
 from .schemas import usable_input, usable_output
+from .status import one_line
 
 __all__ = ["Adjust", "Call", "imported"]
 

@@ -41,7 +41,7 @@ from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.json_schema import SchemaResult
 
 from .artifacts import Artifact, Artifacts
-from .faults import one_line
+from .status import one_line
 
 __all__ = ["Answer", "Unplaced", "kept_resource"]
 

@@ -19,7 +19,7 @@ from callgate.tools.annotations import UntypedResult
 from callgate.tools.json_schema import MAX_SCHEMA_DEPTH, SchemaArguments, SchemaResult, own_copy
 from callgate.tools.schema_repair import repaired
 
-from .faults import one_line
+from .status import one_line
 
 __all__ = ["WRAPPED", "usable_input", "usable_output"]
 

@@ -29,14 +29,10 @@ from callgate.tools import Registry
 from callgate.tools.encoding import NotJson, compact_json
 
 from .artifacts import Artifacts
-from .connection import Connection, connected
-from .dispatch import Listing
-from .faults import CannotStart, ServerFault, one_line
+from .connection import Connection, Listing, connected
 from .imports import Adjust, imported
 from .results import Answer, kept_resource
-from .status import ServerState, ServerStatus
-from .streams import Fate
-from .transports import Wire, wired
+from .status import CannotStart, Fate, ServerFault, ServerState, ServerStatus, one_line
 
 __all__ = ["Server"]
 
@@ -89,14 +85,12 @@ class Server:
         self._error = config.fault
         self._remedy = "mend the configuration" if config.fault else None
         self._connection: Connection | None = None
-        self._wire: Wire | None = None
         self._listed: dict[str, Any] | None = None
         self._names: tuple[str, ...] = ()
         self._warnings: tuple[str, ...] = ()
         self._unplaced: dict[str, str] = {}
         """What came beside values that have no room for it, by tool: the newest of each."""
         self._about = ""
-        self._stderr = ""
         self._fate = Fate()
         self._starts = 0
         self._attempted = -REVIVE_SECONDS
@@ -171,13 +165,11 @@ class Server:
         self._fate = fate = Fate()
         try:
             with anyio.CancelScope(deadline=anyio.current_time() + self._start_seconds) as start:
-                async with wired(self.config, fate) as wire:
-                    self._wire = wire
-                    async with connected(wire.streams, fate, self._hide) as connection:
-                        try:
-                            await self._attend(connection, registry, start)
-                        finally:
-                            self._connection = None
+                async with connected(self.config, fate, self._hide) as connection:
+                    try:
+                        await self._attend(connection, registry, start)
+                    finally:
+                        self._connection = None
             if start.cancelled_caught:
                 return ServerFault(
                     f"it did not start within {self._start_seconds:g} s", "give it more with start_seconds"
@@ -197,9 +189,6 @@ class Server:
         except Exception as error:  # whatever one server does costs its own tools only
             logger.debug("MCP server %r", self.config.name, exc_info=error)
             return self._explained(ServerFault(fate.reason or f"the connection failed: {type(error).__name__}"), fate)
-        finally:
-            if self._wire is not None:
-                self._stderr, self._wire = self._wire.stderr, None
 
     async def _attend(self, connection: Connection, registry: Registry, start: anyio.CancelScope) -> None:
         await self._take(await connection.tools(), registry)
@@ -336,7 +325,6 @@ class Server:
     def status(self) -> ServerStatus:
         """How it is doing."""
         planned = None if self._next_attempt is None else max(0.0, self._next_attempt - anyio.current_time())
-        stderr = self._wire.stderr if self._wire is not None else self._stderr
         return ServerStatus(
             name=self.config.name,
             state=self._state,
@@ -347,8 +335,8 @@ class Server:
             remedy=self._remedy if self._error else None,
             restarts=max(0, self._starts - 1),
             next_attempt_seconds=planned,
-            warnings=(*self.config.notes, *self._warnings, *self._unplaced.values(), *self._garbage()),
-            stderr=self._hide(stderr),
+            warnings=(*self.config.notes, *self._warnings, *self._unplaced.values(), *self._noise()),
+            stderr=self._hide(self._fate.stderr),
         )
 
     def _turn(self, state: ServerState) -> None:
@@ -359,8 +347,8 @@ class Server:
         self._registry.expect_server(status.name, None if self._starts else status.why_absent())
         self._on_status(status)
 
-    def _garbage(self) -> tuple[str, ...]:
-        lines, first = self._fate.garbage_lines, self._hide(self._fate.garbage_example)
+    def _noise(self) -> tuple[str, ...]:
+        lines, first = self._fate.noise_lines, self._hide(self._fate.noise_example)
         what = f"it wrote {lines} line{'' if lines == 1 else 's'} to stdout that are no MCP messages"
         return (f"{what}; the first: {first}",) if lines else ()
 
@@ -369,7 +357,7 @@ class Server:
         if isinstance(fault, CannotStart):
             return fault
         reason = fate.reason if fate.reason and fate.reason != _STOPPED else str(fault)
-        words = self._wire.stderr.strip().splitlines()[-1:] if self._wire is not None else []
+        words = fate.stderr.strip().splitlines()[-1:]
         last = f"; its last words: {one_line(self._hide(words[0]), 160)}" if words and words[0].strip() else ""
         return ServerFault(f"{reason}{last}", fault.remedy or fate.remedy)
 

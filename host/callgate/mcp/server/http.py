@@ -18,10 +18,10 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 
 from callgate.errors import ConfigurationError
+from callgate.mcp.messages import fault_of
 
 from .connections import Config
 from .guard import Guard, Policy
-from .messages import fault_of
 from .peers import SessionBounds
 
 __all__ = ["bound", "check_loop", "serve_app", "url_of"]

@@ -30,7 +30,7 @@ from mcp_types import (
     JSONRPCResponse,
 )
 
-from .messages import NoMessage, read_message
+from callgate.mcp.messages import Lines, NoMessage, read_message
 
 __all__ = ["MAX_LINE_BYTES", "StdioWire", "stdio_wire", "streams"]
 
@@ -130,21 +130,12 @@ async def _read_all(fd: int, to_server: MemoryObjectSendStream[SessionMessage | 
 
 async def _lines(fd: int) -> AsyncIterator[bytes | None]:
     """Lines without their ends; None for one that is too long. A last one without an end counts."""
-    held = bytearray()
-    size = 0
+    lines = Lines(MAX_LINE_BYTES)
     while data := await _read(fd):
-        *ended, rest = data.split(b"\n")
-        for each in ended:
-            size += len(each)
-            yield None if size > MAX_LINE_BYTES else bytes(held) + each
-            held, size = bytearray(), 0
-        size += len(rest)
-        if size <= MAX_LINE_BYTES:
-            held += rest
-        else:
-            held = bytearray()
-    if held:
-        yield bytes(held)
+        for line in lines.feed(data):
+            yield line
+    for line in lines.feed(b"\n"):
+        yield line
 
 
 async def _read(fd: int) -> bytes:
