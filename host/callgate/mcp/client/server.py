@@ -26,7 +26,9 @@ import anyio.to_thread
 from callgate.errors import ToolError
 from callgate.mcp.config import ServerConfig
 from callgate.tools import Registry
+from callgate.tools.annotations import UntypedResult
 from callgate.tools.encoding import NotJson, compact_json
+from callgate.tools.json_schema import SchemaResult
 
 from .artifacts import Artifacts
 from .connection import Connection, Listing, connected
@@ -224,17 +226,14 @@ class Server:
     async def _take(self, listing: Listing, registry: Registry) -> None:
         if listing.tools == self._listed:
             return
-        name, timeout = self.config.name, self.config.timeout_seconds
+        name, timeout, adjust = self.config.name, self.config.timeout_seconds, self._adjust
+
+        def answering(tool: str, contract: SchemaResult | UntypedResult, unwrap: bool) -> Answer:
+            return Answer(self._artifacts, name, tool, contract, unwrap, self._note_unplaced)
+
         tools = await anyio.to_thread.run_sync(
             lambda: imported(
-                name,
-                listing,
-                self._call,
-                self._artifacts,
-                timeout_seconds=timeout,
-                adjust=self._adjust,
-                unplaced=self._note_unplaced,
-                hide=self._hide,
+                name, listing, self._call, answering, timeout_seconds=timeout, adjust=adjust, hide=self._hide
             )
         )
         known = registry.replace_server(name, tools)
