@@ -10,7 +10,7 @@ import pytest
 
 from callgate.errors import ConfigurationError
 from callgate.mcp.server.guard import Guard, Message, Policy, Receive, Scope, Send
-from callgate.mcp.server.pace import Pace
+from callgate.mcp.server.listing import Pace
 
 pytestmark = pytest.mark.anyio
 

@@ -26,7 +26,7 @@ import anyio
 from callgate.errors import ConfigurationError
 from callgate.tools.faults import printable
 
-from .pace import Pace
+from .listing import Pace
 
 __all__ = [
     "LEAST_TOKEN", "App", "Guard", "Message", "Policy", "Receive", "Scope", "Send", "answer", "is_loopback",
