@@ -13,7 +13,7 @@ from pydantic_core import from_json
 
 from callgate.tools.decoding import outside_strings
 
-__all__ = ["MAX_VALUES", "Lines", "NoMessage", "fault_of", "has_too_many_values", "parsed", "read_message"]
+__all__ = ["MAX_VALUES", "Lines", "NoMessage", "has_too_many_values", "parsed", "read_message"]
 
 MAX_VALUES = 100_000
 """Commas and opening brackets in one message of a client. What a model writes has a few thousand."""
@@ -85,15 +85,6 @@ def read_message(data: bytes) -> JSONRPCMessage:
     if isinstance(message, JSONRPCNotification) and b'"id"' in data and from_json(data).get("id") is not None:
         raise NoMessage("no JSON-RPC message: an id is a text or a whole number")
     return message
-
-
-def fault_of(body: bytes) -> str | None:
-    """What is wrong with the body of a request; None where it is a message."""
-    try:
-        read_message(body)
-    except NoMessage as error:
-        return f"the body is {error}"
-    return None
 
 
 def has_too_many_values(text: bytes) -> bool:
