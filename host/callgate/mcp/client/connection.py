@@ -241,8 +241,17 @@ class Connection:
         state: str | None = None
         for _ in range(MAX_ROUNDS):
             try:
-                result = await self._call_once(tool, arguments, state, progress)
+                result: Result = await self._session.call_tool(
+                    tool,
+                    arguments,
+                    progress_callback=progress,
+                    request_state=state,
+                    allow_input_required=True,
+                    allow_claimed=True,
+                )
             except MCPError as error:
+                if error.code == HEADER_MISMATCH:  # which arguments belong into headers has changed
+                    self._dispatcher.tools_changed.set()
                 raise self._call_failed(error, repeatable) from None
             except pydantic.ValidationError as error:
                 raise ToolError(f"its answer is no MCP: {_first(error)}") from None
@@ -255,28 +264,6 @@ class Connection:
             state = result.request_state
             await anyio.sleep(ROUND_SECONDS)
         raise ToolError(f"it said {MAX_ROUNDS} times that it needs another round", retryable=repeatable)
-
-    async def _call_once(
-        self, tool: str, arguments: dict[str, Any], state: str | None, progress: ProgressFnT | None
-    ) -> Result:
-        async def send() -> Result:
-            return await self._session.call_tool(
-                tool,
-                arguments,
-                progress_callback=progress,
-                request_state=state,
-                allow_input_required=True,
-                allow_claimed=True,
-            )
-
-        try:
-            return await send()
-        except MCPError as error:
-            if error.code != HEADER_MISMATCH or self._session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-                raise
-        self._dispatcher.tools_changed.set()
-        await self.tools()  # which arguments belong into headers has changed
-        return await send()
 
     async def read_resource(self, uri: str) -> list[TextResourceContents | BlobResourceContents]:
         """Read a resource; raises `ToolError`."""
