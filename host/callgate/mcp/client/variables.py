@@ -20,9 +20,7 @@ from .secrets import Secrets
 __all__ = ["MissingVariable", "Variables", "env_file"]
 
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
-_ENV_LINE = re.compile(
-    r"""\s*(?:export\s+)?([\w.-]+)\s*=\s*(?:"([^"]*)".*|'([^']*)'.*|([^"'\s].*?)?(?:\s+#.*)?)\s*"""
-)
+_ENV_LINE = re.compile(r"""\s*(?:export\s+)?([\w.-]+)\s*=\s*(?:"([^"]*)".*|'([^']*)'.*|([^"'\s].*?)?(?:\s+#.*)?)\s*""")
 """A name and a value: in double quotes, in single ones, or plain."""
 
 
