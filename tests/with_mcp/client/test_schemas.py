@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callgate.mcp.client.schemas import usable_input, usable_output
+from callgate.mcp.client.imports import usable_input, usable_output
 
 TWICE = {n: {"oneOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(20)}
 BRANCHES = {"$defs": {**{str(n): level for n, level in TWICE.items()}, "20": {"type": "integer"}}}
