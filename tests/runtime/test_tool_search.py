@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from callgate.errors import InvalidArguments
-from callgate.runtime.search import result as result_module
-from callgate.runtime.search.result import Detail
-from callgate.runtime.search.tool_search import ToolSearch
+from callgate.runtime.discovery import found as result_module
+from callgate.runtime.discovery.search import ToolSearch
 from callgate.search.learned import Learned
 from callgate.tools import Registry, Tool
+from callgate.tools.tool import Detail
 from runtime.searched import GITHUB, get_weather, names, of_server, query_sales, refusal, send_invoice
 
 

@@ -15,12 +15,11 @@ from callgate.limits import Limits
 from callgate.program import Finding
 from callgate.tools import Registry
 
-from .catalogue import Catalogue
 from .code_runs import CodeRun, Language
 from .events import Event
 from .gate import Gate
 from .kept import Kept
-from .offer import Offer
+from .offer import Catalogue, Offer
 
 __all__ = ["Path", "Programs", "checked_path"]
 

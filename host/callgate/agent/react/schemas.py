@@ -20,10 +20,9 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 
 from callgate.agent.models.model import ModelProvider
 from callgate.errors import ConfigurationError
-from callgate.runtime.model.clean import clean
-from callgate.runtime.model.definitions import MAX_DESCRIPTION
+from callgate.runtime.model.foreign import ModelNames, clean
 from callgate.runtime.model.meta import META_TOOLS, input_schema
-from callgate.runtime.model.names import ModelNames
+from callgate.runtime.model.providers import MAX_DESCRIPTION
 from callgate.runtime.model.schemas import shown_schema
 from callgate.tools import Registry, Tool
 from callgate.tools.faults import did_you_mean

@@ -27,7 +27,7 @@ from mcp_types import (
 from mcp_types import Tool as McpTool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from callgate.runtime.conversation import Conversation
+from callgate.runtime import Conversation
 
 from .notes import Level
 from .sandboxes import Sandboxes

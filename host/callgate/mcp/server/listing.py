@@ -12,8 +12,7 @@ import time
 
 from mcp_types import Tool as McpTool
 
-from callgate.runtime import Runtime
-from callgate.runtime.conversation import Conversation
+from callgate.runtime import Conversation, Runtime
 
 from .clients import Client
 from .definitions import chosen, definitions

@@ -21,9 +21,9 @@ from callgate.plan.faults import PlanFault
 from callgate.program.graph.compile import MOST_SOURCE_BYTES, Compiled, compile_program
 from callgate.program.graph.flow import CallTool, Flow, For, If, Site, operations_of
 from callgate.program.graph.reasons import NotAGraph
-from callgate.runtime.catalogue import Catalogue
 from callgate.runtime.code_runs import CodeRun
 from callgate.runtime.kept import Kept
+from callgate.runtime.offer import Catalogue
 
 __all__ = ["GraphProgram", "GraphPrograms"]
 

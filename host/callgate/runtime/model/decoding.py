@@ -55,10 +55,9 @@ def decoded(name: str, given: Any, max_bytes: int) -> Any:
         return strict_json(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
     except RecursionError:
         raise InvalidArguments(f"{name}: the arguments are nested too deeply", tool=name) from None
-    except json.JSONDecodeError as error:
-        raise InvalidArguments(f"{name}: the arguments are not valid JSON: {_fault(name, error)}", tool=name) from None
     except ValueError as error:
-        raise InvalidArguments(f"{name}: the arguments are not valid JSON: {error}", tool=name) from None
+        fault = _fault(name, error) if isinstance(error, json.JSONDecodeError) else error
+        raise InvalidArguments(f"{name}: the arguments are not valid JSON: {fault}", tool=name) from None
 
 
 def is_cut_off(given: Any) -> bool:

@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from callgate.runtime.search.result import OMITTED
 from callgate.tools import Registry, Tool
 
-from .clean import one_line
+from .foreign import one_line
 
-__all__ = ["NOTHING", "Listing", "listing", "listing_beside"]
+__all__ = ["NOTHING", "OMITTED", "Listing", "listing", "listing_beside"]
 
+OMITTED = "OMITTED stands for an argument that is left out"
+"""What a signature leaves open: a stub declares the name, a signature alone does not."""
 _LEAST_EACH = 12
 """Characters that a tool's line takes at least; many times more tools than fit need not be written to be counted."""
 _MOST_SERVERS = 20
