@@ -115,7 +115,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("", {}, "there is no tool ''"),
     ("only_in_code", {"n": 1}, "it is for: code; call it in a program, with execute_code"),
     ("only_in_plans", {"n": 1}, "it is for: plan; make it a step of a plan, with execute_tool_plan"),
-    ("execute_code", {"code": 3}, "needs the argument 'code'"),
+    ("execute_code", {"code": 3}, "argument 'code' must be of type string, got 3 (a number)"),
     ("execute_code", '{"code": "1"', "execute_code: the arguments are not valid JSON"),
     ("execute_code", "print(1)", 'execute_code takes an object with the program in it: {"code": "print(1)"}'),
     (
@@ -124,7 +124,7 @@ WRONG: list[tuple[str, Any, str]] = [
         'execute_code takes an object with the program in it: {"code": "print(1)"}, got "pr',
     ),
     ("execute_code", ["print(1)"], "got an array of 1 item"),
-    ("execute_code", {"code": "1", "lang": "py"}, "has no argument 'lang'"),
+    ("execute_code", {"code": "1", "lang": "py"}, "'lang'"),
     ("search_tools", {}, "query is empty; say in a few words what the tool should do (it may be empty beside server"),
     ("search_tools", {"capability": "wether"}, "there is no capability 'wether'; did you mean weather?"),
     ("search_tools", {"query": ""}, "query is empty"),

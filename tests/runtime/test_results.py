@@ -113,10 +113,18 @@ def test_a_result_as_a_dict_has_these_names() -> None:
 
 HANDLED: list[tuple[str, Any, str]] = [
     ("execute_code", {"code": "print(1)\n2"}, "1\nValue: 2"),
-    ("execute_code", {}, "Error: execute_code needs the argument 'code', which is Python source text."),
-    ("execute_code", {"code": 3}, "Error: execute_code needs the argument 'code', which is Python source text."),
-    ("execute_code", {"code": "1", "lang": "py"}, "Error: execute_code has no argument 'lang'; its program is 'code'."),
-    ("execute_code", None, "Error: execute_code needs the argument 'code', which is Python source text."),
+    ("execute_code", {}, "Error: tool 'execute_code': missing argument 'code'"),
+    (
+        "execute_code",
+        {"code": 3},
+        "Error: tool 'execute_code': argument 'code' must be of type string, got 3 (a number)",
+    ),
+    (
+        "execute_code",
+        {"code": "1", "lang": "py"},
+        "Error: tool 'execute_code': unknown argument 'lang'; the arguments are: code",
+    ),
+    ("execute_code", None, "Error: tool 'execute_code': missing argument 'code'"),
     (
         "execute_code",
         "print(1)",

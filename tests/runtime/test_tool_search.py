@@ -144,12 +144,6 @@ def test_what_the_caller_may_not_call_is_neither_found_nor_named(search: ToolSea
     assert "query_sales" not in error.value.message
 
 
-def test_tools_by_capability(search: ToolSearch) -> None:
-    assert search.find_by_capability("WEATHER") == (get_weather,)
-    assert search.find_by_capability("weather", among=["query_sales"]) == ()
-    assert search.find_by_capability("nothing") == ()
-
-
 # patterns
 
 

@@ -29,7 +29,7 @@ from .core import Core
 from .discovery.found import Described, SearchResult
 from .events import Event
 from .gate import RunGate
-from .model.decoding import CUT_OFF, as_object, decoded, is_cut_off, source
+from .model.decoding import CUT_OFF, as_object, decoded, is_cut_off
 from .model.definitions import ALONE, Beside, Definitions
 from .model.meta import META_TOOLS, DefinitionOptions, MetaTool, meant, validated
 from .model.providers import Provider, tool_result
@@ -40,7 +40,7 @@ from .session import Session
 if TYPE_CHECKING:
     from .plans.result import PlanResult
 
-__all__ = ["Answer", "Answers", "Call", "caller_of", "error_text", "message"]
+__all__ = ["Answer", "Answers", "Call", "caller_of", "error_text"]
 
 _PROVIDERS_CODE = ("program", "code_execution_")
 """How Anthropic and OpenAI name callers that are programs of theirs, or begin to."""
@@ -92,20 +92,6 @@ class Answer:
 def error_text(message: str) -> str:
     """What went wrong as a model reads it. Messages of servers often begin with that word: it stands there once."""
     return message if message[:5].lower() == "error" else f"Error: {message}"
-
-
-def message(
-    definitions: Definitions,
-    provider: Provider,
-    answer: Answer,
-    call_id: str,
-    options: DefinitionOptions,
-    beside: Beside = ALONE,
-) -> dict[str, Any]:
-    """An answer as the message that goes back to the model: see `Runtime.tool_result`."""
-    deferred = definitions.deferred(provider, options, beside)
-    references = [deferred[name] for name in answer.found if name in deferred]
-    return tool_result(provider, answer.text, answer.ok, call_id, references)
 
 
 def caller_of(caller: str) -> Caller:
@@ -183,15 +169,15 @@ class Answers:
             if mistake and any(fault.code == "not-json" for fault in plan.faults) and is_cut_off(given):
                 text = f"{text}\n- {CUT_OFF}."
             return Answer(name=name, text=text, ok=plan.ok, mistake=mistake, result=plan)
+        arguments = validated(name, as_object(name, given))
         if name == "execute_code":
-            code = source(given)
+            code = arguments["code"]
             if call.session is not None:
                 run = await call.session.execute_code(code, tools=call.tools, on_event=call.on_event)
             else:
                 run = await core.execute_code(code, tools=call.tools, limits=call.limits, on_event=call.on_event)
             mistake = run.error is not None and run.error.kind == "CheckFailed"
             return Answer(name=name, text=run.for_model(), ok=run.ok, mistake=mistake, result=run)
-        arguments = validated(name, as_object(name, given))
         among = self.reachable(call.tools)
         if name == "describe_tools":
             names = [self.names.resolve(each) or each for each in arguments["names"]]
@@ -224,6 +210,14 @@ class Answers:
         value = json.loads(text)
         as_it_is = call.caller != "code" and isinstance(value, str) and value.strip()
         return Answer(name=name, text=value if as_it_is else text, value=value, bare=promises_object(tool))
+
+    def message(
+        self, provider: Provider, answer: Answer, call_id: str, options: DefinitionOptions, beside: Beside = ALONE
+    ) -> dict[str, Any]:
+        """An answer as the message that goes back to the model: see `Runtime.tool_result`."""
+        deferred = self.definitions.deferred(provider, options, beside)
+        references = [deferred[name] for name in answer.found if name in deferred]
+        return tool_result(provider, answer.text, answer.ok, call_id, references)
 
     def reachable(self, allowed: Collection[str] | None) -> frozenset[str] | None:
         """Names of the tools that a model can call in any way; None where these are all."""

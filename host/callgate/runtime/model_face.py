@@ -19,7 +19,6 @@ if TYPE_CHECKING:  # imported when a model is there: whoever only runs programs 
     from .discovery.found import Described, SearchResult
     from .discovery.loading import Loader
     from .discovery.search import ToolSearch
-    from .model.definitions import Definitions
     from .model.meta import DefinitionOptions, MetaTool
     from .model.providers import Provider
 
@@ -44,10 +43,6 @@ class ModelFace:
 
         return Answers.over(self._core, self._core.limits)
 
-    @property
-    def _definitions(self) -> Definitions:
-        return self._answers.definitions
-
     def tool_definitions(self, provider: Provider, **options: Unpack[DefinitionOptions]) -> list[dict[str, Any]]:
         """What to hand to a model: the meta-tools, and tools that it may call itself. The same tools and options give
         the same bytes. Needs no open runtime, but tools of `sources` are there only while it is open.
@@ -63,7 +58,7 @@ class ModelFace:
         Raises:
             ConfigurationError: there is no such provider, option or tool, or the provider does not have what was asked.
         """
-        return self._definitions.make(provider, options)
+        return self._answers.definitions.make(provider, options)
 
     def tool_choice(
         self, provider: Provider, choice: str, *, parallel: bool | None = None, **options: Unpack[DefinitionOptions]
@@ -80,7 +75,7 @@ class ModelFace:
         Raises:
             ConfigurationError: the model has no such tool, or the provider no tool choice.
         """
-        return self._definitions.choice(provider, choice, options, parallel=parallel)
+        return self._answers.definitions.choice(provider, choice, options, parallel=parallel)
 
     def instructions(self, **options: Unpack[DefinitionOptions]) -> str:
         """A few lines for a system prompt: when to call a tool, when to write a plan, when to write a program.
@@ -88,7 +83,7 @@ class ModelFace:
         Args:
             options: as given to `tool_definitions`.
         """
-        return self._definitions.instructions(options)
+        return self._answers.definitions.instructions(options)
 
     def stubs(
         self,
@@ -190,9 +185,7 @@ class ModelFace:
         Raises:
             ConfigurationError: there is no such provider or option, or it is ``"mcp"``.
         """
-        from .answers import message
-
-        return message(self._definitions, provider, answer, call_id, options)
+        return self._answers.message(provider, answer, call_id, options)
 
     def conversation(
         self,

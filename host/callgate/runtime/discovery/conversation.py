@@ -21,7 +21,7 @@ import anyio
 
 from callgate.errors import ConfigurationError, ToolError
 from callgate.limits import Limits
-from callgate.runtime.answers import Answer, Answers, Call, caller_of, message
+from callgate.runtime.answers import Answer, Answers, Call, caller_of
 from callgate.runtime.core import Core
 from callgate.runtime.events import Event
 from callgate.runtime.model.decoding import decoded
@@ -136,7 +136,7 @@ class Conversation:
 
     def tool_result(self, provider: Provider, answer: Answer, call_id: str) -> dict[str, Any]:
         """See `Runtime.tool_result`."""
-        return message(self._definitions, provider, answer, call_id, self._now(), self._beside)
+        return self._answers.message(provider, answer, call_id, self._now(), self._beside)
 
     def instructions(self) -> str:
         """See `Runtime.instructions`."""

@@ -218,16 +218,6 @@ class ToolSearch:
             tools=tuple(tools.values()), unknown=tuple(unknown), faults=tuple(faults), registry=self._registry
         )
 
-    def find_by_capability(self, capability: str, among: Collection[str] | None = None) -> tuple[Tool, ...]:
-        """The tools that list this capability, sorted by name; upper and lower case are the same.
-
-        Args:
-            capability: its name.
-            among: names of the tools that may be found; None: all.
-        """
-        tools = self._registry.by_capability(capability)
-        return tools if among is None else tuple(tool for tool in tools if tool.name in among)
-
     def learn(self, query: str, tool: str) -> None:
         """Take note that a search for `query` led to a call of `tool` that succeeded: the next search for something
         similar ranks it higher.

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from callgate.tools import Registry, Tool
+from callgate.tools.tool import Detail
 
 from .foreign import one_line
 
@@ -74,12 +75,10 @@ def _written(registry: Registry, tools: Sequence[Tool], most: int) -> str:
     from callgate.tools.stubs import stubs
 
     names = [tool.name for tool in tools]
-    if all(tool.server is None for tool in tools) and sum(len(tool.description) for tool in tools) <= most:
-        written = _compact(stubs(registry, detail="full", names=names))
-        if len(written) <= most:
-            return written
-    written = _compact(stubs(registry, detail="signatures", names=names))
-    return written if len(written) <= most else ""
+    own = all(tool.server is None for tool in tools) and sum(len(tool.description) for tool in tools) <= most
+    details: tuple[Detail, ...] = ("full", "signatures") if own else ("signatures",)
+    written = (_compact(stubs(registry, detail=detail, names=names)) for detail in details)
+    return next((text for text in written if len(text) <= most), "")
 
 
 def listing_beside(
