@@ -75,7 +75,7 @@ class ModelFace:
         Raises:
             ConfigurationError: the model has no such tool, or the provider no tool choice.
         """
-        return self._answers.definitions.choice(provider, choice, options, parallel=parallel)
+        return self._answers.definitions.choice(provider, choice, parallel, options)
 
     def instructions(self, **options: Unpack[DefinitionOptions]) -> str:
         """A few lines for a system prompt: when to call a tool, when to write a plan, when to write a program.

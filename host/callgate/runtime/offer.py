@@ -168,6 +168,16 @@ class Offers:
                 )
 
 
+_SEARCHES = """Find tools by what they do.
+
+Returns:
+    {"found": [{"name", "python_name", "description", "signature", ...}], "total"}, the best first."""
+_DESCRIBES = """All there is to know of some tools: arguments, results, limits.
+
+Returns:
+    {"tools": [{"name", "python_name", "description", "signature", "input_schema", ...}], "unknown"}."""
+
+
 def search_builtins(search: Callable[[], ToolSearch]) -> Builtins:
     """`search_tools` and `describe_tools` for `Gate(builtins=...)`: what a program and a plan may call to look around.
     They answer with JSON values, not with text.
@@ -177,7 +187,7 @@ def search_builtins(search: Callable[[], ToolSearch]) -> Builtins:
     """
 
     def builtins(offer: Offer) -> Iterable[Tool]:
-        from .model.meta import input_schema, output_schema
+        from .model.meta import input_schema
 
         among = frozenset(tool.name for tool in offer.tools)
 
@@ -187,28 +197,12 @@ def search_builtins(search: Callable[[], ToolSearch]) -> Builtins:
         async def describe_tools(names: list[str]) -> dict[str, Any]:
             return search().describe(names, among=among).to_json()
 
-        schema = input_schema(SEARCH_TOOLS)
+        searching = input_schema(SEARCH_TOOLS)
         for name in ("server", "capability"):  # a program may well pass on None
-            schema["properties"][name]["type"] = ["string", "null"]
+            searching["properties"][name]["type"] = ["string", "null"]
         return [
-            Tool.from_schema(
-                SEARCH_TOOLS,
-                "Find tools by what they do.\n\nReturns:\n"
-                '    {"found": [{"name", "python_name", "description", "signature", ...}], "total"}, the best first.',
-                schema,
-                search_tools,
-                output_schema=output_schema(SEARCH_TOOLS),
-                read_only=True,
-            ),
-            Tool.from_schema(
-                DESCRIBE_TOOLS,
-                "All there is to know of some tools: arguments, results, limits.\n\nReturns:\n"
-                '    {"tools": [{"name", "python_name", "description", "signature", "input_schema", ...}], "unknown"}.',
-                input_schema(DESCRIBE_TOOLS),
-                describe_tools,
-                output_schema=output_schema(DESCRIBE_TOOLS),
-                read_only=True,
-            ),
+            Tool.from_schema(SEARCH_TOOLS, _SEARCHES, searching, search_tools, read_only=True),
+            Tool.from_schema(DESCRIBE_TOOLS, _DESCRIBES, input_schema(DESCRIBE_TOOLS), describe_tools, read_only=True),
         ]
 
     return builtins

@@ -15,11 +15,11 @@ Knows no clock, no file, no tools but by name: whoever keeps lessons drains them
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from callgate.errors import ConfigurationError
+from callgate.tools.pending import Pending
 
 from .lanes import STEP
 from .postings import Postings, Profile
@@ -43,19 +43,20 @@ _BEST = 40
 """So many of the tools that earlier queries point to are looked at."""
 
 
-class Learned:
+class Learned(Pending[Lesson]):
     """Lessons by tool."""
 
+    kept_already = "what was learned is kept in a file already: give the other runtime a Learned of its own, or no file"
+    most_pending = MAX_UNDRAINED
+
     def __init__(self) -> None:
+        super().__init__()
         self._lessons: dict[Lesson, None] = {}  # the newest last
         self._by_tool: dict[str, dict[Lesson, None]] = {}  # as well
         self._names: list[str] = []
         self._places: dict[str, int] = {}
         self._postings = Postings(())
         self._new = 0
-        self._undrained: deque[Lesson] | None = None
-        self._batch = 0
-        self._on_batch: Callable[[], None] = _nobody
 
     def __len__(self) -> int:
         return len(self._lessons)
@@ -72,10 +73,7 @@ class Learned:
             return
         lesson = (tool, tuple(terms))
         self._take(lesson)
-        if self._undrained is not None:
-            self._undrained.append(lesson)
-            if len(self._undrained) % self._batch == 0:
-                self._on_batch()
+        self._hold(lesson)
 
     def of(self, tool: str) -> int:
         """How many different queries have taught something of this tool."""
@@ -106,31 +104,6 @@ class Learned:
         newer = list(self._lessons)
         for lesson in (*lessons, *newer):
             self._take(lesson)
-
-    def keep(self, batch: int, on_batch: Callable[[], None]) -> None:
-        """From now on hold every lesson ready for `drain`.
-
-        Args:
-            batch: how many lessons make a batch.
-            on_batch: called in `learn`, each time that another batch has come together; must be quick.
-
-        Raises:
-            ConfigurationError: somebody keeps them already.
-        """
-        if self._undrained is not None:
-            raise ConfigurationError(
-                "what was learned is kept in a file already: give the other runtime a Learned of its own, or no file"
-            )
-        self._undrained, self._batch, self._on_batch = deque(maxlen=MAX_UNDRAINED), batch, on_batch
-
-    def keep_no_more(self) -> None:
-        """End what `keep` began; what was not drained is held no longer."""
-        self._undrained, self._on_batch = None, _nobody
-
-    def drain(self) -> list[Lesson]:
-        """What was learned since the last time, the oldest first; empty when nobody keeps it."""
-        undrained = self._undrained
-        return [undrained.popleft() for _ in range(len(undrained))] if undrained else []
 
     def _take(self, lesson: Lesson) -> None:
         of_tool = self._by_tool.setdefault(lesson[0], {})
@@ -177,7 +150,3 @@ def lesson_of(row: Any) -> Lesson | None:
 
 def _kept(term: str) -> bool:
     return 0 < len(term) <= _MAX_TERM_CHARACTERS and not term.isdigit()
-
-
-def _nobody() -> None:
-    pass

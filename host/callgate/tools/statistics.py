@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from callgate.errors import ConfigurationError
+from .pending import Pending
 
 __all__ = ["Attempt", "Outcome", "Statistics", "ToolStats", "adaptive_timeout_seconds", "attempt_of", "confidence_in"]
 
@@ -104,15 +104,19 @@ class _History:
         )
 
 
-class Statistics:
+class Statistics(Pending[Attempt]):
     """Attempts by tool."""
 
+    kept_already = (
+        "these statistics are kept in a file already: "
+        "give the other runtime a Registry of its own, or leave its statistics file out"
+    )
+    most_pending = MAX_UNDRAINED
+
     def __init__(self) -> None:
+        super().__init__()
         self._histories: dict[str, _History] = {}
         self._over: dict[str, int] = {}
-        self._undrained: deque[Attempt] | None = None
-        self._batch = 0
-        self._on_batch: Callable[[], None] = _nobody
 
     def note(self, tool: str, seconds: float, outcome: Outcome, confidence: float | None = None) -> None:
         """Take note of one attempt.
@@ -134,11 +138,8 @@ class Statistics:
             if outcome == "timed_out":
                 history.timeouts += 1
                 history.stats = None  # a lag must not keep a timeout that has become too short
-        undrained = self._undrained
-        if undrained is not None:
-            undrained.append(attempt)
-            if len(undrained) % self._batch == 0:
-                self._on_batch()
+        if self._pending is not None:
+            self._hold(attempt)
 
     def of(self, tool: str, *, lag: int = 0) -> ToolStats | None:
         """What is known of a tool; None when it was never called.
@@ -189,32 +190,6 @@ class Statistics:
             history.calls += 1
             history.failures += outcome != "succeeded"
             history.timeouts += outcome == "timed_out"
-
-    def keep(self, batch: int, on_batch: Callable[[], None]) -> None:
-        """From now on hold every note ready for `drain`.
-
-        Args:
-            batch: how many notes make a batch.
-            on_batch: called in `note`, each time that another batch has come together; must be quick.
-
-        Raises:
-            ConfigurationError: somebody keeps them already.
-        """
-        if self._undrained is not None:
-            raise ConfigurationError(
-                "these statistics are kept in a file already: "
-                "give the other runtime a Registry of its own, or leave its statistics file out"
-            )
-        self._undrained, self._batch, self._on_batch = deque(maxlen=MAX_UNDRAINED), batch, on_batch
-
-    def keep_no_more(self) -> None:
-        """End what `keep` began; what was not drained is held no longer."""
-        self._undrained, self._on_batch = None, _nobody
-
-    def drain(self) -> list[Attempt]:
-        """What was noted since the last time, the oldest first; empty when nobody keeps notes."""
-        undrained = self._undrained
-        return [undrained.popleft() for _ in range(len(undrained))] if undrained else []
 
 
 def adaptive_timeout_seconds(stats: ToolStats | None, default_seconds: float, repeatable: bool) -> float:
@@ -269,7 +244,3 @@ def _number(value: object, most: float) -> float | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most:
         return float(value)
     return None
-
-
-def _nobody() -> None:
-    pass

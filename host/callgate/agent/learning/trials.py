@@ -7,13 +7,13 @@ is kept, no word. Of all experiments in a file the newest 100,000 trials are kep
 from __future__ import annotations
 
 import os
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from callgate.errors import ConfigurationError
 from callgate.runtime.kept_file import KeptFile
+from callgate.tools.pending import Pending
 
 __all__ = ["ARMS", "Arm", "Trial", "Trials", "TrialsFile"]
 
@@ -47,7 +47,7 @@ class Trial:
     seconds: float | None = None
 
 
-class Trials:
+class Trials(Pending[Trial]):
     """Trials in the order in which they came, until both arms have as many as are needed.
 
     All until then count, of the larger arm, too: cut to the first ones it would be older than the other, and what
@@ -57,15 +57,15 @@ class Trials:
         needed: in each arm. Later ones are not taken, so that a result that is there stays as it is.
     """
 
+    kept_already = "this experiment is kept in a file already; it was entered twice"
+
     def __init__(self, needed: int) -> None:
+        super().__init__()
         self.ignored: Counter[str] = Counter()
         """Why trials were not taken, and how many: ``repeated``, ``surplus``."""
         self._needed = needed
         self._trials: list[Trial] = []
         self._by_unit: dict[Arm, dict[str, Trial]] = {"control": {}, "treatment": {}}
-        self._undrained: deque[Trial] | None = None
-        self._batch = 0
-        self._on_batch: Callable[[], None] = _nobody
 
     def of(self, arm: Arm) -> Mapping[str, Trial]:
         """Those of an arm, by unit, in order."""
@@ -73,10 +73,8 @@ class Trials:
 
     def take(self, trial: Trial) -> None:
         """Take a trial, unless its query has one in that arm, or there are enough."""
-        if self._taken(trial) and self._undrained is not None:
-            self._undrained.append(trial)
-            if len(self._undrained) % self._batch == 0:
-                self._on_batch()
+        if self._taken(trial):
+            self._hold(trial)
 
     def _taken(self, trial: Trial) -> bool:
         arm = self._by_unit[trial.arm]
@@ -99,21 +97,6 @@ class Trials:
         for trial in (*earlier, *newer):
             self._taken(trial)
         self.ignored = before
-
-    def keep(self, batch: int, on_batch: Callable[[], None]) -> None:
-        """From now on hold every trial ready for `drain`; raises `ConfigurationError` where somebody keeps them."""
-        if self._undrained is not None:
-            raise ConfigurationError("this experiment is kept in a file already; it was entered twice")
-        self._undrained, self._batch, self._on_batch = deque(), batch, on_batch
-
-    def keep_no_more(self) -> None:
-        """End what `keep` began."""
-        self._undrained, self._on_batch = None, _nobody
-
-    def drain(self) -> list[Trial]:
-        """What was taken since the last time, the oldest first."""
-        undrained = self._undrained
-        return [undrained.popleft() for _ in range(len(undrained))] if undrained else []
 
 
 class TrialsFile(KeptFile[Trial]):
@@ -148,7 +131,3 @@ class TrialsFile(KeptFile[Trial]):
     def cuts(self, notes: Iterable[Trial]) -> Iterator[tuple[str, dict[str, Any]]]:
         """All of them."""
         yield _CUT, {}
-
-
-def _nobody() -> None:
-    pass

@@ -132,7 +132,7 @@ class Conversation:
 
     def tool_choice(self, provider: Provider, choice: str, *, parallel: bool | None = None) -> dict[str, Any]:
         """See `Runtime.tool_choice`."""
-        return self._definitions.choice(provider, choice, self._now(), self._beside, parallel=parallel)
+        return self._definitions.choice(provider, choice, parallel, self._now(), self._beside)
 
     def tool_result(self, provider: Provider, answer: Answer, call_id: str) -> dict[str, Any]:
         """See `Runtime.tool_result`."""

@@ -29,6 +29,8 @@ _MAX_QUERY_SHOWN = 80
 _MAX_BESIDE = 5
 """So many of a tool's limitations and examples are told."""
 _MAX_BESIDE_CHARACTERS = 600
+_TOLD = ("input_schema", "output_schema", "category", "cost", "read_only", "destructive", "requires_approval")
+"""What a description tells of a tool as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,20 +168,10 @@ class Described:
 
     def _json(self, tool: Tool) -> dict[str, Any]:
         info, name = self.registry.info(tool.name), self.registry.callable_name(tool.name)
-        return _named(tool, name, tool.description) | {
-            "signature": _signature(tool, name),
-            "input_schema": tool.input_schema,
-            "output_schema": tool.output_schema,
-            "category": tool.category,
-            "capabilities": list(tool.capabilities),
-            "limitations": list(tool.limitations),
-            "cost": tool.cost,
-            "read_only": tool.read_only,
-            "destructive": tool.destructive,
-            "requires_approval": tool.requires_approval,
-            "average_seconds": info.average_seconds,
-            "failure_rate": info.failure_rate,
-        }
+        told = _named(tool, name, tool.description) | {"signature": _signature(tool, name)}
+        told |= {each: getattr(tool, each) for each in _TOLD}
+        told |= {"capabilities": list(tool.capabilities), "limitations": list(tool.limitations)}
+        return told | {"average_seconds": info.average_seconds, "failure_rate": info.failure_rate}
 
 
 def entry(tool: Tool, name: str, detail: Detail) -> str:

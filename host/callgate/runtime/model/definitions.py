@@ -115,13 +115,7 @@ class Definitions:
         return tuple(tool.name for tool in self._for_anybody(options, beside).direct())
 
     def choice(
-        self,
-        provider: Provider,
-        choice: str,
-        options: DefinitionOptions,
-        beside: Beside = ALONE,
-        *,
-        parallel: bool | None,
+        self, provider: Provider, choice: str, parallel: bool | None, options: DefinitionOptions, beside: Beside = ALONE
     ) -> dict[str, Any]:
         """Tool choice, with a tool's name in any form: see `Runtime.tool_choice`."""
         if choice in ("auto", "required", "none", *options.get("meta", META_TOOLS)):
