@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from callgate.runtime.model.foreign import one_line
 from callgate.runtime.model.listing import OMITTED
 from callgate.search.index import Index, Ranked
 from callgate.search.learned import Learned
@@ -225,7 +226,7 @@ def _beside(tool: Tool) -> str:
             continue
     if examples:
         told.append(f"examples: {', '.join(examples)}")
-    return _one_line("; ".join(told)[: 2 * _MAX_BESIDE_CHARACTERS], _MAX_BESIDE_CHARACTERS)
+    return one_line("; ".join(told), _MAX_BESIDE_CHARACTERS)
 
 
 def _left(names: list[str], describe: bool) -> str:
@@ -248,11 +249,7 @@ def _types(tool: Tool, name: str) -> str:
 def _summary(tool: Tool) -> str:
     """The first line of the description that says something."""
     lines = (line for line in tool.description[:2000].splitlines() if line.strip())
-    return _one_line(next(lines, "(no description)"), _MAX_SUMMARY_CHARACTERS)
-
-
-def _one_line(text: str, most: int) -> str:
-    return _beginning(printable(" ".join(text.split())), most)
+    return one_line(next(lines, "(no description)"), _MAX_SUMMARY_CHARACTERS)
 
 
 def _beginning(text: str, most: int) -> str:
