@@ -26,6 +26,7 @@ from .providers import Provider
 
 __all__ = [
     "MAX_SCHEMA_CHARACTERS",
+    "mapped",
     "own_arguments",
     "pointed",
     "promises_object",
@@ -168,8 +169,14 @@ def _required(schema: Schema) -> list[str]:
     return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
 
-def _mapped(schema: Any, change: Callable[[Schema], Schema], depth: int = 0) -> Any:
-    """A copy of a schema in which each schema is changed, the outer ones first."""
+def mapped(schema: Any, change: Callable[[Schema], Schema], depth: int = 0) -> Any:
+    """A copy of a schema in which each schema is changed, the outer ones first.
+
+    Args:
+        schema: as JSON; what is no schema is left as it is.
+        change: makes a changed copy of one schema, in which those inside are as they were.
+        depth: of schemas around it.
+    """
     if not isinstance(schema, dict) or depth > _MOST_DEPTH:
         return schema
     made: Schema = {}
@@ -177,11 +184,11 @@ def _mapped(schema: Any, change: Callable[[Schema], Schema], depth: int = 0) -> 
         if key in _DATA:
             made[key] = value
         elif key in _NAMED and isinstance(value, dict):
-            made[key] = {name: _mapped(below, change, depth + 1) for name, below in value.items()}
+            made[key] = {name: mapped(below, change, depth + 1) for name, below in value.items()}
         elif isinstance(value, list):
-            made[key] = [_mapped(below, change, depth + 1) for below in value]
+            made[key] = [mapped(below, change, depth + 1) for below in value]
         else:
-            made[key] = _mapped(value, change, depth + 1)
+            made[key] = mapped(value, change, depth + 1)
     return made
 
 
@@ -198,7 +205,7 @@ def _tidied(schema: Schema, items_everywhere: bool = False) -> Schema:
             kept["items"] = {}
         return kept
 
-    tidy: Schema = _mapped(json.loads(compact_json(schema)), tidied)
+    tidy: Schema = mapped(json.loads(compact_json(schema)), tidied)
     return tidy
 
 
@@ -263,7 +270,7 @@ def _fitting(schema: Schema) -> Schema:
     """The same, if it is short enough to be shown; else with less in it."""
     if len(compact_json(schema)) <= MAX_SCHEMA_CHARACTERS:
         return schema
-    bare: Schema = _mapped(schema, lambda each: {key: each[key] for key in each if key not in _WORDS})
+    bare: Schema = mapped(schema, lambda each: {key: each[key] for key in each if key not in _WORDS})
     if len(compact_json(bare)) <= MAX_SCHEMA_CHARACTERS:
         return bare
     shown: Schema = {}
