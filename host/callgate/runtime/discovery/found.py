@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.faults import printable
 from callgate.tools.tool import Detail
 
-__all__ = ["MAX_FOUND", "Described", "Found", "SearchResult", "Why", "entry"]
+__all__ = ["MAX_FOUND", "Described", "Found", "SearchResult", "entry", "why"]
 
 MAX_FOUND = 100
 """So many tools are found at most."""
@@ -35,34 +35,6 @@ _TOLD = ("input_schema", "output_schema", "category", "cost", "read_only", "dest
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
-    """Of one search: what is needed to say why a tool was found."""
-
-    query: str = ""
-    parts: Mapping[str, str] = field(default_factory=dict)
-    """What words of the query were taken apart into, by their terms."""
-    index: Index | None = None
-    learned: Learned | None = None
-    pattern: str = ""
-
-    def of(self, tool: Tool, ranked: Ranked | None) -> str:
-        """In words for people and models."""
-        if self.pattern:
-            return "the regular expression matches"
-        if ranked is None or self.index is None:
-            return ""
-        words = {**self.parts, **words_of(self.query)}
-        own = [word for term, word in words.items() if self.index.tools.has(term, ranked.place)]
-        told = [f"it says {_listed(own)}"] if own else []
-        if tool.server and ranked.server > ranked.own / 2:
-            told.append(f"its server {printable(tool.server)[:60]} is about that")
-        if ranked.learned and self.learned is not None:
-            asked = [words[term] for term in self.learned.words(tool.name, words)]
-            told.append(f"earlier searches for {_listed(asked)} led to it" if asked else "earlier searches led to it")
-        return "; ".join(told) or "it has that name"
-
-
-@dataclass(frozen=True, slots=True)
 class Found:
     """A tool that was found."""
 
@@ -71,13 +43,12 @@ class Found:
     """What a program calls it."""
     score: float
     """The larger, the better; comparable within one search only. 0 where nothing was ranked."""
-    _why: Why = field(repr=False, compare=False)
-    _ranked: Ranked | None = field(repr=False, compare=False, default=None)
+    _why: Callable[[], str] = field(repr=False, compare=False)
 
     @property
     def why(self) -> str:
         """Which words of the query led to it."""
-        return self._why.of(self.tool, self._ranked)
+        return self._why()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +144,28 @@ class Described:
         told |= {each: getattr(tool, each) for each in _TOLD}
         told |= {"capabilities": list(tool.capabilities), "limitations": list(tool.limitations)}
         return told | {"average_seconds": info.average_seconds, "failure_rate": info.failure_rate}
+
+
+def why(query: str, parts: Mapping[str, str], index: Index, learned: Learned | None, tool: Tool, ranked: Ranked) -> str:
+    """Why a tool was found, in words for people and models.
+
+    Args:
+        query: what was searched for.
+        parts: what words of the query were taken apart into, by their terms.
+        index: what was searched.
+        learned: what earlier searches taught.
+        tool: the tool.
+        ranked: its place and its score.
+    """
+    words = {**parts, **words_of(query)}
+    own = [word for term, word in words.items() if index.tools.has(term, ranked.place)]
+    told = [f"it says {_listed(own)}"] if own else []
+    if tool.server and ranked.server > ranked.own / 2:
+        told.append(f"its server {printable(tool.server)[:60]} is about that")
+    if ranked.learned and learned is not None:
+        asked = [words[term] for term in learned.words(tool.name, words)]
+        told.append(f"earlier searches for {_listed(asked)} led to it" if asked else "earlier searches led to it")
+    return "; ".join(told) or "it has that name"
 
 
 def entry(tool: Tool, name: str, detail: Detail) -> str:

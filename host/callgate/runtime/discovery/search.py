@@ -30,7 +30,7 @@ from callgate.tools.faults import described, did_you_mean
 from callgate.tools.namespaces import Vocabulary
 from callgate.tools.tool import DETAILS, Detail
 
-from .found import MAX_FOUND, Described, Found, SearchResult, Why
+from .found import MAX_FOUND, Described, Found, SearchResult, why
 
 __all__ = ["MAX_DESCRIBED", "ToolSearch"]
 
@@ -165,12 +165,12 @@ class ToolSearch:
                     "capability or another filter)"
                 )
             places = snapshot.places(snapshot.place_of if within is None else within)
-            why = Why(pattern=query) if regex else Why()
+            told = "the regular expression matches" if regex else ""
             if regex:
                 places = snapshot.matches(Pattern(query), places, stopped)
             matched = len(places)
             chosen = (snapshot.tools[place] for place in places[:limit])
-            found = [Found(tool, snapshot.names[tool.name], 0.0, why) for tool in chosen]
+            found = [Found(tool, snapshot.names[tool.name], 0.0, lambda: told) for tool in chosen]
         else:
             found = self._ranked(snapshot, query, limit, within)
         return SearchResult(
@@ -262,9 +262,11 @@ class ToolSearch:
             first = [by_place.pop(place, Ranked(place, 0.0, 0.0, 0.0)) for place in named]
             first.sort(key=lambda each: (each.place != exact, -each.score))
             ranked = [*first, *by_place.values()][:limit]
-        why = Why(query=query, parts=parts, index=snapshot.index, learned=self.learned)
+        because = partial(why, query, parts, snapshot.index, self.learned)
         found = ((tools[each.place], each) for each in ranked)
-        return [Found(tool, snapshot.names[tool.name], each.score, why, each) for tool, each in found]
+        return [
+            Found(tool, snapshot.names[tool.name], each.score, partial(because, tool, each)) for tool, each in found
+        ]
 
 
 class Snapshot:
