@@ -42,7 +42,7 @@ from callgate.mcp.config import read_config as read_servers
 from callgate.plan.expressions.functions import FUNCTIONS
 from callgate.plan.faults import PLAN_FAULT_CODES
 from callgate.plan.model import Plan, Step
-from callgate.runtime.model.options import DefinitionOptions
+from callgate.runtime.model.meta import DefinitionOptions
 from callgate.tools.stubs import signature, stubs
 from callgate_bench.model.stand_in import AnthropicMessages, Call, Move, OpenAIChat, OpenAIResponses, Script, Turn
 from callgate_bench.model.stand_in import serving as served

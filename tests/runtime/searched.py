@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from callgate.errors import InvalidArguments
-from callgate.runtime.search.result import SearchResult
-from callgate.runtime.search.tool_search import ToolSearch
+from callgate.runtime.discovery.found import SearchResult
+from callgate.runtime.discovery.search import ToolSearch
 from callgate.tools import Tool, tool
 
 

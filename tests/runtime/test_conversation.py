@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from callgate import ConfigurationError, Runtime
-from callgate.runtime.conversation.state import MAX_FOUND, MAX_SEARCHES, ConversationState
-from callgate.runtime.model.options import PROVIDERS
+from callgate.runtime.discovery.memory import MAX_FOUND, MAX_SEARCHES, ConversationState
+from callgate.runtime.model.providers import PROVIDERS
 from runtime.conftest import opened
 from runtime.conversing import META, TOOLS, named
 

@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from callgate import ConfigurationError, Runtime, Tool, ToolError, tool
-from callgate.runtime.conversation.loaded import MAX_LOADED
-from callgate.runtime.conversation.state import MAX_FOUND
+from callgate.runtime.discovery.loading import MAX_LOADED
+from callgate.runtime.discovery.memory import MAX_FOUND
 from runtime.conftest import opened
 from runtime.conversing import META, TOOLS, Elsewhere, get_weather, named, send_mail, thing
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from callgate import Runtime
-from callgate.runtime.model.definitions import MAX_DESCRIPTION
-from callgate.runtime.model.options import PROVIDERS
+from callgate.runtime.model.providers import MAX_DESCRIPTION, PROVIDERS
 from callgate.tools import Registry
 from runtime.definitions import CHECK, META, name_of
 from tools.test_stubs_data import SETS, tools_of
@@ -40,7 +39,7 @@ def test_every_tool_has_a_definition_for_every_provider(collection: str) -> None
         for each, name in zip(definitions, names, strict=True):
             CHECK[provider](each)
             assert _NAME.fullmatch(name_of(each))
-            assert runtime._names.resolve(name_of(each)) == name
+            assert runtime._answers.names.resolve(name_of(each)) == name
             inner = each.get("function", each)
             assert len(inner["description"]) <= MAX_DESCRIPTION[provider]
             schema = inner.get("input_schema") or inner.get("inputSchema") or inner.get("parameters")

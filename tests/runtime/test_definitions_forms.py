@@ -11,7 +11,7 @@ from openai.types.chat import ChatCompletionToolMessageParam
 from openai.types.responses.response_input_item_param import FunctionCallOutput
 
 from callgate import Answer, ConfigurationError
-from callgate.runtime.model.options import PROVIDERS
+from callgate.runtime.model.providers import PROVIDERS
 from runtime.definitions import META, OF_EACH_KIND, delete_everything, fits, get_weather, made, name_of
 
 

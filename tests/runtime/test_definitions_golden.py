@@ -16,7 +16,7 @@ from openai.types.responses.tool_choice_function_param import ToolChoiceFunction
 from openai.types.responses.tool_choice_options import ToolChoiceOptions
 
 from callgate import Limits, Tool, tool
-from callgate.runtime.model.options import PROVIDERS
+from callgate.runtime.model.providers import PROVIDERS
 from runtime.definitions import CHECK, OF_EACH_KIND, TWO, adapter, callers, fits, get_weather, made, many, order
 from runtime.golden_files import same
 

@@ -228,6 +228,19 @@ async def nested(rows: list[Inner], first: Inner, ratio: float = 0.5) -> None: .
 async def recursive(node: Node) -> None: ...
 
 
+class Sized(BaseModel):
+    name: str
+    size: str = "M"
+
+
+@tool
+async def of_inner(value: Inner | None = None) -> None: ...
+
+
+@tool
+async def of_sized(value: Sized | None = None) -> None: ...
+
+
 @tool
 async def open_ended(values: dict[str, int]) -> None: ...
 
@@ -262,6 +275,14 @@ def test_anthropics_strict_form_is_what_its_own_sdk_makes() -> None:
     assert form is not None
     assert form["required"] == ["city"]
     assert StrictForms("anthropic").of(shown_schema(recursive, "anthropic")) is None
+
+
+def test_nothing_in_a_union_has_to_be_null_that_cannot_be() -> None:
+    """Which branch a null was left out of could not be told afterwards, so it could not be taken out again."""
+    assert StrictForms("openai").of(shown_schema(of_sized, "openai")) is None
+    assert StrictForms("anthropic").of(shown_schema(of_sized, "anthropic")) is not None
+    assert StrictForms("openai").of(shown_schema(of_inner, "openai")) is not None
+    of_inner.validate(own_arguments(of_inner, {"value": {"name": "x", "note": None}}))
 
 
 @pytest.mark.parametrize("each", [open_ended, anything])

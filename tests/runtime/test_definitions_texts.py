@@ -14,10 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgate import ConfigurationError, Limits, Runtime, Tool, tool
-from callgate.runtime.model.clean import clean, one_line, sentence_of
+from callgate.runtime.model.foreign import ModelNames, clean, fitted, one_line
 from callgate.runtime.model.meta import META_TOOLS, MetaTool
-from callgate.runtime.model.names import ModelNames, fitted
-from callgate.runtime.model.options import PROVIDERS
+from callgate.runtime.model.providers import PROVIDERS
 from callgate.runtime.model.samples import Chain, Sample, sample_of
 from callgate.runtime.model.texts import MAX_TEXT, Language, Situation, instructions, text_of
 from callgate.tools import Registry
@@ -110,7 +109,9 @@ async def none(text: str) -> str:
     return text
 
 
-LONGEST = Sample(none.named("n" * 30), "n" * 30, "a" * 16, ("v" * 16, "w" * 16), "f" * 16, True)
+RETURNS = {"type": "object", "properties": {"f" * 16: {"type": "string"}}, "required": ["f" * 16]}
+WORDY = Tool.from_schema("n" * 30, "", {"type": "object"}, print, output_schema=RETURNS)
+LONGEST = Sample(WORDY, "n" * 30, "a" * 16, ("v" * 16, "w" * 16), True)
 FLAGS = list(itertools.product([False, True], repeat=5))
 
 
@@ -218,16 +219,15 @@ def test_of_a_servers_tool_there_is_one_short_line(text: str) -> None:
 
 @given(st.text(), st.integers(3, 40))
 def test_clean_text_is_bounded_and_shows_itself(text: str, most: int) -> None:
-    for made_of in (clean(text, most), one_line(text, most), sentence_of(text, most)):
+    for made_of in (clean(text, most), one_line(text, most)):
         assert len(made_of) <= most
         assert all(c == "\n" or c in "\u200c\u200d" or unicodedata.category(c)[0] != "C" for c in made_of)
-    assert "\n" not in one_line(text, most) + sentence_of(text, most)
+    assert "\n" not in one_line(text, most)
 
 
 def test_ordinary_text_is_left_alone() -> None:
     ordinary = "Größe in m² – «groß»\n\n  - 日本語, नमस्ते, 👩‍🚀"
     assert clean(ordinary, 100) == ordinary
-    assert sentence_of("First one. And another.", 100) == "First one."
 
 
 # examples

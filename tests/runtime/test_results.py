@@ -113,19 +113,8 @@ def test_a_result_as_a_dict_has_these_names() -> None:
 
 HANDLED: list[tuple[str, Any, str]] = [
     ("execute_code", {"code": "print(1)\n2"}, "1\nValue: 2"),
-    ("execute_code", {}, "Error: execute_code needs the argument 'code', which is Python source text."),
-    ("execute_code", {"code": 3}, "Error: execute_code needs the argument 'code', which is Python source text."),
-    ("execute_code", {"code": "1", "lang": "py"}, "Error: execute_code has no argument 'lang'; its program is 'code'."),
-    ("execute_code", None, "Error: execute_code needs the argument 'code', which is Python source text."),
-    (
-        "execute_code",
-        "print(1)",
-        "Error: execute_code: the arguments are not valid JSON: Expecting value at line 1 column 1, near 'print(1)'; "
-        'execute_code takes an object with the program in it: {"code": "print(1)"}',
-    ),
     ("get_weather", {"city": "Oslo"}, '{"city":"Oslo","temp":4,"unit":"C"}'),
     ("refuse", {"why": "no"}, "Error: no"),
-    ("get_wether", {"city": "x"}, "Error: there is no tool 'get_wether'; did you mean get_weather?"),
     ("crash", {"how": "RuntimeError"}, "Error: tool 'crash' failed: an internal error; details are in the host's log"),
 ]
 
@@ -133,8 +122,3 @@ HANDLED: list[tuple[str, Any, str]] = [
 @pytest.mark.parametrize(("name", "arguments", "text"), HANDLED)
 async def test_a_models_call_is_answered_with_text(runtime: Runtime, name: str, arguments: Any, text: str) -> None:
     assert await runtime.handle(name, arguments) == text
-
-
-@pytest.mark.parametrize("arguments", [None, "x", 3, [1], {"town": "x"}, {}])
-async def test_wrong_arguments_are_answered_too(runtime: Runtime, arguments: Any) -> None:
-    assert (await runtime.handle("get_weather", arguments)).startswith("Error: ")

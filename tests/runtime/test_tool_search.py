@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from callgate.errors import InvalidArguments
-from callgate.runtime.search import result as result_module
-from callgate.runtime.search.result import Detail
-from callgate.runtime.search.tool_search import ToolSearch
+from callgate.runtime.discovery import found as result_module
+from callgate.runtime.discovery.search import ToolSearch
 from callgate.search.learned import Learned
 from callgate.tools import Registry, Tool
+from callgate.tools.tool import Detail
 from runtime.searched import GITHUB, get_weather, names, of_server, query_sales, refusal, send_invoice
 
 
@@ -142,12 +142,6 @@ def test_what_the_caller_may_not_call_is_neither_found_nor_named(search: ToolSea
     with pytest.raises(InvalidArguments) as error:
         search.describe(["query_sale"], among=among)
     assert "query_sales" not in error.value.message
-
-
-def test_tools_by_capability(search: ToolSearch) -> None:
-    assert search.find_by_capability("WEATHER") == (get_weather,)
-    assert search.find_by_capability("weather", among=["query_sales"]) == ()
-    assert search.find_by_capability("nothing") == ()
 
 
 # patterns

@@ -14,12 +14,12 @@ import anyio.to_thread
 import pytest
 
 from callgate.errors import InvalidArguments
-from callgate.runtime.search import result as result_module
-from callgate.runtime.search import snapshot as snapshot_module
-from callgate.runtime.search.result import Found
-from callgate.runtime.search.tool_search import ToolSearch
+from callgate.runtime.discovery import search as snapshot_module
+from callgate.runtime.discovery.found import Found
+from callgate.runtime.discovery.search import ToolSearch
 from callgate.search.learned import Learned
 from callgate.tools import Registry
+from callgate.tools.tool import DETAILS
 from runtime.searched import GITHUB, get_weather, names, of_server, query_sales, send_invoice
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +61,7 @@ async def test_a_tool_that_leaves_while_a_search_goes_on_is_still_found_by_it(
     result = await search.ask(query, regex=regex, among=among)
     assert "get_weather" not in registry
     assert (names(result), result.found[0].python_name) == (["get_weather"], "get_weather")
-    for detail in result_module.DETAILS:
+    for detail in DETAILS:
         assert "No tool matches" not in dataclasses.replace(result, detail=detail).for_model()
     assert (await search.ask(query, regex=regex)).found == ()
 

@@ -9,9 +9,9 @@ import pytest
 
 from callgate import Runtime, ToolError, tool
 from callgate.limits import Limits
+from callgate.runtime.discovery.search import ToolSearch
 from callgate.runtime.gate import Gate
-from callgate.runtime.search.builtins import search_builtins
-from callgate.runtime.search.tool_search import ToolSearch
+from callgate.runtime.offer import search_builtins
 from callgate.tools import Registry
 from runtime.conftest import opened
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callgate.runtime.search.tool_search import ToolSearch
+from callgate.runtime.discovery.search import ToolSearch
 from callgate.tools import Registry, Tool
 
 TEXT = {"type": "object", "properties": {"content": {"type": "string"}}, "required": ["content"]}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from callgate.runtime.search.tool_search import ToolSearch
+from callgate.runtime.discovery.search import ToolSearch
 from callgate.search.learned import Learned
 from callgate.tools import Registry
 from callgate_bench.singles.search import FOUND_BY_OTHERS, SETS, Query, ToolSet, many_tools, read_set, recall

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from callgate.errors import ConfigurationError
-from callgate.runtime import Event, Runtime
-from callgate.runtime.conversation import Conversation
-from callgate.runtime.model import META_TOOLS, Answer, DefinitionOptions, Provider
+from callgate.runtime import Answer, Conversation, Event, Runtime
+from callgate.runtime.model import META_TOOLS, DefinitionOptions, Provider
 
 from .opening import in_its_loop, open_while
 

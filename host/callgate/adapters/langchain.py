@@ -20,8 +20,7 @@ except ModuleNotFoundError as missing:
 from pydantic import PrivateAttr
 
 from callgate.errors import ConfigurationError
-from callgate.runtime import Event, Runtime
-from callgate.runtime.conversation import Conversation
+from callgate.runtime import Conversation, Event, Runtime
 from callgate.runtime.model import DefinitionOptions
 
 from .answering import Answering

@@ -18,8 +18,7 @@ except ModuleNotFoundError as missing:
     words = f"{missing.name} is not installed: {how_to_install('openai-agents')}"
     raise ModuleNotFoundError(words, name=missing.name) from missing
 
-from callgate.runtime import Event, Runtime
-from callgate.runtime.conversation import Conversation
+from callgate.runtime import Conversation, Event, Runtime
 from callgate.runtime.model import DefinitionOptions
 
 from .answering import Answering

@@ -12,21 +12,29 @@ from callgate.lazily import names_from
 if TYPE_CHECKING:
     from callgate.program.graph.reasons import NotAGraph
 
+    from .answers import Answer
     from .approval import Allow, ApprovalRequest, Deny
     from .calls import CallRecord
     from .code_stream import CodeStream
-    from .conversation.conversation import Conversation
-    from .events import CallEnded, CallProgressed, CallStarted, Event, Printed, StepEnded, StepStarted
+    from .discovery.conversation import Conversation
+    from .discovery.found import Described, Found, SearchResult
+    from .events import (
+        CallEnded,
+        CallProgressed,
+        CallStarted,
+        Event,
+        Printed,
+        StepEnded,
+        StepStarted,
+        report_progress,
+    )
     from .fast_path.compilation import Compilation
-    from .model.answer import Answer
+    from .offer import Source
     from .plans.approval import PlanApprovalRequest
     from .plans.result import PlanResult, StepResult
-    from .progress import report_progress
     from .result import CodeResult, RunError, RunUsage
     from .runtime import Runtime
-    from .search.result import Described, Found, SearchResult
     from .session import Session
-    from .source import Source
 
 __all__ = [
     "Allow",
@@ -63,6 +71,7 @@ __all__ = [
 __getattr__, __dir__ = names_from(
     __name__,
     {
+        "answers": ("Answer",),
         "approval": (
             "Allow",
             "ApprovalRequest",
@@ -70,7 +79,12 @@ __getattr__, __dir__ = names_from(
         ),
         "calls": ("CallRecord",),
         "code_stream": ("CodeStream",),
-        "conversation.conversation": ("Conversation",),
+        "discovery.conversation": ("Conversation",),
+        "discovery.found": (
+            "Described",
+            "Found",
+            "SearchResult",
+        ),
         "events": (
             "CallEnded",
             "CallProgressed",
@@ -79,27 +93,21 @@ __getattr__, __dir__ = names_from(
             "Printed",
             "StepEnded",
             "StepStarted",
+            "report_progress",
         ),
         "fast_path.compilation": ("Compilation", "NotAGraph"),
-        "model.answer": ("Answer",),
+        "offer": ("Source",),
         "plans.approval": ("PlanApprovalRequest",),
         "plans.result": (
             "PlanResult",
             "StepResult",
         ),
-        "progress": ("report_progress",),
         "result": (
             "CodeResult",
             "RunError",
             "RunUsage",
         ),
         "runtime": ("Runtime",),
-        "search.result": (
-            "Described",
-            "Found",
-            "SearchResult",
-        ),
         "session": ("Session",),
-        "source": ("Source",),
     },
 )

@@ -1,4 +1,6 @@
-"""One attempt: call the tool's function once and encode what it returns. Knows failures apart from cancellation.
+"""One attempt: call the tool's function once and encode what it returns; and how patiently that is done.
+
+Knows failures apart from cancellation.
 
 1. What a tool means to say, it says with a `ToolError`; that passes. Everything else it raises is the host's own
    business: it is logged, and the caller learns only that there was an internal error.
@@ -28,13 +30,25 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from callgate.errors import ToolError
-from callgate.tools import Tool
+from callgate.tools import Caller, Retry, Tool
 from callgate.tools.encoding import NotJson, compact_json
+from callgate.tools.statistics import Statistics, adaptive_timeout_seconds
 from callgate.tools.turns import LARGE_BYTES, Work
 
 from .calls import weight
 
-__all__ = ["Threads", "ToolCrashed", "call_once", "copied", "crashed", "in_turns", "propagates"]
+__all__ = [
+    "PLAN_RETRY",
+    "Threads",
+    "ToolCrashed",
+    "call_once",
+    "copied",
+    "crashed",
+    "in_turns",
+    "propagates",
+    "retry_for",
+    "timeout_for",
+]
 
 T = TypeVar("T")
 
@@ -46,6 +60,12 @@ MAX_LEFT_BEHIND = 1000
 """Threads of given-up calls of one tool, of all runs together, before it is refused to everybody."""
 MAX_ERROR_DATA_CHARACTERS = 1024 * 1024
 """Longer data of a tool's own error is dropped, and the log says so."""
+
+PLAN_RETRY = Retry()
+"""What a plan gives read-only and idempotent tools that bring no `retry`: three attempts, 1 s and 2 s apart."""
+STATISTICS_LAG = 128
+"""So many attempts, of the 256 it rests on, a timeout may be behind: a p95 for every call would cost more than the
+call. An attempt that timed out is seen at once."""
 
 
 class ToolCrashed(ToolError):
@@ -280,3 +300,36 @@ class _Job:
             self.error = error
         finally:
             self.threads._end(self)
+
+
+def timeout_for(
+    tool: Tool, asked: float | None, default_seconds: float | None, caller: Caller, statistics: Statistics
+) -> float | None:
+    """Seconds that one attempt may take; None for no timeout.
+
+    Args:
+        tool: what is called.
+        asked: the call's own timeout, in seconds.
+        default_seconds: the run's.
+        caller: a plan's default adapts; others hold as they are.
+        statistics: how the tool's calls went.
+    """
+    given = asked or tool.timeout_seconds
+    if given is not None or default_seconds is None or caller != "plan":
+        return given or default_seconds
+    return adaptive_timeout_seconds(statistics.of(tool.name, lag=STATISTICS_LAG), default_seconds, tool.repeatable)
+
+
+def retry_for(tool: Tool, asked: Retry | None, caller: Caller) -> Retry | None:
+    """How often the call is tried; None for once.
+
+    Args:
+        tool: what is called.
+        asked: the call's own; heeded where repeating can do no harm, or where the operator set a `retry`.
+        caller: a plan retries tools that were given nothing.
+    """
+    if asked is not None and (tool.repeatable or tool.retry is not None):
+        return asked
+    if tool.retry is None and caller == "plan" and tool.repeatable:
+        return PLAN_RETRY
+    return tool.retry

@@ -20,9 +20,9 @@ from callgate.protocol.run import Ended, RunWire, encode
 from callgate.sandbox.backend import Guest, Usage
 from callgate_guest.wire import LineBuffer
 
-from .catalogue import Catalogue
 from .events import Event
 from .gate import RunGate
+from .offer import Catalogue
 from .result import CodeResult, RunError, RunUsage
 from .run import Drive, explain_death, limit_error
 

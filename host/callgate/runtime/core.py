@@ -26,17 +26,17 @@ from callgate.tools import Registry
 from .code_runs import CodeRun, Language, check_failure
 from .events import Event
 from .gate import Approve, Gate
+from .offer import search_builtins
 from .programs import Path, Programs, checked_path
 from .result import NO_SANDBOX, CodeResult
-from .search.builtins import search_builtins
 from .session import Session
 
 if TYPE_CHECKING:
+    from .discovery.search import ToolSearch
     from .fast_path.compilation import Compilation
     from .fast_path.path import FastPath
     from .plans.approval import ApprovePlan
     from .plans.preparation import PlanRun, Plans
-    from .search.tool_search import ToolSearch
 
 __all__ = ["Core", "Place"]
 
@@ -98,7 +98,7 @@ class Core:
     @cached_property
     def search(self) -> ToolSearch:
         """Searches the tools. Its imports wait until somebody searches."""
-        from .search.tool_search import ToolSearch
+        from .discovery.search import ToolSearch
 
         return ToolSearch(self.registry, self._learned)
 

@@ -44,13 +44,11 @@ from callgate.tools.turns import LARGE_BYTES
 
 from .approval import Allow, ApprovalRequest, Approve, Decision, Deny, approver, ask
 from .arguments import as_dict, copied_in_turns, copy_of, in_turns, key_of, validated_by, validated_in_turns
-from .attempt import Threads, ToolCrashed, call_once, copied
+from .attempt import Threads, ToolCrashed, call_once, copied, retry_for, timeout_for
 from .cache import ResultCache
 from .calls import CallRecord, CallStatus, weighing, weight
-from .events import CallEnded, CallStarted, Event, Progressing, tell
+from .events import CallEnded, CallStarted, Event, Progressing, listening, tell
 from .offer import Builtins, Offer, Offers
-from .policy import retry_for, timeout_for
-from .progress import listening
 from .slots import Slots
 
 __all__ = ["Allow", "ApprovalRequest", "Approve", "Decision", "Deny", "Gate", "RunGate"]

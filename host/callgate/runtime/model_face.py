@@ -14,15 +14,13 @@ from .events import Event
 from .session import Session
 
 if TYPE_CHECKING:  # imported when a model is there: whoever only runs programs needs none of it
-    from .conversation.conversation import Conversation, House, Loader
-    from .model.answer import Answer
-    from .model.answers import Answers
-    from .model.definitions import Definitions
-    from .model.meta import MetaTool
-    from .model.names import ModelNames
-    from .model.options import DefinitionOptions, Provider
-    from .search.result import Described, SearchResult
-    from .search.tool_search import ToolSearch
+    from .answers import Answer, Answers
+    from .discovery.conversation import Conversation
+    from .discovery.found import Described, SearchResult
+    from .discovery.loading import Loader
+    from .discovery.search import ToolSearch
+    from .model.meta import DefinitionOptions, MetaTool
+    from .model.providers import Provider
 
 __all__ = ["ModelFace"]
 
@@ -40,36 +38,10 @@ class ModelFace:
         self._core_over = core_over
 
     @cached_property
-    def _names(self) -> ModelNames:
-        from .model.names import ModelNames
-
-        return ModelNames(self._core.registry)
-
-    @cached_property
-    def _definitions(self) -> Definitions:
-        from .model.definitions import Definitions
-
-        core = self._core
-        return Definitions(core.registry, self._names, core.limits, core.language_of_programs, lambda: core.python)
-
-    @cached_property
     def _answers(self) -> Answers:
-        from .model.answers import Answers
+        from .answers import Answers
 
-        return Answers(self._core, self._names)
-
-    @cached_property
-    def _house(self) -> House:
-        from .conversation.conversation import House
-
-        return House(
-            core=self._core,
-            core_over=self._core_over,
-            names=self._names,
-            definitions=self._definitions,
-            must_be_open=self._must_be_open,
-            runtime=self,
-        )
+        return Answers.over(self._core, self._core.limits)
 
     def tool_definitions(self, provider: Provider, **options: Unpack[DefinitionOptions]) -> list[dict[str, Any]]:
         """What to hand to a model: the meta-tools, and tools that it may call itself. The same tools and options give
@@ -86,7 +58,7 @@ class ModelFace:
         Raises:
             ConfigurationError: there is no such provider, option or tool, or the provider does not have what was asked.
         """
-        return self._definitions.make(provider, options)
+        return self._answers.definitions.make(provider, options)
 
     def tool_choice(
         self, provider: Provider, choice: str, *, parallel: bool | None = None, **options: Unpack[DefinitionOptions]
@@ -103,9 +75,7 @@ class ModelFace:
         Raises:
             ConfigurationError: the model has no such tool, or the provider no tool choice.
         """
-        from .conversation.conversation import chosen_tool
-
-        return chosen_tool(self._definitions, self._names, provider, choice, options, parallel)
+        return self._answers.definitions.choice(provider, choice, parallel, options)
 
     def instructions(self, **options: Unpack[DefinitionOptions]) -> str:
         """A few lines for a system prompt: when to call a tool, when to write a plan, when to write a program.
@@ -113,7 +83,7 @@ class ModelFace:
         Args:
             options: as given to `tool_definitions`.
         """
-        return self._definitions.instructions(options)
+        return self._answers.definitions.instructions(options)
 
     def stubs(
         self,
@@ -187,9 +157,8 @@ class ModelFace:
             SandboxError: no guest can be had, or the session is over.
             ConfigurationError: `tools` or `meta` names what does not exist, or there is no such caller.
         """
-        from .model.answers import Call, caller_of
-        from .model.meta import META_TOOLS
-        from .model.options import checked_options
+        from .answers import Call, caller_of
+        from .model.meta import META_TOOLS, checked_options
 
         self._must_be_open()
         if meta is None:
@@ -216,10 +185,7 @@ class ModelFace:
         Raises:
             ConfigurationError: there is no such provider or option, or it is ``"mcp"``.
         """
-        from .model.messages import tool_result
-
-        deferred = self._definitions.deferred(provider, options)
-        return tool_result(provider, answer, call_id, references=[deferred[n] for n in answer.found if n in deferred])
+        return self._answers.message(provider, answer, call_id, options)
 
     def conversation(
         self,
@@ -249,11 +215,14 @@ class ModelFace:
         Raises:
             ConfigurationError: an option is wrong, or `state` is no state.
         """
-        from .conversation.conversation import Conversation
+        from .discovery.conversation import Conversation
 
         return Conversation(
-            self._house,
+            self,
+            self._answers,
             options,
+            core_over=self._core_over,
+            must_be_open=self._must_be_open,
             state=state,
             loader=loader,
             loader_seconds=loader_seconds,

@@ -1,26 +1,48 @@
-"""What a run may call: the tools that allow its caller, cut down to the run's own allow-list. Knows names only.
+"""What a run may call (the tools that allow its caller, cut down to the run's allow-list), and how a program sees it.
 
 1. An empty allow-list means nothing at all. A tool that exists and is not offered is refused in words of its own, and
    never suggested.
 2. An offer is of one moment: tools that come later are seen by runs opened later, under whatever names they then have.
 3. Built-in tools are the host's own (`search_tools`): they have reserved names, are in no registry and in no listing,
-   and come with whatever else is offered; where nothing is, neither are they.
+   and come with whatever else is offered; where nothing is, neither are they. They find what the run itself may call,
+   and nothing else.
+4. In a namespace a program knows a tool also by what the server calls it, where Python takes that for an attribute: as
+   well as ``files.list_`` there is ``files.list``. What built-in tools are called besides (`tools.search`) is a member
+   of the namespace ``""``, which is the module `tools`: there a tool or a server of that name goes first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from callgate.errors import ConfigurationError, ToolError, ToolNotAllowed, ToolNotFound
+from callgate.program import ToolShape
+from callgate.protocol.run import encode_tools
 from callgate.tools import CALLERS, Caller, Registry, Tool, is_reserved, python_name
 from callgate.tools.faults import did_you_mean
-from callgate.tools.names import MAX_NAME_CHARACTERS
+from callgate.tools.names import MAX_NAME_CHARACTERS, is_attribute
 from callgate.tools.namespaces import Vocabulary
+from callgate_guest.wire import DESCRIBE_TOOLS
 
-__all__ = ["Builtins", "Offer", "Offers"]
+if TYPE_CHECKING:
+    from callgate.program.graph.reading.scope import GraphTools
+
+    from .discovery.search import ToolSearch
+
+__all__ = ["Builtins", "Catalogue", "Offer", "Offers", "Source", "search_builtins"]
 
 _MAX_KEPT = 64
+SEARCH_TOOLS: Final = "search_tools"
+_SHORT: Final = {"search": SEARCH_TOOLS, "describe": DESCRIBE_TOOLS}
+"""What built-in tools are called in the module `tools`."""
+_MOST_DOCS: Final = 16 * 1024
+"""Characters of docstrings that are sent with each program. Beyond, `describe_tools` tells what a tool does."""
+_LEAST_DOC: Final = 16
+"""Characters of a docstring, at least; of more tools than fit then, none is asked."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,3 +166,177 @@ class Offers:
                 raise ConfigurationError(
                     f"tool {tool.name!r} names the fallback {tool.fallback!r}, which does not exist{hint}"
                 )
+
+
+_SEARCHES = """Find tools by what they do.
+
+Returns:
+    {"found": [{"name", "python_name", "description", "signature", ...}], "total"}, the best first."""
+_DESCRIBES = """All there is to know of some tools: arguments, results, limits.
+
+Returns:
+    {"tools": [{"name", "python_name", "description", "signature", "input_schema", ...}], "unknown"}."""
+
+
+def search_builtins(search: Callable[[], ToolSearch]) -> Builtins:
+    """`search_tools` and `describe_tools` for `Gate(builtins=...)`: what a program and a plan may call to look around.
+    They answer with JSON values, not with text.
+
+    Args:
+        search: gives the search over the tools of the gate.
+    """
+
+    def builtins(offer: Offer) -> Iterable[Tool]:
+        from .model.meta import input_schema
+
+        among = frozenset(tool.name for tool in offer.tools)
+
+        async def search_tools(query: str = "", **options: Any) -> dict[str, Any]:
+            return (await search().ask(query, among=among, **options)).to_json()
+
+        async def describe_tools(names: list[str]) -> dict[str, Any]:
+            return search().describe(names, among=among).to_json()
+
+        searching = input_schema(SEARCH_TOOLS)
+        for name in ("server", "capability"):  # a program may well pass on None
+            searching["properties"][name]["type"] = ["string", "null"]
+        return [
+            Tool.from_schema(SEARCH_TOOLS, _SEARCHES, searching, search_tools, read_only=True),
+            Tool.from_schema(DESCRIBE_TOOLS, _DESCRIBES, input_schema(DESCRIBE_TOOLS), describe_tools, read_only=True),
+        ]
+
+    return builtins
+
+
+class Source(Protocol):
+    """Something that puts tools into a registry while a runtime is open, keeps them current, and takes them out again:
+    the seam that MCP servers plug into."""
+
+    def serving(self, registry: Registry) -> AbstractAsyncContextManager[object]:
+        """Put the tools in and keep them current while the context is entered; take them out when it is left.
+
+        Entering returns once the first tools are there, and within a few seconds in any case: tools that take longer
+        come later. The context is entered and left in one task, and does not care which exception ends it.
+
+        Raises (on entering):
+            ConfigurationError: nothing of it can work as the operator wrote it.
+        """
+        ...
+
+
+class Catalogue:
+    """The tools of a run as a program sees them: for `check`, for the `execute` request, and for the fast path. Made
+    once per offer, built-in tools included.
+
+    Args:
+        offer: what its run may call.
+    """
+
+    def __init__(self, offer: Offer) -> None:
+        self.offer = offer
+        self.tools: Mapping[str, Tool] = offer.by_name
+        names = offer.vocabulary.callable_names
+        self._names = {tool.name: names[tool.name] for tool in offer.tools} | {
+            tool.name: tool.name for tool in offer.builtins
+        }
+        self.namespaces: dict[str, dict[str, str]] = {}
+        """Names in programs, by namespaces and by what they are called there."""
+        for server, members in offer.vocabulary.namespaces.items():
+            offered = {member: names[tool] for member, tool in members.items() if tool in self.tools}
+            if offered:
+                self.namespaces[server] = offered | self._as_they_are(members)
+        taken = {*self._names.values(), *self.namespaces}
+        short = {name: tool for name, tool in _SHORT.items() if tool in self.tools and name not in taken}
+        if short:
+            self.namespaces[""] = short
+        self.shapes = {name: _shape(name, self.tools[tool]) for tool, name in self._names.items()}
+
+    def _as_they_are(self, members: Mapping[str, str]) -> dict[str, str]:
+        """What the server calls its tools, where only a variable could not be called so: ``files.list``."""
+        found: dict[str, str] = {}
+        for tool in members.values():
+            own = self.tools[tool].server_tool if tool in self.tools else None
+            if own and own not in members and is_attribute(own):
+                found.setdefault(own, self._names[tool])
+        return found
+
+    def resolve(self, name: str) -> str | None:
+        """The tool's name in programs, for any way to write it; None where no tool of the run is meant."""
+        return self._names.get(self.offer.canonical(name))
+
+    @cached_property
+    def wire(self) -> str:
+        """The tools as members of the `execute` request: JSON text."""
+        listed = [(name, tool, _words(self.tools[tool])) for tool, name in self._names.items()]
+        return encode_tools(listed, self.namespaces, self._docs())
+
+    def _docs(self) -> list[str] | None:
+        """What the tools say of themselves, or their first lines, or nothing where there are too many."""
+        tools = [self.tools[tool] for tool in self._names]
+        if len(tools) * _LEAST_DOC > _MOST_DOCS:
+            return None
+        for docs in (
+            [_docstring(tool) for tool in tools],
+            [tool.description.strip().partition("\n")[0] for tool in tools],
+        ):
+            if sum(map(len, docs)) <= _MOST_DOCS:
+                return docs
+        return None
+
+    @cached_property
+    def graph_tools(self) -> GraphTools:
+        """What the fast path has to know of them."""
+        from callgate.program.graph.reading.scope import GraphTool, GraphTools
+
+        tools = {}
+        for name, called in self._names.items():
+            tool = self.tools[name]
+            tools[called] = GraphTool(
+                name, called, tuple(tool.parameters), self._early(tool), tool.spellings, variadic=name == DESCRIBE_TOOLS
+            )
+        return GraphTools(tools, self.namespaces, self.resolve)
+
+    def _early(self, tool: Tool | None) -> bool:
+        """Whether a call can do no harm before the program gets there, and neither can the tools that it falls back
+        to."""
+        seen: set[str] = set()
+        while tool is not None and tool.name not in seen:
+            if not tool.read_only or tool.requires_approval:
+                return False
+            seen.add(tool.name)
+            tool = None if tool.fallback is None else self.tools.get(self.offer.canonical(tool.fallback))
+        return True
+
+
+def _words(tool: Tool) -> list[str]:
+    """Its parameters, as a program writes them."""
+    written = {name: spelling for spelling, name in tool.spellings.items()}
+    required = frozenset(tool.input_schema.get("required", ()))
+    return [written.get(name, name) + ("" if name in required else "=") for name in tool.parameters]
+
+
+def _docstring(tool: Tool) -> str:
+    """What a tool says of itself and of its arguments."""
+    properties = tool.input_schema.get("properties", {})
+    about = {
+        name: told["description"]
+        for name in tool.parameters
+        if isinstance(told := properties.get(name), dict) and isinstance(told.get("description"), str)
+    }
+    text = tool.description.strip()
+    lines = [f"    {name}: {' '.join(words.split())}" for name, words in about.items()]
+    return "\n".join([text, "", "Args:", *lines]).strip() if lines else text
+
+
+def _shape(name: str, tool: Tool) -> ToolShape:
+    schema = tool.input_schema
+    return ToolShape(
+        name=name,
+        parameters=tuple(tool.parameters),
+        required=frozenset(schema.get("required", ())),
+        accepts_any=bool(schema.get("additionalProperties", False)) or "patternProperties" in schema,
+        variadic=tool.name == DESCRIBE_TOOLS,
+        output_schema=tool.output_schema,
+        spellings=tool.spellings,
+        listed=tool.name not in (SEARCH_TOOLS, DESCRIBE_TOOLS),
+    )

@@ -16,11 +16,10 @@ from callgate.program import Finding
 from callgate.tools import Registry
 
 from .cache import Cache
-from .catalogue import Catalogue
 from .code_runs import CodeRun, Language
 from .events import Event
 from .gate import Gate
-from .offer import Offer
+from .offer import Catalogue, Offer
 
 __all__ = ["Path", "Programs", "checked_path"]
 

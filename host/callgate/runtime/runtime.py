@@ -26,10 +26,10 @@ from .events import Event
 from .gate import Approve
 from .keeper import Keeper, event_loop
 from .model_face import ModelFace
+from .offer import Source
 from .programs import Path, Programs, checked_path
 from .result import CodeResult
 from .session import Session
-from .source import Source
 
 if TYPE_CHECKING:
     from callgate.plan.estimate import PlanEstimate

@@ -16,7 +16,7 @@ from callgate import Runtime, Tool
 from callgate.mcp.server import Serving
 from callgate.mcp.server.gateway import Gateway
 from callgate.mcp.server.results import MAX_HTTP_BYTES, MAX_LEVELS, too_deep
-from callgate.runtime.conversation import Conversation
+from callgate.runtime import Conversation
 from with_mcp.server.served import ERAS, Served, text
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,7 @@ from callgate.agent.routing.offers import mode_of
 from callgate.errors import ConfigurationError
 from callgate.limits import Limits
 from callgate.runtime import Runtime
-from callgate.runtime.conversation.conversation import Loader
+from callgate.runtime.discovery.loading import Loader
 from callgate.runtime.model.meta import MetaTool
 
 from .budget import Budget

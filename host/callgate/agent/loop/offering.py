@@ -15,9 +15,8 @@ from callgate.agent.events import Mode
 from callgate.agent.routing.offers import offer_of
 from callgate.errors import ConfigurationError
 from callgate.runtime import Conversation
-from callgate.runtime.model.meta import META_TOOLS, MetaTool
-from callgate.runtime.model.names import ModelNames
-from callgate.runtime.model.options import DefinitionOptions
+from callgate.runtime.model.foreign import ModelNames
+from callgate.runtime.model.meta import META_TOOLS, DefinitionOptions, MetaTool
 
 from .setup import Setup
 

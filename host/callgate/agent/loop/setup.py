@@ -16,7 +16,7 @@ from callgate.agent.react.turn_planner import TurnPlanner
 from callgate.errors import ConfigurationError
 from callgate.limits import Limits
 from callgate.runtime import Runtime
-from callgate.runtime.conversation.conversation import Loader
+from callgate.runtime.discovery.loading import Loader
 
 from .budget import Budget
 from .prices import Prices

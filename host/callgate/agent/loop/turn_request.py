@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from callgate.agent.models.model import Assistant, Request
 from callgate.errors import ConfigurationError
-from callgate.runtime.model.names import ModelNames
+from callgate.runtime.model.foreign import ModelNames
 
 from .offering import Offering, names_of
 from .setup import Setup

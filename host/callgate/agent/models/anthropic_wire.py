@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from callgate.runtime.model.choice import tool_choice
+from callgate.runtime.model.providers import tool_choice
 
 from .model import Assistant, Delta, Message, Reply, Request, ToolReplies, Usage, User
 from .replies import (

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from callgate.runtime.model.choice import tool_choice
+from callgate.runtime.model.providers import tool_choice
 
 from .model import NO_USAGE, Assistant, Delta, Message, Reply, Request, ToolCall, ToolReplies, Usage, User, arguments_of
 from .openai_reasoning import OF_A_CALL, OF_A_TURN, Reasoning, native_turn, with_native

@@ -20,11 +20,10 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 
 from callgate.agent.models.model import ModelProvider
 from callgate.errors import ConfigurationError
-from callgate.runtime.model.clean import clean
-from callgate.runtime.model.definitions import MAX_DESCRIPTION
+from callgate.runtime.model.foreign import ModelNames, clean
 from callgate.runtime.model.meta import META_TOOLS, input_schema
-from callgate.runtime.model.names import ModelNames
-from callgate.runtime.model.schemas import shown_schema
+from callgate.runtime.model.providers import MAX_DESCRIPTION
+from callgate.runtime.model.schemas import mapped, shown_schema
 from callgate.tools import Registry, Tool
 from callgate.tools.faults import did_you_mean
 
@@ -39,11 +38,6 @@ ToolObjects = Registry | Mapping[str, Any] | Iterable[Any]
 classes or JSON Schemas by name."""
 
 _PLAIN = frozenset({"string", "integer", "number", "boolean"})
-_MAX_DEPTH = 100  # as deep as a tool's schema may be
-_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions"})
-"""Keywords whose value is an object of schemas by name."""
-_DATA = frozenset({"enum", "const", "default", "examples", "required", "type"})
-"""Keywords whose value is no schema."""
 
 
 def build_tools_schema(
@@ -173,33 +167,20 @@ def _texts(names: Sequence[str]) -> Schema:
 
 def _parameters(schema: Schema) -> Schema:
     """A tool's schema without what says nothing to a model: titles, and null where an argument may be left out."""
-    told = _told(schema)
+    told: Schema = mapped(schema, _told)
     made: Schema = {"type": "object", "properties": told.get("properties", {}), "required": told.get("required", [])}
     if told.get("additionalProperties") not in (None, False):
         made["additionalProperties"] = told["additionalProperties"]
     return made | {key: told[key] for key in ("$defs", "definitions") if key in told}
 
 
-def _told(schema: Any, depth: int = 0) -> Any:
-    if isinstance(schema, list):
-        return [_told(each, depth + 1) for each in schema]
-    if not isinstance(schema, dict) or depth > 2 * _MAX_DEPTH:
-        return schema
-    made: Schema = {}
-    for key, value in schema.items():
-        if key == "title" and isinstance(value, str):
-            continue
-        if key in _DATA:
-            made[key] = value
-        elif key in _NAMED and isinstance(value, dict):
-            made[key] = {name: _told(below, depth + 1) for name, below in value.items()}
-        else:
-            made[key] = _told(value, depth + 1)
-    properties = made.get("properties")
-    if isinstance(properties, dict):
-        required = made.get("required", ())
-        made["properties"] = {name: _without_null(below, name in required) for name, below in properties.items()}
-    return made
+def _told(schema: Schema) -> Schema:
+    """Without titles; no choice of null where an argument may be left out."""
+    told = {key: value for key, value in schema.items() if key != "title" or not isinstance(value, str)}
+    if isinstance(properties := told.get("properties"), dict):
+        required = told.get("required", ())
+        told["properties"] = {name: _without_null(below, name in required) for name, below in properties.items()}
+    return told
 
 
 def _without_null(schema: Any, required: bool) -> Any:

@@ -15,8 +15,8 @@ import anyio
 from callgate.agent.models.model import NO_USAGE, Usage
 from callgate.errors import ConfigurationError, ContextExceeded, ModelError, ModelRejected, SandboxError
 from callgate.runtime import Runtime
+from callgate.runtime.model.foreign import ModelNames
 from callgate.runtime.model.meta import META_TOOLS
-from callgate.runtime.model.names import ModelNames
 
 from .actions import Action, HistoryEntry, Observation, surplus_note
 from .planner import Decision, ReActPlanner

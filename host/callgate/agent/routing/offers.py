@@ -14,8 +14,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from callgate.errors import ConfigurationError
-from callgate.runtime.model.meta import MetaTool
-from callgate.runtime.model.options import DefinitionOptions
+from callgate.runtime.model.meta import DefinitionOptions, MetaTool
 from callgate.tools.faults import did_you_mean
 
 __all__ = ["MODES", "MOST_SHOWN", "Mode", "mode_of", "offer_of"]

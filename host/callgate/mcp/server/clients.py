@@ -28,8 +28,7 @@ from mcp_types import Tool as McpTool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from callgate.errors import ConfigurationError, ToolError
-from callgate.runtime import Runtime, Session
-from callgate.runtime.conversation import Conversation
+from callgate.runtime import Conversation, Runtime, Session
 
 __all__ = ["NEW", "Client", "Clients", "Context", "Sandboxes", "Serving", "asks_by_form", "is_modern"]
 

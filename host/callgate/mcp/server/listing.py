@@ -22,9 +22,8 @@ from mcp_types import ToolAnnotations
 
 from callgate.errors import ConfigurationError
 from callgate.mcp.verbatim import ImportedTool
-from callgate.runtime import Runtime
-from callgate.runtime.conversation import Conversation
-from callgate.runtime.model.names import ModelNames
+from callgate.runtime import Conversation, Runtime
+from callgate.runtime.model.foreign import ModelNames
 from callgate.tools import Caller, Registry, Tool
 from callgate.tools.faults import printable
 

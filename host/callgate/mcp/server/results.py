@@ -17,7 +17,7 @@ from mcp_types import CallToolResult, TextContent
 
 from callgate.mcp.verbatim import Sent
 from callgate.runtime import CallRecord, CodeResult, PlanResult
-from callgate.runtime.model.answer import Answer, error_text
+from callgate.runtime.answers import Answer, error_text
 from callgate.runtime.result import cut
 
 __all__ = [

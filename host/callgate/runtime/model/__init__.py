@@ -1,9 +1,8 @@
-"""What a model is told of tools, and how its calls are answered."""
+"""What a model is told of tools, in each provider's form."""
 
 from __future__ import annotations
 
-from .answer import Answer
-from .meta import META_TOOLS, MetaTool, meant
-from .options import DefinitionOptions, Provider
+from .meta import META_TOOLS, DefinitionOptions, MetaTool, meant
+from .providers import Provider
 
-__all__ = ["META_TOOLS", "Answer", "DefinitionOptions", "MetaTool", "Provider", "meant"]
+__all__ = ["META_TOOLS", "DefinitionOptions", "MetaTool", "Provider", "meant"]

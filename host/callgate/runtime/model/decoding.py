@@ -15,7 +15,7 @@ from callgate.errors import InvalidArguments
 from callgate.tools.decoding import strict_json
 from callgate.tools.faults import described
 
-__all__ = ["CUT_OFF", "as_object", "decoded", "is_cut_off", "source"]
+__all__ = ["CUT_OFF", "as_object", "decoded", "is_cut_off"]
 
 _NEAR = 20
 """Characters on either side of the place where JSON breaks that are shown."""
@@ -55,10 +55,9 @@ def decoded(name: str, given: Any, max_bytes: int) -> Any:
         return strict_json(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
     except RecursionError:
         raise InvalidArguments(f"{name}: the arguments are nested too deeply", tool=name) from None
-    except json.JSONDecodeError as error:
-        raise InvalidArguments(f"{name}: the arguments are not valid JSON: {_fault(name, error)}", tool=name) from None
     except ValueError as error:
-        raise InvalidArguments(f"{name}: the arguments are not valid JSON: {error}", tool=name) from None
+        fault = _fault(name, error) if isinstance(error, json.JSONDecodeError) else error
+        raise InvalidArguments(f"{name}: the arguments are not valid JSON: {fault}", tool=name) from None
 
 
 def is_cut_off(given: Any) -> bool:
@@ -74,24 +73,12 @@ def is_cut_off(given: Any) -> bool:
     return False
 
 
-def source(given: Any) -> str:
-    """The program of a call of ``execute_code``. Raises `InvalidArguments`."""
-    if not isinstance(given, Mapping):
-        raise InvalidArguments(f"{_CODE}, got {described(given)}")
-    code = given.get("code")
-    if not isinstance(code, str):
-        raise InvalidArguments("execute_code needs the argument 'code', which is Python source text.")
-    unknown = sorted(map(str, set(given) - {"code"}))
-    if unknown:
-        raise InvalidArguments(f"execute_code has no argument {unknown[0][:60]!r}; its program is 'code'.")
-    return code
-
-
 def as_object(name: str, given: Any) -> dict[str, Any]:
     """The arguments, which have to be an object. Raises `InvalidArguments`."""
     if isinstance(given, Mapping):
         return dict(given)
-    raise InvalidArguments(f"{name}: the arguments must be an object, got {described(given)}", tool=name)
+    wanted = _CODE if name == "execute_code" else f"{name}: the arguments must be an object"
+    raise InvalidArguments(f"{wanted}, got {described(given)}", tool=name)
 
 
 def _fault(name: str, error: json.JSONDecodeError) -> str:

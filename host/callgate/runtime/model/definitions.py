@@ -4,7 +4,8 @@
    finds is put behind what was there: a provider's prompt cache of the rest stays good.
 2. A tool has a definition of its own only where it allows callers of kind ``direct``; where the provider's own code may
    call as well, `allowed_callers` says which.
-3. Foreign words are cleaned and cut (`clean`), foreign schemas brought into a form that the provider takes (`schemas`).
+3. Foreign words are cleaned and cut (`foreign`), foreign schemas brought into a form that the provider takes
+   (`schemas`).
 
 Makes definitions; sends nothing, and answers no call.
 """
@@ -13,7 +14,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from callgate.errors import ConfigurationError
@@ -22,26 +25,47 @@ from callgate.tools import Registry, Tool
 from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.faults import did_you_mean
 
-from .clean import clean
+from .foreign import ModelNames, clean
 from .listing import NOTHING, Listing, listing, listing_beside
-from .meta import META_TOOLS, MetaTool, input_schema, output_schema
-from .names import ModelNames
-from .options import DEFAULT_INLINE_CHARACTERS, DefinitionOptions, Provider, checked_options, checked_provider
+from .meta import (
+    DEFAULT_INLINE_CHARACTERS,
+    META_TOOLS,
+    DefinitionOptions,
+    MetaTool,
+    checked_options,
+    input_schema,
+    output_schema,
+)
+from .providers import MAX_DESCRIPTION, Provider, checked_provider, definition, tool_choice
 from .samples import chain_of, sample_of
 from .schemas import result_schema, shown_names, shown_schema
 from .strict import StrictForms
 from .texts import MAX_TEXT, Language, Situation, instructions, text_of
 
-__all__ = ["Definitions"]
+__all__ = ["ALONE", "Beside", "Definitions"]
 
 Definition = dict[str, Any]
 
-MAX_DESCRIPTION: dict[Provider, int] = {"anthropic": 4_096, "openai": 1_024, "openai-responses": 1_024, "mcp": 4_096}
-"""Characters of a tool's description. OpenAI's Chat Completions refuse more than 1,024."""
 MAX_EXAMPLES = 5
 MAX_EXAMPLE_CHARACTERS = 1_000
 _KEPT = 32
 _ANTHROPICS_CODE = re.compile(r"code_execution_\d{8}")
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a conversation adds to the options."""
+
+    found: tuple[str, ...] = ()
+    """Names of more direct tools, in the order in which they are to come; those that cannot be called directly, or are
+    not there (any more), are left out."""
+    grows: bool = False
+    """Whether tools that the model finds are added to its list."""
+    session: bool = False
+    """Whether programs see each other's variables."""
+
+
+ALONE = Beside()
 
 
 class Definitions:
@@ -49,7 +73,6 @@ class Definitions:
 
     Args:
         registry: the tools.
-        names: what a model calls them.
         limits: what runs may spend.
         language: ``"full"`` Python, ``"restricted"`` by the policy, or ``"graphs"``: no sandbox, and so only programs
             that are graphs of calls.
@@ -57,127 +80,94 @@ class Definitions:
     """
 
     def __init__(
-        self,
-        registry: Registry,
-        names: ModelNames,
-        limits: Limits,
-        language: Language = "full",
-        python: Callable[[], str] = str,
+        self, registry: Registry, limits: Limits, language: Language = "full", python: Callable[[], str] = str
     ) -> None:
-        self._registry = registry
-        self._names = names
-        self._limits = limits
-        self._language = language
-        self._python = python
+        self.registry = registry
+        self.names = ModelNames(registry)
+        """What a model calls the tools."""
+        self.limits = limits
+        self.language = language
+        self.python = python
         self._tools: tuple[Tool, ...] | None = None
         self._made: dict[str, str] = {}
 
-    def make(
-        self,
-        provider: Provider,
-        options: DefinitionOptions,
-        *,
-        found: Sequence[str] = (),
-        grows: bool = False,
-        session: bool = False,
-    ) -> list[Definition]:
-        """The definitions; the caller's own to change.
-
-        Args:
-            provider: whose form.
-            options: see there.
-            found: names of more direct tools, in the order in which they are to come; those that cannot be called
-                directly, or are not there (any more), are left out.
-            grows: whether tools that the model finds are added to its list.
-            session: whether programs see each other's variables.
-
-        Raises:
-            ConfigurationError: an option is wrong, or names what there is not.
-        """
-        tools = self._registry.tools()
+    def make(self, provider: Provider, options: DefinitionOptions, beside: Beside = ALONE) -> list[Definition]:
+        """The definitions; the caller's own to change. Raises `ConfigurationError` where an option is wrong, or names
+        what there is not."""
+        tools = self.registry.tools()
         if tools is not self._tools or len(self._made) >= _KEPT:
             self._made.clear()
             self._tools = tools
-        asked = sorted(options.items(), key=lambda item: item[0])
-        key = repr((provider, asked, tuple(found), grows, session, self._python()))
+        key = repr((provider, sorted(options.items(), key=lambda item: item[0]), beside, self.python()))
         text = self._made.get(key)
         if text is None:
-            one = self._one(checked_provider(provider), options, grows, session)
-            text = self._made[key] = json.dumps(one.definitions(found), ensure_ascii=False)
-        made: list[Definition] = json.loads(text)
-        return made
+            made = _One(self, checked_provider(provider), options, beside).definitions()
+            text = self._made[key] = json.dumps(made, ensure_ascii=False)
+        copied: list[Definition] = json.loads(text)
+        return copied
 
-    def instructions(self, options: DefinitionOptions, *, grows: bool = False, session: bool = False) -> str:
+    def instructions(self, options: DefinitionOptions, beside: Beside = ALONE) -> str:
         """How to choose among what there is: see `Runtime.instructions`."""
-        one = self._one("anthropic", _for_anybody(options), grows, session)
-        return instructions(one.situation())
+        return instructions(self._for_anybody(options, beside).situation())
 
-    def direct(self, options: DefinitionOptions, found: Sequence[str] = ()) -> tuple[str, ...]:
+    def direct(self, options: DefinitionOptions, beside: Beside = ALONE) -> tuple[str, ...]:
         """Names of the tools that the model itself can call by a definition of their own, in order."""
-        one = self._one("anthropic", _for_anybody(options))
-        return tuple(tool.name for tool in one.direct(found))
+        return tuple(tool.name for tool in self._for_anybody(options, beside).direct())
 
-    def deferred(self, provider: Provider, options: DefinitionOptions, found: Sequence[str] = ()) -> dict[str, str]:
+    def choice(
+        self, provider: Provider, choice: str, parallel: bool | None, options: DefinitionOptions, beside: Beside = ALONE
+    ) -> dict[str, Any]:
+        """Tool choice, with a tool's name in any form: see `Runtime.tool_choice`."""
+        if choice in ("auto", "required", "none", *options.get("meta", META_TOOLS)):
+            return tool_choice(provider, choice, parallel=parallel)
+        name = self.names.resolve(choice)
+        if name is None or name not in self.direct(options, beside):
+            raise ConfigurationError(
+                f"the model has no tool {choice!r} to choose; it is auto, required, none, a meta-tool, or a direct tool"
+            )
+        return tool_choice(provider, self.names.of(name), parallel=parallel)
+
+    def deferred(self, provider: Provider, options: DefinitionOptions, beside: Beside = ALONE) -> dict[str, str]:
         """What Anthropic calls the tools that it keeps out of the context until they are found, by their own names."""
         if checked_provider(provider) != "anthropic" or not options.get("defer"):
             return {}
-        one = self._one(provider, options)
-        return {tool.name: self._names.of(tool.name) for tool in one.direct(found) if one.defers(tool)}
+        one = _One(self, provider, options, beside)
+        return {tool.name: self.names.of(tool.name) for tool in one.direct() if tool in one.deferred}
 
-    def _one(self, provider: Provider, options: DefinitionOptions, grows: bool = False, session: bool = False) -> _One:
-        limits, language, python = self._limits, self._language, self._python()
-        return _One(self._registry, self._names, limits, language, python, provider, options, grows, session)
-
-
-def _for_anybody(options: DefinitionOptions) -> DefinitionOptions:
-    """The options without what only one provider knows."""
-    checked_options(options)
-    kept: DefinitionOptions = {**options, "programmatic": None, "defer": (), "strict": False}
-    return kept
+    def _for_anybody(self, options: DefinitionOptions, beside: Beside) -> _One:
+        """The list without what only one provider knows."""
+        checked_options(options)
+        kept: DefinitionOptions = {**options, "programmatic": None, "defer": (), "strict": False}
+        return _One(self, "anthropic", kept, beside)
 
 
 class _One:
     """One list of definitions in the making."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        names: ModelNames,
-        limits: Limits,
-        language: Language,
-        python: str,
-        provider: Provider,
-        options: DefinitionOptions,
-        grows: bool,
-        session: bool,
-    ) -> None:
+    def __init__(self, whole: Definitions, provider: Provider, options: DefinitionOptions, beside: Beside) -> None:
         checked_options(options)
-        self._registry = registry
-        self._names = names
-        self._limits = limits
-        self._language = language
-        self._python = python
-        self._provider = provider
+        self._whole = whole
+        self._registry = whole.registry
+        self._provider: Provider = provider
         self._options = options
-        self._grows = grows
-        self._session = session
+        self._beside = beside
         self._meta = [name for name in META_TOOLS if name in options.get("meta", META_TOOLS)]
-        self._code = self._checked_code(options.get("programmatic"))
-        self._within = self._allowed(options.get("tools"))
-        self._chosen = self._direct(options.get("direct", ()))
-        self._deferred = self._defer(options.get("defer", ()))
-        strict = options.get("strict", False)
-        if strict and provider == "mcp":
-            raise ConfigurationError("MCP has no strict definitions: leave strict out")
-        self._strict = StrictForms(provider) if strict else None
+        self._code = options.get("programmatic")
+        self._check_what_the_provider_has()
+        self._within = self._named("tools", None)
+        self._chosen = self._checked_direct()
+        self.deferred = self._named("defer", ()) if options.get("defer") else frozenset[Tool]()
+        """The tools that the provider is to keep out of the context until they are found."""
+        self._strict = StrictForms(provider) if options.get("strict") else None
 
-    def definitions(self, found: Sequence[str]) -> list[Definition]:
+    def definitions(self) -> list[Definition]:
         here = self.situation()
         made = [self._of_meta(name, here) for name in self._meta]
-        made += [self._of_tool(tool) for tool in self.direct(found)]
-        if self._provider == "openai-responses" and any(each.get("defer_loading") for each in made):
+        made += [self._of_tool(tool) for tool in self.direct()]
+        late = [each for each in made if each.get("defer_loading")]
+        if self._provider == "openai-responses" and late:
             made.append({"type": "tool_search"})
-        if self._provider == "anthropic" and made and all(each.get("defer_loading") for each in made):
+        if self._provider == "anthropic" and late and len(late) == len(made):
             raise ConfigurationError(
                 "Anthropic wants one tool at least that is not deferred: keep search_tools among meta"
             )
@@ -186,55 +176,57 @@ class _One:
     def situation(self) -> Situation:
         """What the texts go by."""
         names = self._registry.callable_names()
-        listed = any(self._listed(name).complete for name in self._meta)
+        listed = any(each.complete for each in self._lists.values())
         seen = {*self._chosen, *(self._for("code" if "execute_code" in self._meta else "plan") if listed else ())}
         return Situation(
             meta=frozenset(self._meta),
             directly=bool(self._chosen),
-            grows=self._grows,
-            session=self._session,
+            grows=self._beside.grows,
+            session=self._beside.session,
             listed=listed,
             shown=all(tool in seen for tool in self._within if tool.allowed_callers),
-            language=self._language,
-            python=self._python,
-            limits=self._limits,
+            language=self._whole.language,
+            python=self._whole.python(),
+            limits=self._whole.limits,
             sample=sample_of(self._for("code"), names),
             plan_sample=chain_of(self._for("plan"), names),
             plan_as_text=self._options.get("plan_as_text", False),
         )
 
-    def direct(self, found: Sequence[str]) -> list[Tool]:
+    def direct(self) -> list[Tool]:
         """Those chosen, sorted, then those found, in their order."""
-        chosen = {tool.name for tool in self._chosen}
-        more = [self._registry.get(name) for name in dict.fromkeys(found) if name in self._registry]
-        return self._chosen + [t for t in more if t.name not in chosen and t in self._within and self._callable(t)]
-
-    def defers(self, tool: Tool) -> bool:
-        """Whether the provider is to keep a tool out of the context until it is found."""
-        return self._deferred is None or tool in self._deferred
+        found = (self._registry.get(name) for name in self._beside.found if name in self._registry)
+        more = [tool for tool in found if tool in self._within and self._callable(tool)]
+        return list(dict.fromkeys([*self._chosen, *more]))
 
     # what was asked for
 
-    def _checked_code(self, asked: str | None) -> str | None:
-        if asked is None:
-            return None
-        if self._provider == "anthropic" and _ANTHROPICS_CODE.fullmatch(asked):
-            return asked
-        if self._provider == "openai-responses" and asked == "programmatic":
-            return asked
-        ways = "'code_execution_20260120' (or another date) for anthropic, 'programmatic' for openai-responses"
-        raise ConfigurationError(f"programmatic={asked!r} means nothing to {self._provider}; it is {ways}")
+    def _check_what_the_provider_has(self) -> None:
+        provider, code = self._provider, self._code
+        if self._options.get("strict") and provider == "mcp":
+            raise ConfigurationError("MCP has no strict definitions: leave strict out")
+        if self._options.get("defer") and provider not in ("anthropic", "openai-responses"):
+            raise ConfigurationError(f"{provider} does not defer tools; anthropic and openai-responses do")
+        anthropics = code is not None and provider == "anthropic" and _ANTHROPICS_CODE.fullmatch(code)
+        if code is not None and not anthropics and (provider, code) != ("openai-responses", "programmatic"):
+            ways = "'code_execution_20260120' (or another date) for anthropic, 'programmatic' for openai-responses"
+            raise ConfigurationError(f"programmatic={code!r} means nothing to {provider}; it is {ways}")
 
-    def _allowed(self, names: Collection[str] | None) -> frozenset[Tool]:
-        if names is None:
+    def _named(self, option: str, default: Collection[str] | None) -> frozenset[Tool]:
+        """The tools that an option names; all of them where it says ``"all"``, or None."""
+        asked: Any = self._options.get(option, default)
+        if asked is None or asked == "all":
             return frozenset(self._registry.tools())
-        return frozenset(self._named("tools", name) for name in names)
+        named = {name: self._whole.names.resolve(name) for name in asked}
+        for name, known in named.items():
+            if known is None:
+                hint = did_you_mean(name, self._registry.names())
+                raise ConfigurationError(f"{option} names the tool {name!r}, which does not exist{hint}")
+        return frozenset(self._registry.get(known) for known in named.values() if known is not None)
 
-    def _direct(self, asked: Any) -> list[Tool]:
-        if asked == "all":
-            return [tool for tool in self._registry.tools() if tool in self._within and self._callable(tool)]
-        chosen = {self._named("direct", name) for name in asked}
-        for tool in chosen:
+    def _checked_direct(self) -> list[Tool]:
+        chosen = self._named("direct", ())
+        for tool in chosen if self._options.get("direct") != "all" else ():
             if tool not in self._within:
                 raise ConfigurationError(f"direct names the tool {tool.name!r}, which is not among tools")
             if not self._callable(tool):
@@ -242,22 +234,8 @@ class _One:
                 raise ConfigurationError(
                     f"direct names the tool {tool.name!r}, which the model may not call; it is {who}"
                 )
-        return sorted(chosen, key=lambda tool: tool.name)
-
-    def _defer(self, asked: Any) -> set[Tool] | None:
-        """The deferred tools; None for all of them."""
-        if not asked:
-            return set()
-        if self._provider not in ("anthropic", "openai-responses"):
-            raise ConfigurationError(f"{self._provider} does not defer tools; anthropic and openai-responses do")
-        return None if asked == "all" else {self._named("defer", name) for name in asked}
-
-    def _named(self, option: str, name: str) -> Tool:
-        known = self._names.resolve(name)
-        if known is None:
-            hint = did_you_mean(name, self._registry.names())
-            raise ConfigurationError(f"{option} names the tool {name!r}, which does not exist{hint}")
-        return self._registry.get(known)
+        own = (tool for tool in chosen if tool in self._within and self._callable(tool))
+        return sorted(own, key=lambda tool: tool.name)
 
     def _callable(self, tool: Tool) -> bool:
         return "direct" in tool.allowed_callers or (self._code is not None and "code" in tool.allowed_callers)
@@ -267,120 +245,96 @@ class _One:
 
     # meta-tools
 
-    def _of_meta(self, name: MetaTool, here: Situation) -> Definition:
-        text = self._own_text(name) or text_of(name, here)
-        as_text = self._options.get("plan_as_text", False)
-        schema = input_schema(name, plan_as_text=as_text)
-        listed = self._listed(name).text
-        if listed and len(text) + len(listed) + 2 <= MAX_DESCRIPTION[self._provider]:
-            text = f"{text}\n\n{listed}"
-        elif listed and self._provider.startswith("openai"):
-            first = "code" if name == "execute_code" else "plan" if as_text else "steps"
-            below = schema["properties"][first]
-            below["description"] = f"{below.get('description', 'The steps.')}\n\n{listed}"
-        elif listed:
-            text = f"{text}\n\n{listed}"
-        tools = self._for("code" if name == "execute_code" else "plan")
-        runs = name in ("execute_code", "execute_tool_plan")
-        annotations = {
-            "readOnlyHint": not runs or all(tool.read_only for tool in tools),
-            "destructiveHint": runs and any(tool.destructive for tool in tools),
-            "idempotentHint": not runs or all(tool.repeatable for tool in tools),
-            "openWorldHint": runs,
-        }
-        made = self._definition(name, text, schema, annotations, output_schema(name), strict=self._strict is not None)
-        if self._code is not None:
-            made["allowed_callers"] = ["direct"]
-        return made
+    @cached_property
+    def _lists(self) -> dict[MetaTool, Listing]:
+        """The tools that stand in the descriptions of meta-tools."""
+        most = self._options.get("inline_characters", DEFAULT_INLINE_CHARACTERS)
+        lists: dict[MetaTool, Listing] = {}
+        plans = self._for("plan") if "execute_tool_plan" in self._meta else []
+        if "execute_code" in self._meta:
+            code = self._for("code")
+            lists["execute_code"] = listing(self._registry, code, most, meta=self._meta)
+            if plans and lists["execute_code"].complete:
+                lists["execute_tool_plan"] = listing_beside(self._registry, plans, code, most, meta=self._meta)
+        else:
+            lists["execute_tool_plan"] = listing(self._registry, plans, most, meta=self._meta, programs=False)
+        return lists
 
-    def _own_text(self, name: MetaTool) -> str | None:
+    def _of_meta(self, name: MetaTool, here: Situation) -> Definition:
         text = (self._options.get("texts") or {}).get(name)
-        most = MAX_DESCRIPTION[self._provider]
-        if text is not None and len(text) > most and self._provider.startswith("openai"):
+        most, openai = MAX_DESCRIPTION[self._provider], self._provider.startswith("openai")
+        if text is not None and len(text) > most and openai:
             raise ConfigurationError(
                 f"texts[{name!r}] has {len(text):,} characters, and {self._provider} takes {most:,}: shorten it, or "
                 "put the rest into the system prompt"
             )
-        return text
-
-    def _listed(self, name: MetaTool) -> Listing:
-        most = self._options.get("inline_characters", DEFAULT_INLINE_CHARACTERS)
-        if name == "execute_code":
-            return listing(self._registry, self._for("code"), most, meta=self._meta)
-        if name != "execute_tool_plan":
-            return NOTHING
-        if "execute_code" not in self._meta:
-            return listing(self._registry, self._for("plan"), most, meta=self._meta, programs=False)
-        if not self._for("plan") or not self._listed("execute_code").complete:
-            return NOTHING
-        return listing_beside(self._registry, self._for("plan"), self._for("code"), most, meta=self._meta)
+        text = text or text_of(name, here)
+        schema = input_schema(name, plan_as_text=here.plan_as_text)
+        listed = self._lists.get(name, NOTHING).text
+        if listed and openai and len(text) + len(listed) + 2 > most:
+            first = "code" if name == "execute_code" else "plan" if here.plan_as_text else "steps"
+            below = schema["properties"][first]
+            below["description"] = f"{below.get('description', 'The steps.')}\n\n{listed}"
+        elif listed:
+            text = f"{text}\n\n{listed}"
+        runs = name in ("execute_code", "execute_tool_plan")
+        tools = self._for("code" if name == "execute_code" else "plan") if runs else []
+        annotations = {
+            "readOnlyHint": all(tool.read_only for tool in tools),
+            "destructiveHint": any(tool.destructive for tool in tools),
+            "idempotentHint": all(tool.repeatable for tool in tools),
+            "openWorldHint": runs,
+        }
+        beside = {"annotations": annotations, "outputSchema": output_schema(name)}
+        made = self._definition(name, text, schema, beside, strict=True)
+        return made if self._code is None else {**made, "allowed_callers": ["direct"]}
 
     # tools
 
     def _of_tool(self, tool: Tool) -> Definition:
-        schema = shown_schema(tool, self._provider)
-        examples = self._examples(tool)
-        most = MAX_DESCRIPTION[self._provider]
+        examples, most = self._examples(tool), MAX_DESCRIPTION[self._provider]
+        anthropic, in_code = self._provider == "anthropic", self._code is not None
         words = [clean(tool.description, most)]
         if tool.limitations:
             words.append("Limitations: " + "; ".join(clean(each, 200) for each in tool.limitations[:10]))
         if tool.requires_approval:
             words.append("A person is asked before each call.")
-        if self._code is not None and self._provider == "anthropic" and tool.output_schema is not None:
+        if in_code and anthropic and tool.output_schema is not None:
             returned = compact_json(tool.output_schema)
             if len(returned) <= MAX_EXAMPLE_CHARACTERS:
                 words.append(f"Returns JSON: {returned}")
-        if examples and self._provider != "anthropic":
+        if examples and not anthropic:
             words.append("Examples: " + "; ".join(compact_json(each) for each in examples))
         annotations: dict[str, bool] = {"readOnlyHint": tool.read_only}
         if not tool.read_only:
             annotations |= {"destructiveHint": tool.destructive, "idempotentHint": tool.idempotent}
+        beside: dict[str, Any] = {"annotations": annotations}
+        if self._provider == "mcp" and (schema := result_schema(tool)) is not None:
+            beside["outputSchema"] = schema
         made = self._definition(
-            self._names.of(tool.name),
+            self._whole.names.of(tool.name),
             clean("\n".join(filter(None, words)), most),
-            schema,
-            annotations,
-            result_schema(tool),
-            strict=self._strict is not None and (self._code is None or "code" not in tool.allowed_callers),
+            shown_schema(tool, self._provider),
+            beside,
+            strict=not in_code or "code" not in tool.allowed_callers,
         )
-        if examples and self._provider == "anthropic":
+        if examples and anthropic:
             made["input_examples"] = examples
-        if self._code is not None:
-            made["allowed_callers"] = [
-                *(["direct"] if "direct" in tool.allowed_callers else []),
-                *([self._code] if "code" in tool.allowed_callers else []),
-            ]
+        if in_code:
+            callers = {"direct": "direct", "code": self._code}
+            made["allowed_callers"] = [named for caller, named in callers.items() if caller in tool.allowed_callers]
             if self._provider == "openai-responses" and tool.output_schema is not None:
                 made["output_schema"] = tool.output_schema
-        if self.defers(tool):
+        if tool in self.deferred:
             made["defer_loading"] = True
         return made
 
     def _definition(
-        self,
-        name: str,
-        text: str,
-        schema: dict[str, Any],
-        annotations: dict[str, bool],
-        returned: dict[str, Any] | None,
-        *,
-        strict: bool,
+        self, name: str, text: str, schema: dict[str, Any], beside: dict[str, Any], *, strict: bool
     ) -> Definition:
         form = self._strict.of(schema) if strict and self._strict is not None else None
-        schema = schema if form is None else form
-        match self._provider:
-            case "anthropic":
-                made = {"name": name, "description": text, "input_schema": schema}
-                return made if form is None else {**made, "strict": True}
-            case "openai":
-                made = {"name": name, "description": text, "parameters": schema}
-                return {"type": "function", "function": made if form is None else {**made, "strict": True}}
-            case "openai-responses":  # where nothing is said, it makes strict what it can, and the schema is another
-                made = {"type": "function", "name": name, "description": text, "parameters": schema}
-                return {**made, "strict": form is not None}
-            case _:
-                made = {"name": name, "description": text, "inputSchema": schema, "annotations": annotations}
-                return made if returned is None else {**made, "outputSchema": returned}
+        shown = schema if form is None else form
+        return definition(self._provider, name, text, shown, strict=form is not None, beside=beside)
 
     def _examples(self, tool: Tool) -> list[dict[str, Any]]:
         """Examples that are arguments the tool takes, under the names that the provider is shown."""

@@ -10,13 +10,15 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from callgate.runtime.search.result import OMITTED
 from callgate.tools import Registry, Tool
+from callgate.tools.tool import Detail
 
-from .clean import one_line
+from .foreign import one_line
 
-__all__ = ["NOTHING", "Listing", "listing", "listing_beside"]
+__all__ = ["NOTHING", "OMITTED", "Listing", "listing", "listing_beside"]
 
+OMITTED = "OMITTED stands for an argument that is left out"
+"""What a signature leaves open: a stub declares the name, a signature alone does not."""
 _LEAST_EACH = 12
 """Characters that a tool's line takes at least; many times more tools than fit need not be written to be counted."""
 _MOST_SERVERS = 20
@@ -73,12 +75,10 @@ def _written(registry: Registry, tools: Sequence[Tool], most: int) -> str:
     from callgate.tools.stubs import stubs
 
     names = [tool.name for tool in tools]
-    if all(tool.server is None for tool in tools) and sum(len(tool.description) for tool in tools) <= most:
-        written = _compact(stubs(registry, detail="full", names=names))
-        if len(written) <= most:
-            return written
-    written = _compact(stubs(registry, detail="signatures", names=names))
-    return written if len(written) <= most else ""
+    own = all(tool.server is None for tool in tools) and sum(len(tool.description) for tool in tools) <= most
+    details: tuple[Detail, ...] = ("full", "signatures") if own else ("signatures",)
+    written = (_compact(stubs(registry, detail=detail, names=names)) for detail in details)
+    return next((text for text in written if len(text) <= most), "")
 
 
 def listing_beside(

@@ -1,14 +1,31 @@
-"""The four meta-tools: their names, their arguments, what they answer. Knows no provider, and calls nothing."""
+"""The four meta-tools (their names, their arguments, what they answer), and the options of definitions.
+
+Knows no tool, and calls nothing.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection
-from typing import Any, Literal, get_args
+import copy
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Any, Literal, TypedDict, get_args
 
+from callgate.errors import ConfigurationError
+from callgate.tools.faults import did_you_mean
 from callgate.tools.json_schema import SchemaArguments
+from callgate.tools.tool import DETAILS
 
-__all__ = ["META_TOOLS", "MetaTool", "input_schema", "meant", "output_schema", "validated", "without_nulls"]
+__all__ = [
+    "DEFAULT_INLINE_CHARACTERS",
+    "META_TOOLS",
+    "DefinitionOptions",
+    "MetaTool",
+    "checked_options",
+    "input_schema",
+    "meant",
+    "output_schema",
+    "validated",
+]
 
 MetaTool = Literal["search_tools", "describe_tools", "execute_code", "execute_tool_plan"]
 META_TOOLS: tuple[MetaTool, ...] = get_args(MetaTool)
@@ -18,149 +35,100 @@ _OTHER_NAMES: dict[str, MetaTool] = {"execute_plan": "execute_tool_plan"}
 
 Schema = dict[str, Any]
 
-_INPUT: dict[MetaTool, Schema] = {
-    "search_tools": {
-        "type": "object",
-        "properties": {
-            "query": {
-                "type": "string",
-                "description": "What the tool should do, in a few words; or its name. May be left out beside server or "
-                "capability, which then list all of theirs.",
-            },
-            "limit": {"type": "integer", "minimum": 1, "description": "Most tools to return: 10, or up to 100."},
-            "detail": {
-                "type": "string",
-                "enum": ["names", "signatures", "full"],
-                "description": "How much to say of each; signatures unless told otherwise.",
-            },
-            "server": {"type": "string", "description": "Only tools of this server."},
-            "capability": {"type": "string", "description": "Only tools that list this capability."},
-            "regex": {"type": "boolean", "description": "Read query as a regular expression (RE2 syntax)."},
-        },
-        "additionalProperties": False,
-    },
-    "describe_tools": {
-        "type": "object",
-        "properties": {
-            "names": {
-                "type": "array",
-                "items": {"type": "string"},
-                "minItems": 1,
-                "maxItems": 50,
-                "description": "Names of tools.",
-            }
-        },
-        "required": ["names"],
-        "additionalProperties": False,
-    },
-    "execute_code": {
-        "type": "object",
-        "properties": {"code": {"type": "string", "description": "Python source."}},
-        "required": ["code"],
-        "additionalProperties": False,
-    },
-    "execute_tool_plan": {
-        "type": "object",
-        "properties": {
-            "goal": {"type": "string", "description": "What the plan is for, in one line."},
-            "steps": {
-                "type": "array",
-                "minItems": 1,
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "id": {"type": "string", "description": "A name of your own, for references."},
-                        "tool": {"type": "string", "description": "The tool's name."},
-                        "arguments": {
-                            "type": "object",
-                            "description": 'By name. "$ref:ID" or "$ref:ID.field" stands for a step\'s result.',
-                        },
-                        "for_each": {
-                            "description": 'A list, or a reference to one: one call per item, which is "$item".'
-                        },
-                        "when": {"description": 'A condition, for instance {"$expr": "a[\'total\'] > 5"}.'},
-                        "depends_on": {
-                            "type": "array",
-                            "items": {"type": "string"},
-                            "description": "Ids of steps to wait for, beside those referred to.",
-                        },
-                    },
-                    "required": ["id", "tool"],
-                },
-            },
-            "output_steps": {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "Ids of the steps whose results you want to see; all unless given.",
-            },
-        },
-        "required": ["steps"],
-    },
-}
 
-_PLAN_AS_TEXT: Schema = {
-    "type": "object",
-    "properties": {
-        "plan": {
+def _object(required: str = "", /, **properties: Schema) -> Schema:
+    """An object's schema. `required`: names with blanks between them."""
+    needed = {"required": required.split()} if required else {}
+    return {"type": "object", "properties": properties, **needed}
+
+
+def _closed(required: str = "", /, **properties: Schema) -> Schema:
+    return {**_object(required, **properties), "additionalProperties": False}
+
+
+def _text(description: str) -> Schema:
+    return {"type": "string", "description": description}
+
+
+def _texts(description: str, **bounds: int) -> Schema:
+    return {"type": "array", "items": {"type": "string"}, **bounds, "description": description}
+
+
+_STEP = _object(
+    "id tool",
+    id=_text("A name of your own, for references."),
+    tool=_text("The tool's name."),
+    arguments={
+        "type": "object",
+        "description": 'By name. "$ref:ID" or "$ref:ID.field" stands for a step\'s result.',
+    },
+    for_each={"description": 'A list, or a reference to one: one call per item, which is "$item".'},
+    when={"description": 'A condition, for instance {"$expr": "a[\'total\'] > 5"}.'},
+    depends_on=_texts("Ids of steps to wait for, beside those referred to."),
+)
+_INPUT: dict[MetaTool, Schema] = {
+    "search_tools": _closed(
+        query=_text(
+            "What the tool should do, in a few words; or its name. May be left out beside server or capability, which "
+            "then list all of theirs."
+        ),
+        limit={"type": "integer", "minimum": 1, "description": "Most tools to return: 10, or up to 100."},
+        detail={
             "type": "string",
-            "description": 'The whole plan as JSON text: {"steps": [{"id": ..., "tool": ..., "arguments": {...}}], '
-            '"output_steps": [...]}. A step may have for_each, when and depends_on (a list of ids).',
-        }
-    },
-    "required": ["plan"],
-    "additionalProperties": False,
+            "enum": list(DETAILS),
+            "description": "How much to say of each; signatures unless told otherwise.",
+        },
+        server=_text("Only tools of this server."),
+        capability=_text("Only tools that list this capability."),
+        regex={"type": "boolean", "description": "Read query as a regular expression (RE2 syntax)."},
+    ),
+    "describe_tools": _closed("names", names=_texts("Names of tools.", minItems=1, maxItems=50)),
+    "execute_code": _closed("code", code=_text("Python source.")),
+    "execute_tool_plan": _object(
+        "steps",
+        goal=_text("What the plan is for, in one line."),
+        steps={"type": "array", "minItems": 1, "items": _STEP},
+        output_steps=_texts("Ids of the steps whose results you want to see; all unless given."),
+    ),
 }
-_ERROR: Schema = {
-    "type": ["object", "null"],
-    "properties": {
-        "kind": {"type": "string"},
-        "message": {"type": "string"},
-        "line": {"type": ["integer", "null"]},
+_PLAN_AS_TEXT = _closed(
+    "plan",
+    plan=_text(
+        'The whole plan as JSON text: {"steps": [{"id": ..., "tool": ..., "arguments": {...}}], '
+        '"output_steps": [...]}. A step may have for_each, when and depends_on (a list of ids).'
+    ),
+)
+
+_OBJECTS: Schema = {"type": "array", "items": {"type": "object"}}
+_STRING: Schema = {"type": "string"}
+_RUN: dict[str, Schema] = {
+    "error": {
+        **_object("kind message", kind=_STRING, message=_STRING, line={"type": ["integer", "null"]}),
+        "type": ["object", "null"],
     },
-    "required": ["kind", "message"],
+    "tool_calls": {"type": "integer"},
+    "truncated": _texts("Fields that were cut."),
 }
+"""What programs and plans answer alike."""
 _OUTPUT: dict[MetaTool, Schema] = {
-    "search_tools": {
-        "type": "object",
-        "properties": {"found": {"type": "array", "items": {"type": "object"}}, "total": {"type": "integer"}},
-        "required": ["found", "total"],
-    },
-    "describe_tools": {
-        "type": "object",
-        "properties": {"tools": {"type": "array", "items": {"type": "object"}}},
-        "required": ["tools"],
-    },
-    "execute_code": {
-        "type": "object",
-        "properties": {
-            "ok": {"type": "boolean"},
-            "logs": {"type": "string", "description": "What was printed."},
-            "value": {"description": "The value of the last expression."},
-            "notes": {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "How the program ended: calls that it never awaited, tasks that were cancelled.",
-            },
-            "error": _ERROR,
-            "tool_calls": {"type": "integer"},
-            "truncated": {"type": "array", "items": {"type": "string"}, "description": "Fields that were cut."},
-        },
-        "required": ["ok", "logs", "error", "tool_calls", "truncated"],
-    },
-    "execute_tool_plan": {
-        "type": "object",
-        "properties": {
-            "ok": {"type": "boolean"},
-            "outputs": {"type": "object", "description": "Results by step."},
-            "steps": {"type": "array", "items": {"type": "object"}},
-            "error": _ERROR,
-            "tool_calls": {"type": "integer"},
-            "truncated": {"type": "array", "items": {"type": "string"}, "description": "Fields that were cut."},
-        },
-        "required": ["ok", "outputs", "steps", "error", "tool_calls", "truncated"],
-    },
+    "search_tools": _object("found total", found=_OBJECTS, total={"type": "integer"}),
+    "describe_tools": _object("tools", tools=_OBJECTS),
+    "execute_code": _object(
+        "ok logs error tool_calls truncated",
+        ok={"type": "boolean"},
+        logs=_text("What was printed."),
+        value={"description": "The value of the last expression."},
+        notes=_texts("How the program ended: calls that it never awaited, tasks that were cancelled."),
+        **_RUN,
+    ),
+    "execute_tool_plan": _object(
+        "ok outputs steps error tool_calls truncated",
+        ok={"type": "boolean"},
+        outputs={"type": "object", "description": "Results by step."},
+        steps=_OBJECTS,
+        **_RUN,
+    ),
 }
-_CONTRACTS: dict[str, SchemaArguments] = {}
 
 
 def meant(name: str, known: Collection[str]) -> str:
@@ -181,26 +149,85 @@ def input_schema(name: MetaTool, *, plan_as_text: bool = False) -> Schema:
         name: the meta-tool.
         plan_as_text: a plan is one argument, the whole of it as JSON text.
     """
-    of_text = plan_as_text and name == "execute_tool_plan"
-    schema: Schema = json.loads(json.dumps(_PLAN_AS_TEXT if of_text else _INPUT[name]))
-    return schema
+    return copy.deepcopy(_PLAN_AS_TEXT if plan_as_text and name == "execute_tool_plan" else _INPUT[name])
 
 
 def output_schema(name: MetaTool) -> Schema:
     """JSON Schema of `Answer.structured`; a copy."""
-    schema: Schema = json.loads(json.dumps(_OUTPUT[name]))
-    return schema
+    return copy.deepcopy(_OUTPUT[name])
 
 
-def without_nulls(name: MetaTool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Without null for what was left out, as a strict form has it: no argument of a meta-tool can be null."""
-    known = _INPUT[name]["properties"]
-    return {key: value for key, value in arguments.items() if value is not None or key not in known}
+@cache
+def _contract(name: MetaTool) -> SchemaArguments:
+    return SchemaArguments(name, _INPUT[name])
 
 
 def validated(name: MetaTool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments, if they are what the meta-tool takes. Raises `InvalidArguments` that names every fault."""
-    contract = _CONTRACTS.get(name)
-    if contract is None:
-        contract = _CONTRACTS[name] = SchemaArguments(name, _INPUT[name])
-    return contract.validate(name, arguments)
+    """The arguments, if they are what the meta-tool takes. Raises `InvalidArguments` that names every fault.
+
+    Null counts as left out, as a strict form has it: no argument of a meta-tool can be null.
+    """
+    known = _INPUT[name]["properties"]
+    given = {key: value for key, value in arguments.items() if value is not None or key not in known}
+    return _contract(name).validate(name, given)
+
+
+class DefinitionOptions(TypedDict, total=False):
+    """What `Runtime.tool_definitions` may be told, beside the provider."""
+
+    direct: Collection[str] | Literal["all"]
+    """Names of the tools that the model may call itself, each with a definition of its own. None by default. Tools that
+    do not allow callers of kind ``direct`` are left out of ``"all"``, and refused by name."""
+    meta: Collection[MetaTool]
+    """The meta-tools to define; all four by default."""
+    tools: Collection[str] | None
+    """Names of the tools that there are for this model. None (the default): all. Give the same to `handle`."""
+    texts: Mapping[MetaTool, str]
+    """Descriptions of meta-tools instead of callgate's own. The list of tools is put behind them all the same."""
+    inline_characters: int
+    """So many characters of declarations of tools may stand in the description of ``execute_code`` (or of
+    ``execute_tool_plan``, where there is no other). Where they do not fit, names stand there; where these do not fit,
+    the model is told to search. 8,000 by default, about 2,000 tokens; 0 lists nothing."""
+    strict: bool
+    """Ask the provider to hold the model to the schemas, for the tools whose schema can be brought into its strict
+    form. False by default. Not for MCP, which has no such thing."""
+    plan_as_text: bool
+    """``execute_tool_plan`` takes the whole plan as one argument, `plan`, which is JSON text: for models that do not
+    nest objects well. False by default. Calls are answered in either form, whatever this says."""
+    defer: Collection[str] | Literal["all"]
+    """Names of direct tools that the provider is to keep out of the context until they are found. Anthropic and OpenAI
+    Responses. None by default."""
+    programmatic: str | None
+    """The provider's own code execution may call direct tools, too: Anthropic's version of it, for instance
+    ``"code_execution_20260120"``, or OpenAI Responses' ``"programmatic"``. Then definitions say who may call
+    (`Tool.allowed_callers`: ``code`` stands for it), and tools for ``code`` alone may be among `direct`."""
+
+
+DEFAULT_INLINE_CHARACTERS = 8_000
+
+
+def checked_options(options: Mapping[str, Any]) -> None:
+    """Refuse options that there are not, and values that cannot be meant. Raises `ConfigurationError`."""
+    for name in options:
+        if name not in DefinitionOptions.__annotations__:
+            hint = did_you_mean(name, DefinitionOptions.__annotations__)
+            raise ConfigurationError(f"tool definitions have no option {name!r}{hint}")
+    for name in ("direct", "defer", "tools", "meta"):
+        value, all_of_them = options.get(name, ()), name in ("direct", "defer")
+        if (value is None and name in ("defer", "tools")) or (all_of_them and value == "all"):
+            continue
+        listed = isinstance(value, Collection) and not isinstance(value, str)
+        if not listed or any(not isinstance(each, str) for each in value):
+            also = ", or 'all'" if all_of_them else ""
+            raise ConfigurationError(f"{name} is a list of names{also}: {name}=['get_weather'], not {value!r}")
+    texts = options.get("texts") or {}
+    for name in (*options.get("meta", ()), *texts):
+        if name not in META_TOOLS:
+            raise ConfigurationError(f"there is no meta-tool {name!r}; there are: {', '.join(META_TOOLS)}")
+    if any(not isinstance(text, str) or not text.strip() for text in texts.values()):
+        raise ConfigurationError("texts maps names of meta-tools to text: texts={'execute_code': 'Run Python ...'}")
+    if not isinstance(as_text := options.get("plan_as_text", False), bool):
+        raise ConfigurationError(f"plan_as_text is True or False, not {as_text!r}")
+    most = options.get("inline_characters", 0)
+    if type(most) is not int or most < 0:
+        raise ConfigurationError(f"inline_characters is a number of characters, 0 or more, not {most!r}")

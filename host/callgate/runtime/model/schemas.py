@@ -21,18 +21,19 @@ from typing import Any
 from callgate.tools import Tool
 from callgate.tools.encoding import compact_json
 
-from .clean import clean
-from .names import fitted
-from .options import Provider
+from .foreign import clean, fitted
+from .providers import Provider
 
 __all__ = [
     "MAX_SCHEMA_CHARACTERS",
-    "is_object",
+    "mapped",
     "own_arguments",
+    "pointed",
     "promises_object",
     "result_schema",
     "shown_names",
     "shown_schema",
+    "takes_null",
 ]
 
 Schema = dict[str, Any]
@@ -43,24 +44,26 @@ MAX_WORDS = 1_000
 """Characters of one description in a schema."""
 _MOST_PARTS = 500
 _MOST_DEPTH = 100  # as deep as a tool's schema may be
+_MOST_REFERENCES = 20
+"""So many references and branches are followed, one from within the other."""
 
 _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Keywords whose value is an object of schemas by name."""
-_LISTED = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _DATA = frozenset({"enum", "const", "default", "examples", "required", "dependentRequired", "type"})
 """Keywords whose value is no schema, or none that is looked into."""
 _IGNORED = frozenset({"$schema", "$id", "$comment", "$anchor", "$vocabulary"})
+_WORDS = frozenset({"description", "title", "examples", "default"})
 _NOT_AT_THE_TOP = ("anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else", "$ref", "$dynamicRef")
+_OPEN_OR_CLOSED = ("additionalProperties", "unevaluatedProperties")
 _ODD_PROPERTY = re.compile(r"[^a-zA-Z0-9_.-]")
+_LEADS_ELSEWHERE = re.compile(r'[{,]"\$(?:ref|dynamicRef|recursiveRef)":"(?!#/(?:\$defs|definitions)/)')
+"""In compact JSON: a reference that would not lead to the same place from one level further down."""
 
 
 def shown_schema(tool: Tool, provider: Provider) -> Schema:
     """The input schema of a tool as this provider's models are shown it; nobody else's object."""
-    schema = tool.input_schema
-    if provider == "mcp":
-        return _fitting(_tidied(schema, False))
-    flat = _flat(_tidied(schema, provider != "anthropic"))
-    return _fitting(_renamed(flat))
+    tidy = _tidied(tool.input_schema, items_everywhere=provider.startswith("openai"))
+    return _fitting(tidy if provider == "mcp" else _renamed(_flat(tidy)))
 
 
 def result_schema(tool: Tool) -> Schema | None:
@@ -68,41 +71,37 @@ def result_schema(tool: Tool) -> Schema | None:
 
     None where there is none, where it is too long, or where it refers to places that would move.
     """
-    schema = tool.output_schema
-    if schema is None:
+    if tool.output_schema is None:
         return None
-    tidy = _tidied(schema, False)
-    if len(compact_json(tidy)) > MAX_SCHEMA_CHARACTERS:
+    tidy = _tidied(tool.output_schema)
+    text = compact_json(tidy)
+    if len(text) > MAX_SCHEMA_CHARACTERS:
         return None
-    if is_object(schema):
+    if promises_object(tool):
         return tidy
-    if _refers_elsewhere(tidy):
+    if _LEADS_ELSEWHERE.search(text):
         return None
-    wrapped: Schema = {"type": "object", "properties": {"result": tidy}, "required": ["result"]}
-    for key in ("$defs", "definitions"):
-        if key in tidy:
-            wrapped[key] = tidy.pop(key)
-    return wrapped
-
-
-def is_object(schema: Schema) -> bool:
-    """Whether the root of a schema says itself that it is an object."""
-    return schema.get("type") == "object"
+    definitions: Schema = {key: tidy.pop(key) for key in ("$defs", "definitions") if key in tidy}
+    return {"type": "object", "properties": {"result": tidy}, "required": ["result"], **definitions}
 
 
 def promises_object(tool: Tool) -> bool:
-    """Whether the result of a tool stands for itself in MCP's structured content."""
-    return tool.output_schema is not None and is_object(tool.output_schema)
+    """Whether a tool's output schema says that its result is an object, which then stands for itself in MCP."""
+    return tool.output_schema is not None and tool.output_schema.get("type") == "object"
+
+
+def shown_names(tool: Tool) -> dict[str, str]:
+    """What Anthropic and OpenAI are told that the tool's arguments are called, by their own names."""
+    return fitted(_properties(tool.input_schema), odd=_ODD_PROPERTY)
 
 
 def own_arguments(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
     """What a model gave, under the tool's own names, and without what it only wrote because a strict form has no other
     way to leave an argument out: null, where null is no value of it."""
-    properties = _own_properties(tool.input_schema)
+    properties = _properties(tool.input_schema)
     if any(name not in properties for name in given):
-        back = {shown: name for name, shown in _shown_names(properties).items() if shown != name}
-        if back:
-            given = {back.get(name, name) if name not in properties else name: each for name, each in given.items()}
+        back = {shown: name for name, shown in shown_names(tool).items() if shown != name}
+        given = {back.get(name, name) if name not in properties else name: each for name, each in given.items()}
     try:
         cleared: dict[str, Any] = _without_nulls(given, tool.input_schema, tool.input_schema)
     except RecursionError:  # the gate has words for it
@@ -111,113 +110,114 @@ def own_arguments(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_nulls(value: Any, schema: Any, root: Schema) -> Any:
-    """Without members that are null and cannot be. Goes as deep as the value does, where it is clear which schema
-    holds."""
-    if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
-        schema = _pointed(root, schema["$ref"])
+    """Without members that are null and cannot be. Goes as deep as one schema is sure to hold: not into unions."""
+    schema = pointed(root, schema)
     if not isinstance(schema, dict):
         return value
-    if isinstance(value, list):
-        items = schema.get("items")
-        return [_without_nulls(each, items, root) for each in value] if isinstance(items, dict) else value
+    if isinstance(value, list) and isinstance(schema.get("items"), dict):
+        return [_without_nulls(each, schema["items"], root) for each in value]
     if not isinstance(value, dict):
         return value
-    properties = _own_properties(schema)
-    named = schema.get("required")
-    required = named if isinstance(named, list) else ()
+    properties, required = _properties(schema), _required(schema)
     return {
         name: _without_nulls(each, properties.get(name), root)
         for name, each in value.items()
-        if each is not None or name in required or name not in properties or _takes_null(properties[name], root)
+        if each is not None or name in required or name not in properties or takes_null(properties[name], root)
     }
 
 
-def shown_names(tool: Tool) -> dict[str, str]:
-    """What Anthropic and OpenAI are told that the tool's arguments are called, by their own names."""
-    return _shown_names(_own_properties(tool.input_schema))
+def takes_null(schema: Any, root: Schema, via: int = 0) -> bool:
+    """Whether null may be a value of a schema; only no where that is certain.
+
+    Args:
+        schema: a part of `root`.
+        root: where references lead.
+        via: how many references and unions led here.
+    """
+    if not isinstance(schema, dict) or via > _MOST_REFERENCES:
+        return True
+    if "$ref" in schema:
+        return takes_null(pointed(root, schema), root, via + 1)
+    if isinstance(schema.get("enum"), list) or "const" in schema:
+        return None in schema.get("enum", [schema.get("const")])
+    kind = schema.get("type")
+    if isinstance(kind, (str, list)):
+        return "null" in ([kind] if isinstance(kind, str) else kind) or schema.get("nullable") is True
+    union = schema.get("anyOf", schema.get("oneOf"))
+    return not isinstance(union, list) or any(takes_null(each, root, via + 1) for each in union)
 
 
-def _own_properties(schema: Schema) -> Schema:
+def pointed(root: Schema, schema: Any) -> Any:
+    """What a schema refers to; itself where it refers to nothing, None where its reference leads nowhere."""
+    reference = schema.get("$ref") if isinstance(schema, dict) else None
+    if not isinstance(reference, str):
+        return schema
+    place: Any = root if reference.startswith("#") else None
+    for part in reference[1:].split("/")[1:]:
+        part = part.replace("~1", "/").replace("~0", "~")
+        place = place.get(part) if isinstance(place, dict) else None
+    return place
+
+
+def _properties(schema: Schema) -> Schema:
     found = schema.get("properties")
     return found if isinstance(found, dict) else {}
 
 
-def _shown_names(properties: Schema) -> dict[str, str]:
-    return fitted(properties, odd=_ODD_PROPERTY)
+def _required(schema: Schema) -> list[str]:
+    found = schema.get("required")
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
 
-def _takes_null(schema: Any, root: Schema, via: int = 0) -> bool:
-    """Whether null may be a value of it; only no where that is certain."""
-    if isinstance(schema, dict) and isinstance(schema.get("$ref"), str) and via < 20:
-        return _takes_null(_pointed(root, schema["$ref"]), root, via + 1)
-    if not isinstance(schema, dict):
-        return True
-    if isinstance(schema.get("enum"), list):
-        return None in schema["enum"]
-    if "const" in schema:
-        return schema["const"] is None
-    kind = schema.get("type")
-    if isinstance(kind, str):
-        return kind == "null" or schema.get("nullable") is True
-    if isinstance(kind, list):
-        return "null" in kind
-    for several in ("anyOf", "oneOf"):
-        if isinstance(schema.get(several), list):
-            return any(_takes_null(each, root, via + 1) for each in schema[several])
-    return True
+def mapped(schema: Any, change: Callable[[Schema], Schema], depth: int = 0) -> Any:
+    """A copy of a schema in which each schema is changed, the outer ones first.
+
+    Args:
+        schema: as JSON; what is no schema is left as it is.
+        change: makes a changed copy of one schema, in which those inside are as they were.
+        depth: of schemas around it.
+    """
+    if not isinstance(schema, dict) or depth > _MOST_DEPTH:
+        return schema
+    made: Schema = {}
+    for key, value in change(schema).items():
+        if key in _DATA:
+            made[key] = value
+        elif key in _NAMED and isinstance(value, dict):
+            made[key] = {name: mapped(below, change, depth + 1) for name, below in value.items()}
+        elif isinstance(value, list):
+            made[key] = [mapped(below, change, depth + 1) for below in value]
+        else:
+            made[key] = mapped(value, change, depth + 1)
+    return made
 
 
-def _tidied(schema: Schema, items_everywhere: bool) -> Schema:
+def _tidied(schema: Schema, items_everywhere: bool = False) -> Schema:
     """A copy in which foreign words are clean and bounded, without keywords that mean nothing to a model."""
 
-    def words(value: Any) -> Any:
-        return clean(value, MAX_WORDS) if isinstance(value, str) else value
+    def tidied(each: Schema) -> Schema:
+        kept = {key: value for key, value in each.items() if key not in _IGNORED}
+        for key in ("description", "title"):
+            if isinstance(words := kept.get(key), str):
+                kept[key] = clean(words, MAX_WORDS)
+        kind = kept.get("type")
+        if items_everywhere and "items" not in kept and "array" in (kind if isinstance(kind, list) else [kind]):
+            kept["items"] = {}
+        return kept
 
-    def walked(each: Any, depth: int) -> Any:
-        if not isinstance(each, dict) or depth > _MOST_DEPTH:
-            return each
-        made: Schema = {}
-        for key, value in each.items():
-            if key in _IGNORED:
-                continue
-            if key in ("description", "title"):
-                made[key] = words(value)
-            elif key in _NAMED and isinstance(value, dict):
-                made[key] = {name: walked(below, depth + 1) for name, below in value.items()}
-            elif key in _LISTED and isinstance(value, list):
-                made[key] = [walked(below, depth + 1) for below in value]
-            elif key in _DATA or not isinstance(value, (dict, list)):
-                made[key] = value
-            elif isinstance(value, list):
-                made[key] = [walked(below, depth + 1) for below in value]
-            else:
-                made[key] = walked(value, depth + 1)
-        if items_everywhere and "items" not in made and _is_array(made.get("type")):
-            made["items"] = {}
-        return made
-
-    copy: Schema = json.loads(compact_json(schema))
-    tidy: Schema = walked(copy, 0)
+    tidy: Schema = mapped(json.loads(compact_json(schema)), tidied)
     return tidy
-
-
-def _is_array(kind: Any) -> bool:
-    return kind == "array" or (isinstance(kind, list) and "array" in kind)
 
 
 def _flat(schema: Schema) -> Schema:
     """The same arguments with a plain object at the top."""
     if not any(key in schema for key in _NOT_AT_THE_TOP):
-        return {**schema, "type": "object", "properties": _own_properties(schema)}
+        return {**schema, "type": "object", "properties": _properties(schema)}
     properties, required = _gathered(schema, schema, (), [_MOST_PARTS])
-    kept = {key: value for key, value in schema.items() if key not in _NOT_AT_THE_TOP and key != "properties"}
-    kept.pop("required", None)
-    kept.pop("additionalProperties", None)
-    kept.pop("unevaluatedProperties", None)
+    dropped = (*_NOT_AT_THE_TOP, *_OPEN_OR_CLOSED, "properties", "required")
+    kept = {key: value for key, value in schema.items() if key not in dropped}
     flat: Schema = {**kept, "type": "object", "properties": properties}
-    if required:
-        flat["required"] = [name for name in properties if name in required]
-    return flat
+    return {**flat, "required": [name for name in properties if name in required]} if required else flat
 
 
 def _gathered(schema: Any, root: Schema, via: tuple[str, ...], left: list[int]) -> tuple[Schema, set[str]]:
@@ -230,14 +230,12 @@ def _gathered(schema: Any, root: Schema, via: tuple[str, ...], left: list[int]) 
         left: how many more parts are looked at: a few references can stand for a million.
     """
     left[0] -= 1
-    if not isinstance(schema, dict) or len(via) > 20 or left[0] < 0:
+    if not isinstance(schema, dict) or len(via) > _MOST_REFERENCES or left[0] < 0:
         return {}, set()
-    properties = dict(_own_properties(schema))
-    named = schema.get("required")
-    required = {name for name in named if isinstance(name, str)} if isinstance(named, list) else set()
+    properties, required = dict(_properties(schema)), set(_required(schema))
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference not in via:
-        more, needed = _gathered(_pointed(root, reference), root, (*via, reference), left)
+        more, needed = _gathered(pointed(root, schema), root, (*via, reference), left)
         properties, required = {**more, **properties}, required | needed
     for key, join in (("allOf", set.union), ("anyOf", set.intersection), ("oneOf", set.intersection)):
         branches = schema.get(key)
@@ -259,23 +257,10 @@ def _either(one: Any, other: Any) -> Any:
     return {"anyOf": options if other in options else [*options, other]}
 
 
-def _pointed(root: Schema, reference: str) -> Any:
-    place: Any = root
-    if not reference.startswith("#"):
-        return None
-    for part in reference[1:].split("/")[1:]:
-        part = part.replace("~1", "/").replace("~0", "~")
-        place = place.get(part) if isinstance(place, dict) else None
-    return place
-
-
 def _renamed(schema: Schema) -> Schema:
     """With property names at the top that a provider takes."""
-    properties = _own_properties(schema)
-    names = _shown_names(properties)
-    if all(name == shown for name, shown in names.items()):
-        return schema
-    renamed = {**schema, "properties": {names[name]: below for name, below in properties.items()}}
+    names = fitted(_properties(schema), odd=_ODD_PROPERTY)
+    renamed = {**schema, "properties": {names[name]: below for name, below in _properties(schema).items()}}
     if isinstance(schema.get("required"), list):
         renamed["required"] = [names.get(name, name) for name in schema["required"]]
     return renamed
@@ -285,46 +270,15 @@ def _fitting(schema: Schema) -> Schema:
     """The same, if it is short enough to be shown; else with less in it."""
     if len(compact_json(schema)) <= MAX_SCHEMA_CHARACTERS:
         return schema
-    bare: Schema = _without_words(schema, lambda key: key not in ("description", "title", "examples", "default"))
+    bare: Schema = mapped(schema, lambda each: {key: each[key] for key in each if key not in _WORDS})
     if len(compact_json(bare)) <= MAX_SCHEMA_CHARACTERS:
         return bare
-    properties = list(_own_properties(schema))
     shown: Schema = {}
     room = MAX_SCHEMA_CHARACTERS // 2
-    for name in properties:
+    for name in _properties(schema):
         room -= len(name) + 10
         if room < 0:
             break
         shown[name] = {}
-    required = [name for name in schema.get("required", ()) if name in shown]
+    required = [name for name in _required(schema) if name in shown]
     return {"type": "object", "properties": shown, **({"required": required} if required else {})}
-
-
-def _without_words(schema: Any, wanted: Callable[[str], bool], named: bool = False, depth: int = 0) -> Any:
-    if isinstance(schema, list):
-        return [_without_words(each, wanted, False, depth + 1) for each in schema]
-    if not isinstance(schema, dict) or depth > _MOST_DEPTH * 2:
-        return schema
-    return {
-        key: value
-        if not named and key in _DATA
-        else _without_words(value, wanted, not named and key in _NAMED, depth + 1)
-        for key, value in schema.items()
-        if named or wanted(key)
-    }
-
-
-def _refers_elsewhere(schema: Any) -> bool:
-    """Whether a schema has references that would not lead to the same place one level further down."""
-    todo = [schema]
-    while todo:
-        each = todo.pop()
-        if isinstance(each, list):
-            todo.extend(each)
-        elif isinstance(each, dict):
-            for key in ("$ref", "$dynamicRef", "$recursiveRef"):
-                reference = each.get(key)
-                if isinstance(reference, str) and not reference.startswith(("#/$defs/", "#/definitions/")):
-                    return True
-            todo.extend(each.values())
-    return False

@@ -2,10 +2,11 @@
 
 1. An object is closed (`additionalProperties` false), and says its properties. One that is open cannot be strict.
 2. OpenAI: every property is required; one that was optional may be null instead, which `own_arguments` takes out again.
-   Anthropic: properties may be optional, at most 24 over all strict tools of a request; at most 20 strict tools, and 16
+   In a branch of a union it could not: an optional property that takes no null makes the whole schema none there.
+3. Anthropic: properties may be optional, at most 24 over all strict tools of a request; at most 20 strict tools, and 16
    properties that are a choice of types; no recursion.
-3. Bounds of numbers, lengths and patterns are left out: providers differ in which they take, and the gate holds them.
-4. What has no such form (`allOf`, `not`, `if`, `patternProperties`, a value of any type) makes the whole schema none.
+4. Bounds of numbers, lengths and patterns are left out: providers differ in which they take, and the gate holds them.
+5. What has no such form (`allOf`, `not`, `if`, `patternProperties`, a value of any type) makes the whole schema none.
 
 Sources: OpenAI's guide to structured outputs ("supported schemas"), Anthropic's to strict tool use; and what the two
 SDKs themselves make of a schema, which the tests hold this against.
@@ -15,7 +16,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .options import Provider
+from .providers import Provider
+from .schemas import takes_null
 
 __all__ = ["StrictForms"]
 
@@ -32,7 +34,7 @@ MAX_OPTIONAL = 24
 MAX_UNIONS = 16
 """Properties with several types, of all strict tools of one request to Anthropic."""
 
-_PLAIN = frozenset({"string", "integer", "number", "boolean", "null"})
+_TYPES = {"string": str, "boolean": bool, "integer": int, "number": float, "null": type(None)}
 _KNOWN = frozenset(
     {"type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "oneOf", "$ref"}
     | {"$defs", "description", "title", "default", "examples", "nullable", "deprecated", "readOnly", "writeOnly"}
@@ -40,7 +42,6 @@ _KNOWN = frozenset(
     | {"format", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "contentEncoding"}
 )
 """Keywords that can be kept, or left out without harm."""
-_KEPT = ("description", "enum")
 
 
 class _NoForm(Exception):
@@ -51,88 +52,90 @@ class StrictForms:
     """Strict forms for the tools of one request, while what the provider allows lasts."""
 
     def __init__(self, provider: Provider) -> None:
-        self._nulls = provider != "anthropic"
-        self._counts = provider == "anthropic"
+        self._anthropic = provider == "anthropic"
         self._tools = self._optional = self._unions = 0
 
     def of(self, schema: Schema) -> Schema | None:
         """The strict form of the schema of a tool's arguments; None where it has none, or the allowance is used up."""
-        form = _Form(schema, nulls=self._nulls)
-        if len(schema.get("$defs", ())) > MAX_PROPERTIES:
-            return None
+        form = _Form(schema, nulls=not self._anthropic)
         try:
             made = form.made(schema, 0)
-            if "$defs" in schema:
-                made["$defs"] = {name: form.made(below, 1) for name, below in sorted(schema["$defs"].items())}
         except (_NoForm, RecursionError, AttributeError, TypeError):  # the last two: no schema at all
             return None
-        if not self._counts:
-            return made
-        if (
-            form.recursive
-            or self._tools >= MAX_STRICT_TOOLS
-            or self._optional + form.optional > MAX_OPTIONAL
-            or self._unions + form.unions > MAX_UNIONS
-        ):
-            return None
-        self._tools += 1
-        self._optional += form.optional
-        self._unions += form.unions
+        if form.definitions:
+            made["$defs"] = {name: form.definitions[name] for name in sorted(form.definitions)}
+        optional, unions = self._optional + form.optional, self._unions + form.unions
+        if self._anthropic:
+            used_up = self._tools >= MAX_STRICT_TOOLS or optional > MAX_OPTIONAL or unions > MAX_UNIONS
+            if form.recursive or used_up:
+                return None
+        self._tools, self._optional, self._unions = self._tools + 1, optional, unions
         return made
 
 
 class _Form:
+    """One schema in the making. `definitions` are those that it refers to, once each."""
+
     def __init__(self, root: Schema, *, nulls: bool) -> None:
+        self._root = root
         self._nulls = nulls
-        self._definitions: Schema = root.get("$defs", {})
+        self._open: list[str] = []  # definitions in the making, one within the other
+        self._begun: set[tuple[str, bool]] = set()  # by name, and whether in a branch of a union
+        self.definitions: Schema = {}
         self.properties = self.optional = self.unions = 0
-        self.recursive = _recursive(self._definitions)
+        self.recursive = False
 
     def made(self, schema: Any, depth: int, *, branch: bool = False) -> Schema:
+        """The strict form of a part. Raises `_NoForm`.
+
+        Args:
+            schema: the part.
+            depth: levels of objects and arrays around it.
+            branch: whether it is in a branch of a union, where no null could be taken out again.
+        """
         if not isinstance(schema, dict) or depth > MAX_DEPTH or not _KNOWN.issuperset(schema):
             raise _NoForm
-        kept: Schema = {key: schema[key] for key in _KEPT if key in schema}
-        reference = schema.get("$ref")
-        if reference is not None:
-            name = reference.removeprefix("#/$defs/") if isinstance(reference, str) else None
-            if name not in self._definitions or set(schema) - {"$ref", "description", "title", "default"}:
-                raise _NoForm
-            return {"$ref": reference}
-        if "const" in schema:
-            return {**kept, **_of_values([schema["const"]])}
-        if "enum" in schema:
-            return {**kept, **_of_values(schema["enum"])}
-        for several in ("anyOf", "oneOf"):
-            if several in schema:
-                if set(schema) & {"type", "properties", "items"}:
-                    raise _NoForm
-                self.unions += 1
-                return {**kept, "anyOf": [self.made(each, depth, branch=True) for each in schema[several]]}
-        kinds = schema.get("type")
-        if isinstance(kinds, list):
-            if not _PLAIN.issuperset(kinds):
-                raise _NoForm
+        if "$ref" in schema:
+            return self._reference(schema, branch)
+        kept: Schema = {"description": schema["description"]} if "description" in schema else {}
+        if "const" in schema or "enum" in schema:
+            return {**kept, **_of_values([schema["const"]] if "const" in schema else schema["enum"])}
+        kind = schema.get("type")
+        union = schema.get("anyOf", schema.get("oneOf"))
+        if union is not None or isinstance(kind, list):
             self.unions += 1
-            return {**kept, "type": kinds}
+        if union is not None:
+            if {"type", "properties", "items"} & set(schema):
+                raise _NoForm
+            return {**kept, "anyOf": [self.made(each, depth, branch=self._nulls) for each in union]}
         if schema.get("nullable") is True:
             raise _NoForm
-        if kinds in _PLAIN:
-            return {**kept, "type": kinds}
-        if kinds == "array":
+        if kind == "array":
             return {**kept, "type": "array", "items": self.made(schema.get("items"), depth + 1, branch=branch)}
-        if kinds == "object":
+        if kind == "object":
             return {**kept, **self._object(schema, depth, branch)}
-        raise _NoForm
+        if kind is None or not set(_listed(kind)) <= set(_TYPES):
+            raise _NoForm
+        return {**kept, "type": kind}
+
+    def _reference(self, schema: Schema, branch: bool) -> Schema:
+        """A reference to a definition, which is made as well."""
+        name = schema["$ref"].removeprefix("#/$defs/")
+        if name not in self._root.get("$defs", ()) or set(schema) - {"$ref", "description", "title", "default"}:
+            raise _NoForm
+        self.recursive = self.recursive or name in self._open
+        if (name, branch) not in self._begun:
+            self._begun.add((name, branch))
+            self._open.append(name)
+            self.definitions[name] = self.made(self._root["$defs"][name], 1, branch=branch)
+            self._open.pop()
+        return {"$ref": schema["$ref"]}
 
     def _object(self, schema: Schema, depth: int, branch: bool) -> Schema:
-        properties = schema.get("properties", {})
-        if schema.get("additionalProperties", not (depth == 0 or properties)) not in (False, None):
-            raise _NoForm
+        properties, required = schema.get("properties", {}), set(schema.get("required", ()))
         self.properties += len(properties)
-        if self.properties > MAX_PROPERTIES:
-            raise _NoForm
-        required = set(schema.get("required", ()))
-        if not required.issubset(properties):
+        is_open = schema.get("additionalProperties", not (depth == 0 or properties)) not in (False, None)
+        if is_open or self.properties > MAX_PROPERTIES or not required.issubset(properties):
             raise _NoForm
         made: Schema = {}
         for name, below in properties.items():
@@ -140,67 +143,33 @@ class _Form:
             if name in required:
                 continue
             self.optional += 1
-            if self._nulls:
-                if branch:  # which branch a null was left out of could not be told afterwards
+            if self._nulls and not takes_null(made[name], self._root):
+                if branch:
                     raise _NoForm
                 made[name] = _or_null(made[name])
         named = list(made) if self._nulls else [name for name in made if name in required]
         return {"type": "object", "properties": made, "required": named, "additionalProperties": False}
 
 
+def _listed(kind: Any) -> list[Any]:
+    return kind if isinstance(kind, list) else [kind]
+
+
 def _of_values(values: Any) -> Schema:
     """`enum`, with the type that strict forms want beside it."""
-    names = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
-    kinds = sorted({names.get(type(value), "") for value in values})
-    if "" in kinds or not kinds:
+    kinds = [name for name, kind in sorted(_TYPES.items()) if any(type(value) is kind for value in values)]
+    if not kinds or not all(type(value) in _TYPES.values() for value in values):
         raise _NoForm
-    return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": values}
+    return {"enum": values, "type": kinds[0] if len(kinds) == 1 else kinds}
 
 
 def _or_null(schema: Schema) -> Schema:
-    kinds = schema.get("type")
+    """A strict form that takes null as well."""
+    kinds = _listed(schema.get("type"))
     if "enum" in schema:
-        listed = kinds if isinstance(kinds, list) else [kinds]
-        if "null" in listed:
-            return schema
-        return {**schema, "type": [*listed, "null"], "enum": [*schema["enum"], None]}
-    if isinstance(kinds, list):
-        return schema if "null" in kinds else {**schema, "type": [*kinds, "null"]}
-    if kinds in _PLAIN:
-        return schema if kinds == "null" else {**schema, "type": [kinds, "null"]}
-    if "anyOf" in schema:
-        if {"type": "null"} in schema["anyOf"]:
-            return schema
-        return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
+        return {**schema, "type": [*kinds, "null"], "enum": [*schema["enum"], None]}
+    if set(kinds) <= set(_TYPES):
+        return {**schema, "type": [*kinds, "null"]}
     words = {"description": schema["description"]} if "description" in schema else {}
-    return {**words, "anyOf": [{k: v for k, v in schema.items() if k != "description"}, {"type": "null"}]}
-
-
-def _recursive(definitions: Schema) -> bool:
-    """Whether a definition leads back to itself."""
-    leads = {name: _referred(below) & set(definitions) for name, below in definitions.items()}
-    for start in leads:
-        seen: set[str] = set()
-        todo = list(leads[start])
-        while todo:
-            name = todo.pop()
-            if name == start:
-                return True
-            if name not in seen:
-                seen.add(name)
-                todo.extend(leads[name])
-    return False
-
-
-def _referred(schema: Any) -> set[str]:
-    found: set[str] = set()
-    todo = [schema]
-    while todo:
-        each = todo.pop()
-        if isinstance(each, list):
-            todo.extend(each)
-        elif isinstance(each, dict):
-            if isinstance(each.get("$ref"), str):
-                found.add(each["$ref"].removeprefix("#/$defs/"))
-            todo.extend(each.values())
-    return found
+    own = {key: value for key, value in schema.items() if key not in words}
+    return {**words, "anyOf": [*own.get("anyOf", [own]), {"type": "null"}]}

@@ -64,43 +64,45 @@ class Situation:
         """Whether it has this meta-tool."""
         return name in self.meta
 
+    @property
+    def calls_itself(self) -> bool:
+        """Whether there are, or may be, tools that the model calls without a program or a plan."""
+        return self.directly or self.grows
+
 
 def text_of(name: MetaTool, here: Situation) -> str:
     """The description of a meta-tool."""
-    return {
-        "search_tools": _search,
-        "describe_tools": _describe,
-        "execute_code": _code,
-        "execute_tool_plan": _plan,
-    }[name](here)
+    texts = {"search_tools": _search, "describe_tools": _describe, "execute_code": _code, "execute_tool_plan": _plan}
+    return texts[name](here)
 
 
 def instructions(here: Situation) -> str:
     """How to choose among what there is: a few lines for the system prompt."""
-    lines = ["How to use tools here:"]
-    if here.has("search_tools") and not here.shown:
-        lines.append(
-            "- You are not shown every tool there is. Search with search_tools before you say that something cannot be "
-            "done; search for what a tool does, not for the answer."
-        )
-    if here.directly or here.grows:
-        lines.append(f"- One or two quick calls, or a call whose whole result you have to read: {_itself(here)}.")
-    if here.has("execute_tool_plan"):
-        lines.append(
-            "- Several calls that are known beforehand, with results passed on as they are: one execute_tool_plan."
-        )
-    if here.has("execute_code"):
-        lines.append(
-            "- Three or more calls, or loops, conditions, filters, sums: one program with execute_code. Its results "
-            "stay out of this conversation; print only what you need."
-        )
-    if here.has("describe_tools"):
-        lines.append("- Do not guess what a tool takes or returns: describe_tools tells it.")
-    lines.append(
-        "- An answer that says that something failed, or was not run, says why. Change that, then call again; do not "
-        "repeat calls that succeeded."
-    )
-    return "\n".join(lines)
+    search, plan, code = here.has("search_tools"), here.has("execute_tool_plan"), here.has("execute_code")
+    advice = [
+        (
+            search and not here.shown,
+            "You are not shown every tool there is. Search with search_tools before you say that something cannot be "
+            "done; search for what a tool does, not for the answer.",
+        ),
+        (
+            here.calls_itself,
+            f"One or two quick calls, or a call whose whole result you have to read: {_itself(here)}.",
+        ),
+        (plan, "Several calls that are known beforehand, with results passed on as they are: one execute_tool_plan."),
+        (
+            code,
+            "Three or more calls, or loops, conditions, filters, sums: one program with execute_code. Its results stay "
+            "out of this conversation; print only what you need.",
+        ),
+        (here.has("describe_tools"), "Do not guess what a tool takes or returns: describe_tools tells it."),
+        (
+            True,
+            "An answer that says that something failed, or was not run, says why. Change that, then call again; do not "
+            "repeat calls that succeeded.",
+        ),
+    ]
+    return "\n- ".join(["How to use tools here:", *(line for holds, line in advice if holds)])
 
 
 def _itself(here: Situation) -> str:
@@ -109,33 +111,28 @@ def _itself(here: Situation) -> str:
 
 
 def _search(here: Situation) -> str:
-    ways = []
-    if here.grows:
-        ways.append("called like any other tool from your next turn on")
-    if here.has("execute_code"):
-        ways.append(f"called {'in your next' if here.language == 'graphs' else 'at once in a'} program (execute_code)")
-    if here.has("execute_tool_plan"):
-        ways.append("made steps of a plan (execute_tool_plan)")
-    then = f" What it finds can be {', or '.join(ways)}." if ways else ""
+    program = "in your next" if here.language == "graphs" else "at once in a"
+    ways = [
+        (here.grows, "called like any other tool from your next turn on"),
+        (here.has("execute_code"), f"called {program} program (execute_code)"),
+        (here.has("execute_tool_plan"), "made steps of a plan (execute_tool_plan)"),
+    ]
+    then = ", or ".join(way for holds, way in ways if holds)
+    when = (
+        "There are more tools than you are shown: search before you say that something cannot be done, and before you "
+        "guess a name."
+    )
     if here.shown:
-        listed = f"listed in {_listed_in(here)}" if here.listed else "in your list of tools"
+        listed_in = "execute_code" if here.has("execute_code") else "execute_tool_plan"
+        listed = f"listed in {listed_in}" if here.listed else "in your list of tools"
         when = f"Every tool is {listed}: search only where that list does not help you."
-    else:
-        when = (
-            "There are more tools than you are shown: search before you say that something cannot be done, and before "
-            "you guess a name."
-        )
-    more = " What they leave open: describe_tools." if here.has("describe_tools") else ""
     return (
-        f"Find tools by what they do. {when}{then}\n"
+        f"Find tools by what they do. {when}{f' What it finds can be {then}.' if then else ''}\n"
         "Write what the tool should do in two to five words, not the question that you want answered; one search for "
-        f"each kind of tool.\nAnswers with names, signatures and a line each, best first.{more}\n"
+        "each kind of tool.\nAnswers with names, signatures and a line each, best first."
+        f"{' What they leave open: describe_tools.' if here.has('describe_tools') else ''}\n"
         'Example: {"query": "create calendar event"}; as a pattern: {"query": "issue|ticket", "regex": true}'
     )
-
-
-def _listed_in(here: Situation) -> str:
-    return "execute_code" if here.has("execute_code") else "execute_tool_plan"
 
 
 def _describe(here: Situation) -> str:
@@ -150,66 +147,57 @@ def _describe(here: Situation) -> str:
     )
 
 
+_NO_NAME = "NAME_OF_TOOL"
+_CAUGHT = "raises ToolError (no import); catch it to go on"
+_LANGUAGES: dict[Language, tuple[str, str]] = {
+    "full": ("{python}'s standard library; no network, no host files.", _CAUGHT),
+    "restricted": ("Part of {python}'s standard library; no dunder attributes.", _CAUGHT),
+    "graphs": (
+        "Calls, gather, for, if, sums, f-strings, json; no while, try, def, other imports.",
+        "ends the program",
+    ),
+}
+"""What there is in programs, and what a failed call does."""
+
+
 def _code(here: Situation) -> str:
-    instead = ""
-    if here.directly or here.grows:
-        instead += f" For one or two quick calls, {_itself(here)}."
+    there, failed = _LANGUAGES[here.language]
+    there = there.format(python=f"Python {here.python}".strip())
+    instead = f" For one or two quick calls, {_itself(here)}." if here.calls_itself else ""
     if here.has("execute_tool_plan"):
         instead += " For fixed calls without logic, execute_tool_plan."
     kept = "Variables stay for your next program" if here.session else "Each program starts afresh"
+    calls = f", {here.limits.max_tool_calls} calls" if here.limits.max_tool_calls <= 1_000 else ""
+    unseen = ""
+    if here.has("search_tools") and not here.listed:
+        # graphs call tools by their names, so what is found there is for the next program
+        first = "before you write the program" if here.language == "graphs" else _SEARCH_INSIDE
+        unseen = f"- For tools you do not see: search_tools, {first}.\n"
     return (
         "Run Python that calls tools. Only what it prints, and the value of its last expression, come back. Use it for "
         f"three or more calls, for loops, filters and sums over results, and for results too long to read.{instead}\n"
         "- Tools are async functions: await each call. asyncio.gather(...) runs calls in parallel.\n"
-        f"- Results are JSON values: r['id'] or r.id. A failed call {_FAILED[here.language]}.\n"
+        f"- Results are JSON values: r['id'] or r.id. A failed call {failed}.\n"
         f"- print() what you need, not all: output beyond {MODEL_CHARACTERS // 2:,} characters is cut.\n"
-        f"- {_LANGUAGES[here.language].format(python=f'Python {here.python}'.strip())} {kept}. {_spent(here.limits)}\n"
-        f"{_unseen(here)}"
-        f"Example:\n{_program(here.sample)}"
+        f"- {there} {kept}. At most {here.limits.wall_seconds:g} s{calls}.\n"
+        f"{unseen}Example:\n{_program(here.sample)}"
     )
 
 
-_LANGUAGES: dict[Language, str] = {
-    "full": "{python}'s standard library; no network, no host files.",
-    "restricted": "Part of {python}'s standard library; no dunder attributes.",
-    "graphs": "Calls, gather, for, if, sums, f-strings, json; no while, try, def, other imports.",
-}
-_CAUGHT = "raises ToolError (no import); catch it to go on"
-_FAILED: dict[Language, str] = {"full": _CAUGHT, "restricted": _CAUGHT, "graphs": "ends the program"}
-_NO_NAME = "NAME_OF_TOOL"
-
-
-def _unseen(here: Situation) -> str:
-    if not here.has("search_tools") or here.listed:
-        return ""
-    if here.language == "graphs":  # a tool has to be called by its name there, so what is found is for the next program
-        return "- For tools you do not see: search_tools, before you write the program.\n"
-    return "- For tools you do not see: search_tools, also in the program: await search_tools('what it does').\n"
-
-
-def _spent(limits: Limits) -> str:
-    calls = f", {limits.max_tool_calls} calls" if limits.max_tool_calls <= 1_000 else ""
-    return f"At most {limits.wall_seconds:g} s{calls}."
+_SEARCH_INSIDE = "also in the program: await search_tools('what it does')"
 
 
 def _program(sample: Sample | None) -> str:
-    if sample is None:
-        return (
-            "import asyncio\n"
-            f"found = await asyncio.gather(*({_NO_NAME}(k) for k in ['a', 'b']))\n"
-            "print(sum(len(r) for r in found))"
-        )
-    shown = "str(r)[:80]" if sample.field is None else f"r.{sample.field}"
-    return (
-        "import asyncio\n"
-        f"found = await asyncio.gather(*({sample.python}({sample.argument}=k) for k in {list(sample.values)!r}))\n"
-        f"print([{shown} for r in found])"
-    )
+    call, values, then = f"{_NO_NAME}(k)", ["a", "b"], "sum(len(r) for r in found)"
+    if sample is not None:
+        call, values = f"{sample.python}({sample.argument}=k)", list(sample.values)
+        then = f"[{'str(r)[:80]' if sample.field is None else f'r.{sample.field}'} for r in found]"
+    return f"import asyncio\nfound = await asyncio.gather(*({call} for k in {values!r}))\nprint({then})"
 
 
 def _plan(here: Situation) -> str:
     code = " Logic in between (loops, sums, text): execute_code." if here.has("execute_code") else ""
-    direct = f" One call: {_itself(here)}." if here.directly or here.grows else ""
+    direct = f" One call: {_itself(here)}." if here.calls_itself else ""
     return (
         "Run several tool calls at once from a JSON plan: each step begins as soon as the results it refers to are "
         f"there, in parallel. Use it when the calls are known beforehand and results are passed on as they are.{code}"

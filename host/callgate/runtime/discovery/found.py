@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from callgate.runtime.model.foreign import one_line
+from callgate.runtime.model.listing import OMITTED
 from callgate.search.index import Index, Ranked
 from callgate.search.learned import Learned
 from callgate.search.words import words_of
 from callgate.tools import Registry, Tool
 from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.faults import printable
-from callgate.tools.tool import DETAILS, Detail
+from callgate.tools.tool import Detail
 
-__all__ = ["DETAILS", "MAX_FOUND", "OMITTED", "Described", "Detail", "Found", "SearchResult", "Why"]
+__all__ = ["MAX_FOUND", "Described", "Found", "SearchResult", "entry", "why"]
 
 MAX_FOUND = 100
 """So many tools are found at most."""
@@ -24,40 +26,12 @@ _MAX_SUMMARY_CHARACTERS = 160
 _MAX_SIGNATURE_CHARACTERS = 600
 _MAX_TYPES_CHARACTERS = 300
 """Of the types that a signature names: about so many are told beside it."""
-OMITTED = "OMITTED stands for an argument that is left out"
-"""What a signature leaves open: a stub declares the name, a signature alone does not."""
 _MAX_QUERY_SHOWN = 80
 _MAX_BESIDE = 5
 """So many of a tool's limitations and examples are told."""
 _MAX_BESIDE_CHARACTERS = 600
-
-
-@dataclass(frozen=True, slots=True)
-class Why:
-    """Of one search: what is needed to say why a tool was found."""
-
-    query: str = ""
-    parts: Mapping[str, str] = field(default_factory=dict)
-    """What words of the query were taken apart into, by their terms."""
-    index: Index | None = None
-    learned: Learned | None = None
-    pattern: str = ""
-
-    def of(self, tool: Tool, ranked: Ranked | None) -> str:
-        """In words for people and models."""
-        if self.pattern:
-            return "the regular expression matches"
-        if ranked is None or self.index is None:
-            return ""
-        words = {**self.parts, **words_of(self.query)}
-        own = [word for term, word in words.items() if self.index.tools.has(term, ranked.place)]
-        told = [f"it says {_listed(own)}"] if own else []
-        if tool.server and ranked.server > ranked.own / 2:
-            told.append(f"its server {printable(tool.server)[:60]} is about that")
-        if ranked.learned and self.learned is not None:
-            asked = [words[term] for term in self.learned.words(tool.name, words)]
-            told.append(f"earlier searches for {_listed(asked)} led to it" if asked else "earlier searches led to it")
-        return "; ".join(told) or "it has that name"
+_TOLD = ("input_schema", "output_schema", "category", "cost", "read_only", "destructive", "requires_approval")
+"""What a description tells of a tool as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +43,12 @@ class Found:
     """What a program calls it."""
     score: float
     """The larger, the better; comparable within one search only. 0 where nothing was ranked."""
-    _why: Why = field(repr=False, compare=False)
-    _ranked: Ranked | None = field(repr=False, compare=False, default=None)
+    _why: Callable[[], str] = field(repr=False, compare=False)
 
     @property
     def why(self) -> str:
         """Which words of the query led to it."""
-        return self._why.of(self.tool, self._ranked)
+        return self._why()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +71,9 @@ class SearchResult:
         Args:
             describe: whether whoever reads it has ``describe_tools``, and may be told to use it.
         """
-        shown = printable(self.query[:_MAX_QUERY_SHOWN])
         if not self.found:
             return (
-                f"No tool matches {shown!r} ({_tools(self.total)} searched). "
+                f"No tool matches {printable(self.query[:_MAX_QUERY_SHOWN])!r} ({_tools(self.total)} searched). "
                 "Say it in other words, or more generally: what the tool should do, not what you want to know."
             )
         if self.matched is None:
@@ -113,7 +85,15 @@ class SearchResult:
         if self.detail == "full":
             names = ", ".join(each.python_name for each in self.found)
             return f"{head}: {names}\n\n{_stubs(self.registry, [each.tool for each in self.found], describe)}"
-        lines = _within_bounds([(each.python_name, self._entry(each)) for each in self.found], describe)
+        lines: list[str] = []
+        room = _MAX_TEXT_CHARACTERS
+        for place, each in enumerate(self.found):
+            line = entry(each.tool, each.python_name, self.detail)
+            room -= len(line) + 1
+            if room < 0 and lines:
+                lines.append(_left([left.python_name for left in self.found[place:]], describe))
+                break
+            lines.append(line)
         if any("= OMITTED" in line for line in lines):
             head += f"; {OMITTED}"
         return "\n".join([f"{head}:", *lines])
@@ -126,26 +106,12 @@ class SearchResult:
         """
         return {"query": self.query[:1000], "found": [self._json(each) for each in self.found], "total": self.total}
 
-    def _entry(self, each: Found) -> str:
-        if self.detail == "names":
-            return f"- {each.python_name}: {_summary(each.tool)}"
-        types = _types(each.tool, each.python_name)
-        lines = (_signature(each.tool, each.python_name), _summary(each.tool), *([types] if types else []))
-        return "\n    ".join(lines)
-
     def _json(self, each: Found) -> dict[str, Any]:
-        tool = each.tool
-        told: dict[str, Any] = {
-            "name": tool.name,
-            "python_name": each.python_name,
-            "server": tool.server,
-            "description": _summary(tool) if self.detail != "full" else tool.description,
-            "score": round(each.score, 2),
-            "why": each.why,
-        }
+        tool, name = each.tool, each.python_name
+        told = _named(tool, name, tool.description if self.detail == "full" else _summary(tool))
+        told |= {"score": round(each.score, 2), "why": each.why}
         if self.detail != "names":
-            told["signature"] = _signature(tool, each.python_name)
-            told["types"] = _types(tool, each.python_name)
+            told |= {"signature": _signature(tool, name), "types": _types(tool, name)}
         if self.detail == "full":
             told |= {"input_schema": tool.input_schema, "output_schema": tool.output_schema}
         return told
@@ -165,8 +131,7 @@ class Described:
 
     def for_model(self) -> str:
         """Typed stubs with all descriptions, then limitations and examples; at most 20,000 characters of tools."""
-        text = _stubs(self.registry, list(self.tools), describe=True)
-        return "\n".join([text, *self.faults]) if self.faults else text
+        return "\n".join([_stubs(self.registry, self.tools, describe=True), *self.faults])
 
     def to_json(self) -> dict[str, Any]:
         """``{"tools": [{"name", "python_name", "server", "description", "signature", "input_schema", "output_schema",
@@ -174,29 +139,53 @@ class Described:
         return {"tools": [self._json(tool) for tool in self.tools], "unknown": [each[:60] for each in self.unknown]}
 
     def _json(self, tool: Tool) -> dict[str, Any]:
-        info = self.registry.info(tool.name)
-        python_name = self.registry.callable_name(tool.name)
-        return {
-            "name": tool.name,
-            "python_name": python_name,
-            "server": tool.server,
-            "description": tool.description,
-            "signature": _signature(tool, python_name),
-            "input_schema": tool.input_schema,
-            "output_schema": tool.output_schema,
-            "category": tool.category,
-            "capabilities": list(tool.capabilities),
-            "limitations": list(tool.limitations),
-            "cost": tool.cost,
-            "read_only": tool.read_only,
-            "destructive": tool.destructive,
-            "requires_approval": tool.requires_approval,
-            "average_seconds": info.average_seconds,
-            "failure_rate": info.failure_rate,
-        }
+        info, name = self.registry.info(tool.name), self.registry.callable_name(tool.name)
+        told = _named(tool, name, tool.description) | {"signature": _signature(tool, name)}
+        told |= {each: getattr(tool, each) for each in _TOLD}
+        told |= {"capabilities": list(tool.capabilities), "limitations": list(tool.limitations)}
+        return told | {"average_seconds": info.average_seconds, "failure_rate": info.failure_rate}
 
 
-def _stubs(registry: Registry, tools: list[Tool], describe: bool) -> str:
+def why(query: str, parts: Mapping[str, str], index: Index, learned: Learned | None, tool: Tool, ranked: Ranked) -> str:
+    """Why a tool was found, in words for people and models.
+
+    Args:
+        query: what was searched for.
+        parts: what words of the query were taken apart into, by their terms.
+        index: what was searched.
+        learned: what earlier searches taught.
+        tool: the tool.
+        ranked: its place and its score.
+    """
+    words = {**parts, **words_of(query)}
+    own = [word for term, word in words.items() if index.tools.has(term, ranked.place)]
+    told = [f"it says {_listed(own)}"] if own else []
+    if tool.server and ranked.server > ranked.own / 2:
+        told.append(f"its server {printable(tool.server)[:60]} is about that")
+    if ranked.learned and learned is not None:
+        asked = [words[term] for term in learned.words(tool.name, words)]
+        told.append(f"earlier searches for {_listed(asked)} led to it" if asked else "earlier searches led to it")
+    return "; ".join(told) or "it has that name"
+
+
+def entry(tool: Tool, name: str, detail: Detail) -> str:
+    """What a list says of one tool.
+
+    Args:
+        tool: the tool.
+        name: what a program calls it.
+        detail: ``"names"`` or ``"signatures"``.
+    """
+    if detail == "names":
+        return f"- {name}: {_summary(tool)}"
+    return "\n    ".join(filter(None, (_signature(tool, name), _summary(tool), _types(tool, name))))
+
+
+def _named(tool: Tool, name: str, description: str) -> dict[str, Any]:
+    return {"name": tool.name, "python_name": name, "server": tool.server, "description": description}
+
+
+def _stubs(registry: Registry, tools: Sequence[Tool], describe: bool) -> str:
     """Full stubs of as many of the tools as there is room for, the first of them; the others' names."""
     there = [tool for tool in tools if tool.name in registry]  # one may have gone meanwhile
     shown = len(there)
@@ -208,7 +197,7 @@ def _stubs(registry: Registry, tools: list[Tool], describe: bool) -> str:
     return f"{text}\n{_left(left, describe)}" if left else text
 
 
-def _full(registry: Registry, tools: list[Tool]) -> str:
+def _full(registry: Registry, tools: Sequence[Tool]) -> str:
     """Full stubs, and what no stub says as comments behind them."""
     from callgate.tools.stubs import stubs
 
@@ -222,29 +211,15 @@ def _beside(tool: Tool) -> str:
     told = ["a person is asked before each call"] if tool.requires_approval else []
     if tool.limitations:
         told.append(f"limitations: {', '.join(tool.limitations[:_MAX_BESIDE])}")
-    examples = [text for each in tool.examples[:_MAX_BESIDE] if (text := _example(each))]
+    examples = []
+    for each in tool.examples[:_MAX_BESIDE]:
+        try:
+            examples.append(compact_json(each))
+        except NotJson:
+            continue
     if examples:
         told.append(f"examples: {', '.join(examples)}")
-    line = printable(" ".join("; ".join(told)[: 2 * _MAX_BESIDE_CHARACTERS].split()))
-    return line if len(line) <= _MAX_BESIDE_CHARACTERS else f"{line[:_MAX_BESIDE_CHARACTERS]} ..."
-
-
-def _example(example: Any) -> str:
-    try:
-        return compact_json(example)
-    except NotJson:
-        return ""
-
-
-def _within_bounds(entries: list[tuple[str, str]], describe: bool) -> list[str]:
-    lines: list[str] = []
-    room = _MAX_TEXT_CHARACTERS
-    for place, (_, text) in enumerate(entries):
-        room -= len(text) + 1
-        if room < 0 and lines:
-            return [*lines, _left([name for name, _ in entries[place:]], describe)]
-        lines.append(text)
-    return lines
+    return one_line("; ".join(told), _MAX_BESIDE_CHARACTERS)
 
 
 def _left(names: list[str], describe: bool) -> str:
@@ -255,22 +230,23 @@ def _left(names: list[str], describe: bool) -> str:
 def _signature(tool: Tool, name: str) -> str:
     from callgate.tools.stubs import signature
 
-    text = signature(tool, name)
-    return text if len(text) <= _MAX_SIGNATURE_CHARACTERS else f"{text[:_MAX_SIGNATURE_CHARACTERS]} ..."
+    return _beginning(signature(tool, name), _MAX_SIGNATURE_CHARACTERS)
 
 
 def _types(tool: Tool, name: str) -> str:
     from callgate.tools.stubs import result_types
 
-    text = result_types(tool, name, most=_MAX_TYPES_CHARACTERS)
-    return text if len(text) <= 2 * _MAX_TYPES_CHARACTERS else f"{text[: 2 * _MAX_TYPES_CHARACTERS]} ..."
+    return _beginning(result_types(tool, name, most=_MAX_TYPES_CHARACTERS), 2 * _MAX_TYPES_CHARACTERS)
 
 
 def _summary(tool: Tool) -> str:
     """The first line of the description that says something."""
-    line = next((line for line in tool.description[:2000].splitlines() if line.strip()), "(no description)").strip()
-    line = " ".join(printable(line).split())
-    return line if len(line) <= _MAX_SUMMARY_CHARACTERS else f"{line[:_MAX_SUMMARY_CHARACTERS]} ..."
+    lines = (line for line in tool.description[:2000].splitlines() if line.strip())
+    return one_line(next(lines, "(no description)"), _MAX_SUMMARY_CHARACTERS)
+
+
+def _beginning(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]} ..."
 
 
 def _listed(words: list[str]) -> str:

@@ -1,25 +1,57 @@
-"""The names under which a model's provider knows tools, and back. Pure.
+"""Words and names of others, made fit to stand in a definition. Pure.
 
-A provider takes names of at most 64 letters, digits, ``_`` and ``-``. A tool whose own name is such keeps it. Any other
-gets one made of it, with eight characters of its SHA-256 behind it where it was cut or where somebody else has the
-name; so it stays the same whatever other tools come and go, but for those whose own name it is.
+*Words* are bounded, and have no characters that nobody sees. Descriptions come from MCP servers, whoever these are.
+Control characters, text direction marks, tag characters and other invisible ones can hide from a person what a model
+reads; a line break can pretend that something else begins.
+
+*Names*: a provider takes at most 64 letters, digits, ``_`` and ``-``. A tool whose own name is such keeps it. Any other
+gets one made of it, with eight characters of its SHA-256 behind it where it was cut or where another tool has the
+name. So the name stays the same whatever other tools come and go, except for a tool whose own name it is.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Iterable
 
 from callgate.tools import Registry, Tool
 
 from .meta import META_TOOLS
 
-__all__ = ["MAX_NAME", "ModelNames", "fitted"]
+__all__ = ["MAX_NAME", "ModelNames", "clean", "fitted", "one_line"]
+
+_JOINERS = "\u200c\u200d"  # Persian, Hindi and emoji are written with them: one at a time, between other letters
+_STRAY = re.compile(
+    "(?<![^\\x00-\\x7f\u200c\u200d])[\u200c\u200d]+|[\u200c\u200d]+(?![^\\x00-\\x7f\u200c\u200d])|[\u200c\u200d]{2,}"
+)
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]|\ufe0f{2,}"
+)
+"""Fillers and variation selectors: of other categories, and as invisible."""
+_BREAKS = re.compile("\r\n?|[\u0085\u2028\u2029\v\f]")
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 
 MAX_NAME = 64
-_FITS = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ODD = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def clean(text: str, most: int) -> str:
+    """`text` of visible characters, blanks and line breaks; at most `most` characters, with `...` where it was cut."""
+    text = _BREAKS.sub("\n", text[: most * 4]).replace("\t", "    ")
+    text = "".join(c for c in text if c == "\n" or c in _JOINERS or unicodedata.category(c) not in _HIDDEN)
+    text = _UNSEEN.sub("", _STRAY.sub("", text))
+    return _cut(re.sub(r"\n{3,}", "\n\n", text).strip(), most)
+
+
+def one_line(text: str, most: int) -> str:
+    """Clean text on one line."""
+    return _cut(" ".join(clean(text, most * 4).split()), most)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: max(most - 3, 0)].rstrip()}..."
 
 
 def fitted(names: Iterable[str], taken: Iterable[str] = (), odd: re.Pattern[str] = _ODD) -> dict[str, str]:
@@ -28,7 +60,7 @@ def fitted(names: Iterable[str], taken: Iterable[str] = (), odd: re.Pattern[str]
     Args:
         names: the names as they are.
         taken: names that none may get.
-        odd: what may not stand in one.
+        odd: what may not stand in a name.
     """
     names = sorted(names)
     kept = {name: name for name in names if 0 < len(name) <= MAX_NAME and not odd.search(name)}

@@ -13,31 +13,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any, Unpack
+
+import anyio
 
 from callgate.errors import ConfigurationError, ToolError
 from callgate.limits import Limits
+from callgate.runtime.answers import Answer, Answers, Call, caller_of
 from callgate.runtime.core import Core
 from callgate.runtime.events import Event
-from callgate.runtime.model.answer import Answer
-from callgate.runtime.model.answers import Answers, Call, caller_of
-from callgate.runtime.model.choice import tool_choice
-from callgate.runtime.model.clean import one_line, sentence_of
 from callgate.runtime.model.decoding import decoded
-from callgate.runtime.model.definitions import Definitions
-from callgate.runtime.model.messages import tool_result
-from callgate.runtime.model.meta import META_TOOLS
-from callgate.runtime.model.names import ModelNames
-from callgate.runtime.model.options import DefinitionOptions, Provider, checked_options
+from callgate.runtime.model.definitions import Beside
+from callgate.runtime.model.meta import META_TOOLS, DefinitionOptions, checked_options
+from callgate.runtime.model.providers import Provider
 from callgate.runtime.session import Session
 from callgate.tools import Registry
 
-from .kept_session import KeptSession
-from .learning import teach
-from .loaded import LoadedTools
-from .loading import Loader, Loading
-from .state import ConversationState
+from .found import entry
+from .loading import LoadedTools, Loader
+from .memory import ConversationState, credit, teach
 
 __all__ = ["Conversation", "Loader"]
 
@@ -50,20 +46,6 @@ _FIND: dict[str, str] = {"search_tools": "finds", "describe_tools": "describes"}
 """What makes tools visible, and which."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class House:
-    """What a runtime gives its conversations."""
-
-    core: Core
-    core_over: Callable[[Registry], Core]
-    """Another one, over another registry."""
-    names: ModelNames
-    definitions: Definitions
-    must_be_open: Callable[[], None]
-    runtime: object
-    """The runtime itself, for `Conversation.runtime`."""
-
-
 class Conversation:
     """One conversation of one model; made by `Runtime.conversation`.
 
@@ -72,9 +54,12 @@ class Conversation:
 
     def __init__(
         self,
-        house: House,
+        runtime: object,
+        answers: Answers,
         options: DefinitionOptions,
         *,
+        core_over: Callable[[Registry], Core],
+        must_be_open: Callable[[], None],
         state: Mapping[str, Any] | None,
         loader: Loader | None,
         loader_seconds: float,
@@ -87,42 +72,34 @@ class Conversation:
             raise ConfigurationError("limits must be Limits, for instance Limits(wall_seconds=10)")
         if loader is not None and not callable(loader):
             raise ConfigurationError("loader must be an async function of a search's words: async def load(query)")
-        self._house = house
+        core = answers.core
+        self.runtime = runtime
+        """The `Runtime` whose conversation this is."""
+        self._runtime_must_be_open = must_be_open
         self._options = options
-        self._allowed = options.get("tools")
         self._state = ConversationState.from_json(state)
-        self._loaded = None if loader is None else LoadedTools(house.core.registry)
-        self._loading = None
-        if loader is not None and self._loaded is not None:
-            self._loading = Loading(loader, loader_seconds, self._loaded)
-        self._core = house.core if self._loaded is None else house.core_over(self._loaded.registry)
-        self._limits = self._core.limits if limits is None else limits
-        self._names = house.names if self._loaded is None else ModelNames(self._core.registry)
-        self._definitions = house.definitions
-        if self._core is not house.core or self._limits != house.core.limits:
-            self._definitions = Definitions(
-                self._core.registry,
-                self._names,
-                self._limits,
-                self._core.language_of_programs,
-                lambda: self._core.python,
-            )
-        self._answers = Answers(self._core, self._names)
-        self._session = KeptSession(self._core, self._limits) if session else None
+        self._loaded = None if loader is None else LoadedTools(core.registry, loader, loader_seconds)
+        if self._loaded is not None:
+            core = core_over(self._loaded.registry)
+        self._core = core
+        self._limits = core.limits if limits is None else limits
+        changed = core is not answers.core or self._limits != core.limits
+        self._answers = Answers.over(core, self._limits) if changed else answers
+        self._definitions = self._answers.definitions
+        self._session = KeptSession(core, self._limits) if session else None
         self._meta = options.get("meta", META_TOOLS)
         self._finds = next((name for name in _FIND if name in self._meta), None)
         self._grows = grows and self._finds is not None
-        self._entered = False
-        self._left = False
+        self._entered = self._left = False
 
     async def __aenter__(self) -> Conversation:
         if self._entered:
             raise ConfigurationError("this conversation was entered already; make a new one")
-        self._house.must_be_open()
+        self._runtime_must_be_open()
         self._entered = True
         for search in self._state.searches:
-            if search.loaded and self._loading is not None:
-                await self._loading.load(search.query)
+            if search.loaded and self._loaded is not None:
+                await self._loaded.load(search.query)
         return self
 
     async def __aexit__(self, *error: Any) -> None:
@@ -132,19 +109,13 @@ class Conversation:
         if self._loaded is not None:
             await self._core.close()
 
-    @property
-    def runtime(self) -> object:
-        """The `Runtime` whose conversation this is."""
-        return self._house.runtime
-
     # what the model is told
 
     @property
     def found(self) -> tuple[str, ...]:
         """Names of the tools that were found, and that the model can call, in the order in which it is shown them."""
-        self._refresh()
-        chosen = self._definitions.direct(self._now, self._state.found)
-        return tuple(name for name in self._state.found if name in chosen)
+        shown = self._shown()
+        return tuple(name for name in self._state.found if name in shown)
 
     def tool_definitions(self, provider: Provider, **options: Unpack[DefinitionOptions]) -> list[dict[str, Any]]:
         """What to hand to the model now: see `Runtime.tool_definitions`. Found tools come last, oldest first.
@@ -153,29 +124,23 @@ class Conversation:
             provider: whose form.
             options: instead of those that the conversation was made with; `tools`, `direct` and `meta` cannot change.
         """
-        self._refresh()
-        return self._definitions.make(
-            provider,
-            self._merged(options),
-            found=self._state.found,
-            grows=self._grows,
-            session=self._session is not None,
-        )
+        for kept in _KEPT:
+            if kept in options:
+                raise ConfigurationError(f"a conversation keeps its {kept}: say {kept}=... to Runtime.conversation")
+        merged: DefinitionOptions = {**self._now(), **options}
+        return self._definitions.make(provider, merged, self._beside)
 
     def tool_choice(self, provider: Provider, choice: str, *, parallel: bool | None = None) -> dict[str, Any]:
         """See `Runtime.tool_choice`."""
-        self._refresh()
-        return chosen_tool(self._definitions, self._names, provider, choice, self._now, parallel, self._state.found)
+        return self._definitions.choice(provider, choice, parallel, self._now(), self._beside)
 
     def tool_result(self, provider: Provider, answer: Answer, call_id: str) -> dict[str, Any]:
         """See `Runtime.tool_result`."""
-        deferred = self._definitions.deferred(provider, self._now, self._state.found)
-        return tool_result(provider, answer, call_id, references=[deferred[n] for n in answer.found if n in deferred])
+        return self._answers.message(provider, answer, call_id, self._now(), self._beside)
 
     def instructions(self) -> str:
         """See `Runtime.instructions`."""
-        self._refresh()
-        return self._definitions.instructions(self._now, grows=self._grows, session=self._session is not None)
+        return self._definitions.instructions(self._now(), self._beside)
 
     def state(self) -> dict[str, Any]:
         """What the conversation knows, as JSON values, for `Runtime.conversation(state=...)`: which tools were found,
@@ -204,48 +169,39 @@ class Conversation:
         text. A call of a tool that this conversation has not made visible is refused, in words that say how to find it.
         """
         self._must_be_open()
+        kind = caller_of(caller)
+        if self._loaded is not None:
+            self._loaded.refresh()
+        hidden = self._hidden(str(name))
+        if hidden is not None:
+            return hidden
+        note = ""
+        loaded: tuple[str, ...] = ()
+        if name == "search_tools" and self._loaded is not None:
+            note, loaded = await self._loaded.load(_query(_given(arguments)))
+        elif name == "execute_code" and self._session is not None and session is None:
+            session, note = await self._session.open()
         call = Call(
-            caller=caller_of(caller),
+            caller=kind,
             tools=self._within,
             meta=self._meta,
             limits=self._limits if limits is None else limits,
             on_event=on_event,
             session=session,
         )
-        self._refresh()
-        if (hidden := self._hidden(str(name))) is not None:
-            return hidden
-        note = ""
-        loaded: tuple[str, ...] = ()
-        if name == "search_tools" and self._loading is not None:
-            note, loaded = await self._loading.load(_query(_given(arguments)))
-        elif name == "execute_code" and self._session is not None and session is None:
-            own, note = await self._session.open()
-            call = replace(call, session=own)
         answer = await self._answers.answer(name, arguments, call)
-        await teach(self._core.search, self._core.registry, self._state, answer, self._answers.reachable(self._within))
+        await self._learn(answer)
         if name == "search_tools" and answer.ok:
             answer = self._with_loaded(answer, _given(arguments), loaded)
         return self._noted(answer, note)
 
     # inside
 
-    def _merged(self, options: DefinitionOptions) -> DefinitionOptions:
-        for kept in _KEPT:
-            if kept in options:
-                raise ConfigurationError(f"a conversation keeps its {kept}: say {kept}=... to Runtime.conversation")
-        merged: DefinitionOptions = {**self._now, **options}
-        return merged
-
-    def _refresh(self) -> None:
-        if self._loaded is not None:
-            self._loaded.refresh()
-
     def _must_be_open(self) -> None:
-        self._house.must_be_open()
+        self._runtime_must_be_open()
         if self._left:
             raise ConfigurationError("this conversation was left already; make a new one, with state=...")
-        if not self._entered and (self._loading is not None or self._session is not None):
+        if not self._entered and (self._loaded is not None or self._session is not None):
             raise ConfigurationError(
                 "enter the conversation first: async with runtime.conversation(...) as conversation"
             )
@@ -256,8 +212,8 @@ class Conversation:
             if given in self._meta:
                 return None
             return Answer(name=given, text=f"Error: {given} is not in your list of tools", ok=False, mistake=True)
-        name = self._names.resolve(given)
-        if name is None or name in self._definitions.direct(self._now, self._state.found):
+        name = self._answers.names.resolve(given)
+        if name is None or name in self._shown():
             return None
         tool = self._core.registry.get(name)
         if "direct" not in tool.allowed_callers or not self._allows(name):
@@ -265,9 +221,16 @@ class Conversation:
         way = ""
         if self._grows and self._finds is not None:
             way = f"; {self._finds} makes the tools that it {_FIND[self._finds]} part of your list"
-        return Answer(
-            name=name, text=f"Error: the tool {given[:60]!r} is not in your list of tools{way}", ok=False, mistake=True
-        )
+        text = f"Error: the tool {given[:60]!r} is not in your list of tools{way}"
+        return Answer(name=name, text=text, ok=False, mistake=True)
+
+    async def _learn(self, answer: Answer) -> None:
+        """Let the search learn which of the tools that it found were called with success."""
+        among, searches = self._answers.reachable(self._within), self._state.searches
+        if answer.name in META_TOOLS:
+            await teach(self._core.search, searches, getattr(answer.result, "calls", ()), among)
+        elif answer.ok:
+            await credit(self._core.search, searches, answer.name, among)
 
     def _with_loaded(self, answer: Answer, given: Mapping[str, Any], loaded: tuple[str, ...]) -> Answer:
         """The answer to a search with what was loaded for it, whatever the ranking thinks of that."""
@@ -275,69 +238,90 @@ class Conversation:
         found = (*answer.found, *more)
         words = not given.get("regex")  # of a pattern nothing can be learned
         self._state.add_search(_query(given), found if words else (), loaded=bool(loaded))
-        lines = [answer.text] if answer.found or not more else []
-        if more:
-            lines.append("Loaded for this search:")
-        names = self._core.registry.callable_names()
-        from callgate.tools.stubs import signature
-
-        for name in more:
-            tool = self._core.registry.get(name)
-            lines.append(f"{one_line(signature(tool, names[name]), 600)}\n    {sentence_of(tool.description, 160)}")
+        if not more:
+            return answer
+        lines = [answer.text] if answer.found else []
+        lines.append("Loaded for this search:")
+        registry = self._core.registry
+        lines += [entry(registry.get(name), registry.callable_name(name), "signatures") for name in more]
         return replace(answer, text="\n".join(lines), found=found)
+
+    def _noted(self, answer: Answer, note: str) -> Answer:
+        """The answer, with what has become visible, and with a word on it."""
+        lines = [answer.text, note] if note else [answer.text]
+        new: list[str] = []
+        if answer.found and self._grows:
+            direct = self._definitions.direct({**self._now(), "direct": "all"})
+            shown = self._definitions.direct(self._now())
+            new = self._state.add_found(name for name in answer.found if name in direct)
+            new = [name for name in new if name not in shown]
+        if new:
+            listed = ", ".join(self._answers.names.of(name) for name in new)
+            lines.append(f"Your list of tools has changed. From your next turn on you can also call: {listed}.")
+        return replace(answer, text="\n".join(lines), tools_changed=bool(new))
 
     def _allows(self, name: str) -> bool:
         within = self._within
         return within is None or name in within
 
+    def _shown(self) -> Collection[str]:
+        """Names of the tools that the model can call by definitions of their own."""
+        return self._definitions.direct(self._now(), self._beside)
+
     @property
     def _within(self) -> Collection[str] | None:
         """Names of the tools that there are here: those that the operator said, and what the operator's loader gave."""
-        if self._allowed is None:
+        allowed = self._options.get("tools")
+        if allowed is None:
             return None
-        named = frozenset(self._names.resolve(name) or name for name in self._allowed)
+        named = frozenset(self._answers.names.resolve(name) or name for name in allowed)
         return named if self._loaded is None else named.union(self._loaded.own)
 
-    @property
     def _now(self) -> DefinitionOptions:
-        """The options, with these tools."""
+        """The options, with the tools of this moment."""
+        if self._loaded is not None:
+            self._loaded.refresh()
         now: DefinitionOptions = {**self._options, "tools": self._within}
         return now
 
-    def _noted(self, answer: Answer, note: str) -> Answer:
-        """The answer, with what has become visible, and with a word on it."""
-        lines = [answer.text, note] if note else [answer.text]
-        changed = False
-        if answer.found and self._grows:
-            direct = self._definitions.direct({**self._now, "direct": "all"})
-            new = self._state.add_found(name for name in answer.found if name in direct)
-            shown = self._definitions.direct(self._now)
-            new = [name for name in new if name not in shown]
-            if new:
-                changed = True
-                listed = ", ".join(self._names.of(name) for name in new)
-                lines.append(f"Your list of tools has changed. From your next turn on you can also call: {listed}.")
-        return replace(answer, text="\n".join(lines), tools_changed=changed)
+    @property
+    def _beside(self) -> Beside:
+        return Beside(tuple(self._state.found), self._grows, self._session is not None)
 
 
-def chosen_tool(
-    definitions: Definitions,
-    names: ModelNames,
-    provider: Provider,
-    choice: str,
-    options: DefinitionOptions,
-    parallel: bool | None,
-    found: Collection[str] = (),
-) -> dict[str, Any]:
-    """`tool_choice`, with a tool's name in any form. Raises `ConfigurationError` where the model has no such tool."""
-    if choice in ("auto", "required", "none", *options.get("meta", META_TOOLS)):
-        return tool_choice(provider, choice, parallel=parallel)
-    name = names.resolve(choice)
-    if name is None or name not in definitions.direct(options, tuple(found)):
-        raise ConfigurationError(
-            f"the model has no tool {choice!r} to choose; it is auto, required, none, a meta-tool, or a direct tool"
-        )
-    return tool_choice(provider, names.of(name), parallel=parallel)
+class KeptSession:
+    """The session in which a conversation's programs run: opened by the first one, and anew where it has ended.
+
+    Args:
+        core: where it is opened.
+        limits: what its programs may spend.
+    """
+
+    def __init__(self, core: Core, limits: Limits) -> None:
+        self._core = core
+        self._limits = limits
+        self._session: Session | None = None
+        self._context: AbstractAsyncContextManager[Session] | None = None
+        self._opening = anyio.Lock()
+
+    async def open(self) -> tuple[Session, str]:
+        """The session, and a line for the model where the one before has ended. Raises `SandboxError`."""
+        async with self._opening:
+            note = ""
+            if self._session is not None and not self._session.alive:
+                await self.close()
+                note = "Note: the variables of earlier programs are gone: the process that held them has ended."
+            if self._session is None:
+                context = self._core.session(self._limits)
+                self._session = await context.__aenter__()
+                self._context = context
+            return self._session, note
+
+    async def close(self) -> None:
+        """End it, if there is one."""
+        context, self._context, self._session = self._context, None, None
+        if context is not None:
+            await context.__aexit__(None, None, None)
 
 
 def _given(arguments: Any) -> Mapping[str, Any]:

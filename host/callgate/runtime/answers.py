@@ -1,0 +1,302 @@
+"""A model's calls, answered: of the meta-tools, and of tools. What the model got wrong is part of the answer, in words.
+
+1. The model's mistakes, a tool's failures and a program's are answers. What is raised is the operator's mistake
+   (`ConfigurationError`) or the machine's (`SandboxError`).
+2. Names come in any form, arguments as an object or as its JSON text.
+3. Every call of a tool passes the gate, as one of kind ``direct``; or of kind ``code``, where the provider's own code
+   made it.
+4. A call of one tool is bounded by `wall_seconds`, as a program and a plan are: retries, fallbacks and a person who is
+   asked included.
+5. No answer names a meta-tool that the model does not have.
+6. A model reads a text that a tool returned as it is; the provider's own code gets JSON of everything, to parse.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from callgate.errors import ConfigurationError, LimitReached, ToolError, ToolNotAllowed
+from callgate.limits import Limits
+from callgate.tools import CALLERS, Caller, Tool
+from callgate.tools.faults import did_you_mean
+
+from .core import Core
+from .discovery.found import Described, SearchResult
+from .events import Event
+from .gate import RunGate
+from .model.decoding import CUT_OFF, as_object, decoded, is_cut_off
+from .model.definitions import ALONE, Beside, Definitions
+from .model.meta import META_TOOLS, DefinitionOptions, MetaTool, meant, validated
+from .model.providers import Provider, tool_result
+from .model.schemas import own_arguments, promises_object
+from .result import MODEL_CHARACTERS, CodeResult, cut
+from .session import Session
+
+if TYPE_CHECKING:
+    from .plans.result import PlanResult
+
+__all__ = ["Answer", "Answers", "Call", "caller_of", "error_text"]
+
+_PROVIDERS_CODE = ("program", "code_execution_")
+"""How Anthropic and OpenAI name callers that are programs of theirs, or begin to."""
+_SHARE = MODEL_CHARACTERS // 2
+_MOST_LOOKED = 2 * MODEL_CHARACTERS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What a model's call came to."""
+
+    name: str
+    """The tool, by its own name, or the meta-tool."""
+    text: str
+    """For the model: of a tool, the text that it returned, as it is, or its result as compact JSON."""
+    ok: bool = True
+    """False where the call was refused or failed, or the program or the plan did."""
+    mistake: bool = False
+    """The model's own: no such tool, wrong arguments, a tool it may not call, a program or a plan that was not run."""
+    value: Any = None
+    """The result of a tool, as a JSON value; None for meta-tools."""
+    result: CodeResult | PlanResult | SearchResult | Described | None = None
+    """What a meta-tool came to; None for tools, and for calls that were refused."""
+    found: tuple[str, ...] = ()
+    """Tools that a search found or that were described, by their own names, best first."""
+    tools_changed: bool = False
+    """The model's list of tools has changed: give it `Conversation.tool_definitions` anew before its next turn."""
+    bare: bool = False
+    """The tool promises an object, so that `structured` is `value` itself, and not ``{"result": value}``."""
+
+    def structured(self) -> dict[str, Any] | None:
+        """The answer as a JSON object, for MCP's ``structuredContent``; None where the call was refused or a tool
+        failed.
+
+        It fits the ``outputSchema`` of ``tool_definitions("mcp")``. Long fields are cut as `text` is; `truncated` names
+        them.
+        """
+        match self.result:
+            case None if not self.ok:
+                return None
+            case None:
+                return self.value if self.bare else {"result": self.value}
+            case SearchResult() | Described() as looked:
+                return _looked(looked.to_json())
+            case run:
+                return _run(run)
+
+
+def error_text(message: str) -> str:
+    """What went wrong as a model reads it. Messages of servers often begin with that word: it stands there once."""
+    return message if message[:5].lower() == "error" else f"Error: {message}"
+
+
+def caller_of(caller: str) -> Caller:
+    """The kind of caller: ours, or one as a provider names it (``program``, ``code_execution_20260120``).
+
+    Raises:
+        ConfigurationError: there is no such kind.
+    """
+    if caller in CALLERS:
+        return caller
+    if caller.startswith(_PROVIDERS_CODE):
+        return "code"
+    raise ConfigurationError(
+        f"there is no caller {caller!r}; the callers are: {', '.join(CALLERS)}, and of a provider's own code "
+        "program and code_execution_..., e.g. code_execution_20260120"
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """How a model's call is to be answered: see `Runtime.answer`."""
+
+    caller: Caller = "direct"
+    tools: Collection[str] | None = None
+    meta: Collection[str] = META_TOOLS
+    limits: Limits | None = None
+    on_event: Callable[[Event], None] | None = None
+    session: Session | None = None
+
+
+class Answers:
+    """Answers calls over one set of tools.
+
+    Args:
+        core: the tools, and what runs over them.
+        definitions: what the model is told of them, and their names there.
+    """
+
+    def __init__(self, core: Core, definitions: Definitions) -> None:
+        self.core = core
+        self.definitions = definitions
+        self.names = definitions.names
+        self._reach: tuple[tuple[Tool, ...], frozenset[str] | None, frozenset[str] | None] | None = None
+
+    @classmethod
+    def over(cls, core: Core, limits: Limits) -> Answers:
+        """Answers over a core's tools, of which the model is told that it may spend so much."""
+        return cls(core, Definitions(core.registry, limits, core.language_of_programs, lambda: core.python))
+
+    async def answer(self, name: str, arguments: Mapping[str, Any] | str | None, call: Call) -> Answer:
+        """See `Runtime.answer`."""
+        name = str(name)
+        if self.names.resolve(name) is None:
+            name = meant(name, call.meta)
+        try:
+            given = decoded(name, arguments, self.core.limits.max_message_bytes)
+            if name not in META_TOOLS:
+                return await self._tool(name, given, call)
+            if name not in call.meta:
+                raise ToolError(f"{name} is not in your list of tools", tool=name)
+            if call.caller != "direct":
+                raise ToolError(f"{name} may be called by the model itself, and not by a program", tool=name)
+            return await self._meta(name, given, call)
+        except ToolError as error:
+            return Answer(name=name[:256], text=error_text(error.message), ok=False, mistake=True)
+        except LimitReached as error:
+            return Answer(name=name[:256], text=f"Error: {error}", ok=False)
+
+    async def _meta(self, name: MetaTool, given: Any, call: Call) -> Answer:
+        core = self.core
+        if name == "execute_tool_plan":  # it reads what it is given in more forms than a schema says
+            plan = await core.plan(tools=call.tools, limits=call.limits, on_event=call.on_event).execute(given)
+            mistake = plan.error is not None and plan.error.kind == "PlanRefused" and not plan.changed
+            text = plan.for_model()
+            if mistake and any(fault.code == "not-json" for fault in plan.faults) and is_cut_off(given):
+                text = f"{text}\n- {CUT_OFF}."
+            return Answer(name=name, text=text, ok=plan.ok, mistake=mistake, result=plan)
+        arguments = validated(name, as_object(name, given))
+        if name == "execute_code":
+            code = arguments["code"]
+            if call.session is not None:
+                run = await call.session.execute_code(code, tools=call.tools, on_event=call.on_event)
+            else:
+                run = await core.execute_code(code, tools=call.tools, limits=call.limits, on_event=call.on_event)
+            mistake = run.error is not None and run.error.kind == "CheckFailed"
+            return Answer(name=name, text=run.for_model(), ok=run.ok, mistake=mistake, result=run)
+        among = self.reachable(call.tools)
+        if name == "describe_tools":
+            names = [self.names.resolve(each) or each for each in arguments["names"]]
+            described = core.search.describe(names, among=among, hint="search_tools" in call.meta)
+            found = tuple(tool.name for tool in described.tools)
+            return Answer(name=name, text=described.for_model(), result=described, found=found)
+        result = await core.search.ask(arguments.pop("query", ""), among=among, **arguments)
+        text = result.for_model(describe="describe_tools" in call.meta)
+        return Answer(name=name, text=text, result=result, found=tuple(each.tool.name for each in result.found))
+
+    async def _tool(self, given_name: str, given: Any, call: Call) -> Answer:
+        name = self.names.resolve(given_name) or given_name
+        limits = self.core.limits if call.limits is None else call.limits
+        gate = self.core.gate.open(caller=call.caller, limits=limits, allowed=call.tools, on_event=call.on_event)
+        tool = self.core.registry.get(name) if name in self.core.registry else None
+        arguments = as_object(name, given)
+        text: str | None = None
+        with anyio.move_on_after(limits.wall_seconds) as scope:
+            try:
+                text = await gate.call(name, arguments if tool is None else own_arguments(tool, arguments))
+            except ToolError as error:
+                if not scope.cancel_called:  # else the tool made something of its own of being cancelled
+                    asked = name in gate.offer.by_name and isinstance(error, ToolNotAllowed)  # a person said no
+                    refused = gate.records[-1].status == "refused" and not asked
+                    words = error_text(f"{error.message}{_hint(error, given_name, tool, call)}")
+                    return Answer(name=name[:256], text=words, ok=False, mistake=refused)
+        assert tool is not None
+        if text is None:
+            return Answer(name=name, text=f"Error: {_given_up(tool, gate, limits)}", ok=False)
+        value = json.loads(text)
+        as_it_is = call.caller != "code" and isinstance(value, str) and value.strip()
+        return Answer(name=name, text=value if as_it_is else text, value=value, bare=promises_object(tool))
+
+    def message(
+        self, provider: Provider, answer: Answer, call_id: str, options: DefinitionOptions, beside: Beside = ALONE
+    ) -> dict[str, Any]:
+        """An answer as the message that goes back to the model: see `Runtime.tool_result`."""
+        deferred = self.definitions.deferred(provider, options, beside)
+        references = [deferred[name] for name in answer.found if name in deferred]
+        return tool_result(provider, answer.text, answer.ok, call_id, references)
+
+    def reachable(self, allowed: Collection[str] | None) -> frozenset[str] | None:
+        """Names of the tools that a model can call in any way; None where these are all."""
+        tools = self.core.registry.tools()
+        wanted = None if allowed is None else frozenset(self.names.resolve(name) or name for name in allowed)
+        if self._reach is None or self._reach[0] is not tools or self._reach[1] != wanted:
+            within = frozenset(t.name for t in tools if t.allowed_callers and (wanted is None or t.name in wanted))
+            self._reach = (tools, wanted, None if len(within) == len(tools) else within)
+        return self._reach[2]
+
+
+def _hint(error: ToolError, given: str, tool: Tool | None, call: Call) -> str:
+    """What the model may do instead."""
+    if tool is None and "did you mean" not in error.message:
+        search = "; search_tools finds the tools that there are" if "search_tools" in call.meta else ""
+        return did_you_mean(given, call.meta) or search
+    if tool is not None and call.caller not in tool.allowed_callers:
+        if "code" in tool.allowed_callers and "execute_code" in call.meta:
+            return "; call it in a program, with execute_code"
+        if "plan" in tool.allowed_callers and "execute_tool_plan" in call.meta:
+            return "; make it a step of a plan, with execute_tool_plan"
+    return ""
+
+
+def _given_up(tool: Tool, gate: RunGate, limits: Limits) -> str:
+    """Why the time was over, and what became of the call."""
+    over = LimitReached("wall_seconds", limits.wall_seconds)
+    last = gate.records[-1]  # the tool's own call, or that of its fallback
+    called = gate.offer.by_name.get(last.tool, tool)
+    if called.requires_approval and not last.attempts:
+        return f"{over}: tool {called.name!r} was not called, since nobody had approved it by then"
+    unknown = "; it may have done its work all the same: the outcome is unknown, find out before you call it again"
+    return f"{over}: tool {called.name!r} had not answered by then{'' if called.repeatable else unknown}"
+
+
+def _looked(told: dict[str, Any]) -> dict[str, Any]:
+    """What a search tells, without schemas where these are long."""
+    if len(json.dumps(told, ensure_ascii=False)) <= _MOST_LOOKED:
+        return told
+    for each in told.get("found", told.get("tools", ())):
+        each.pop("input_schema", None)
+        each.pop("output_schema", None)
+        each["description"] = cut(each["description"], 500)
+    return told
+
+
+def _run(run: CodeResult | PlanResult) -> dict[str, Any]:
+    """What a program or a plan came to, with long fields cut."""
+    truncated = set(run.truncated)
+
+    def short(name: str, value: Any, most: int = _SHARE) -> Any:
+        """The value; where it is long, the beginning of its text."""
+        try:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        except RecursionError:
+            truncated.add(name)
+            return "(nested too deeply to be shown)"
+        if len(text) > most:
+            truncated.add(name)
+            value = cut(text, most)
+        return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+    shown: dict[str, Any] = {"ok": run.ok}
+    if isinstance(run, CodeResult):
+        shown["logs"] = short("logs", run.logs)
+        value = run.value if run.value_repr is None else run.value_repr
+        if value is not None:
+            shown["value"] = short("value", value)
+        if run.notes:
+            shown["notes"] = list(run.notes)
+    else:
+        share = max(_SHARE // max(len(run.outputs), 1), 200)
+        shown["outputs"] = {name: short("outputs", value, share) for name, value in list(run.outputs.items())[:200]}
+        shown["steps"] = [
+            {"id": step.id, "tool": step.tool, "status": step.status, "error": step.error and cut(step.error, 500)}
+            for step in run.steps[:200]
+        ]
+        truncated.update(name for name in ("outputs", "steps") if len(getattr(run, name)) > len(shown[name]))
+    error = run.error and {
+        "kind": run.error.kind, "message": short("error", run.error.message), "line": run.error.line,
+    }  # fmt: skip
+    return {**shown, "error": error, "tool_calls": len(run.calls), "truncated": sorted(truncated)}

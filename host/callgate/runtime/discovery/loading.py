@@ -1,0 +1,112 @@
+"""Tools loaded at run time for one conversation, and the runtime's tools beside them.
+
+1. What is loaded is this conversation's own: its registry, gate and result cache are nobody else's.
+2. The runtime's tools keep their names. A loaded one that has the name of one of them gets another (`search_2`).
+3. A tool that is loaded again under the name that it was loaded under takes its own place, and keeps its name.
+4. One that is the runtime's own, the same object, is that one.
+5. The operator's loader is asked within bounds. What goes wrong there becomes a line for the model, or is logged.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Any
+
+import anyio
+
+from callgate.errors import ConfigurationError, ToolError
+from callgate.tools import Registry, Tool
+
+__all__ = ["MAX_LOADED", "LoadedTools", "Loader"]
+
+logger = logging.getLogger("callgate")
+
+MAX_LOADED = 256
+"""Tools that one conversation holds; of more, those loaded longest ago go."""
+
+Loader = Callable[[str], Awaitable[Iterable[Tool | Callable[..., Any]]]]
+"""Given the words of a search, gives tools, or functions to make tools of."""
+
+
+class LoadedTools:
+    """The tools of a conversation: the runtime's, as they are now, and its own.
+
+    Args:
+        base: the runtime's registry.
+        loader: who gives the others.
+        seconds: so long it may take.
+    """
+
+    def __init__(self, base: Registry, loader: Loader, seconds: float) -> None:
+        self._base = base
+        self._loader = loader
+        self._seconds = seconds
+        self._seen: tuple[Tool, ...] = base.tools()
+        self._names: dict[str, str] = {}
+        """From the name that each was loaded under to the one in `registry`, in the order of loading."""
+        self.registry = Registry(self._seen)
+
+    @property
+    def own(self) -> Collection[str]:
+        """Names, in `registry`, of the tools that were loaded."""
+        return self._names.values()
+
+    async def load(self, query: str) -> tuple[str, tuple[str, ...]]:
+        """Load what there is for a search.
+
+        Returns:
+            A line for the model where that failed, else nothing; and the names of the tools, as they are known now.
+        """
+        if not query.strip():
+            return "", ()
+        try:
+            with anyio.fail_after(self._seconds):
+                given: Any = await self._loader(query)
+            if isinstance(given, (str, bytes)) or not isinstance(given, Iterable | None):
+                raise ConfigurationError(f"the loader has to give a list of tools, not {type(given).__name__}")
+            return "", self._add(given or ())
+        except TimeoutError:
+            logger.warning("loading tools for %r took more than %g s", query[:80], self._seconds)
+            return f"Note: loading more tools took longer than {self._seconds:g} s; there may be others.", ()
+        except ToolError as error:
+            return f"Note: more tools could not be loaded: {error.message}", ()
+        except Exception:
+            logger.exception("the loader failed for %r", query[:80])
+            return "Note: more tools could not be loaded; there may be others.", ()
+
+    def _add(self, tools: Iterable[Tool | Callable[..., Any]]) -> tuple[str, ...]:
+        """Take loaded tools in; returns their names in `registry`. Raises `ConfigurationError` where one of them cannot
+        be a tool."""
+        made = [each if isinstance(each, Tool) else Tool.from_function(each) for each in tools][:MAX_LOADED]
+        there = [tool for tool in made if tool.name in self._base and self._base.get(tool.name) is tool]
+        for tool in made:
+            if tool in there:
+                continue
+            before = self._names.pop(tool.name, None)
+            if before is not None:
+                self.registry.remove(before)
+            known = tool if before in (None, tool.name) else tool.named(str(before))
+            self._names[tool.name] = self.registry.add(known, rename=True).name
+        while len(self._names) > MAX_LOADED:
+            self.registry.remove(self._names.pop(next(iter(self._names))))
+        names = self._names | {tool.name: tool.name for tool in there}
+        return tuple(dict.fromkeys(names[tool.name] for tool in made if tool.name in names))
+
+    def refresh(self) -> None:
+        """Take over what has changed in the runtime's registry. A newcomer there keeps its name, and a loaded tool that
+        had the name gets another."""
+        tools = self._base.tools()
+        if tools is self._seen:
+            return
+        now, before = {tool.name: tool for tool in tools}, {tool.name: tool for tool in self._seen}
+        new = {name: tool for name, tool in now.items() if before.get(name) is not tool}
+        clashing = {own: self.registry.get(name) for own, name in self._names.items() if name in new}
+        gone = [name for name, tool in before.items() if now.get(name) is not tool]
+        for name in (*gone, *(self._names[own] for own in clashing)):
+            self.registry.remove(name)
+        for tool in new.values():
+            self.registry.add(tool)
+        for own, tool in clashing.items():
+            self._names[own] = self.registry.add(tool, rename=True).name
+        self._seen = tools

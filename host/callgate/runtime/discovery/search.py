@@ -1,0 +1,394 @@
+"""Searching the tools of a registry: by words, by a regular expression, by server, capability and category.
+
+What is wrong with a search is `InvalidArguments`, worded for a model. What the caller may not call is neither found nor
+named. A search sees the tools of one moment (`Snapshot`), also in a worker thread while the registry changes.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, MutableMapping
+from functools import cached_property, partial
+from typing import Any, TypedDict, Unpack
+from weakref import WeakKeyDictionary
+
+import anyio.to_thread
+
+from callgate.errors import InvalidArguments
+from callgate.runtime.cache import Cache
+from callgate.runtime.keeper import event_loop
+from callgate.search.compounds import MAX_QUERY_TERMS_SPLIT, split_all
+from callgate.search.document import document_text, name_text, profile_of
+from callgate.search.index import Index, Ranked
+from callgate.search.learned import Learned
+from callgate.search.patterns import Pattern
+from callgate.search.postings import Profile
+from callgate.search.words import query_terms, words_of
+from callgate.tools import Registry, Tool
+from callgate.tools.faults import described, did_you_mean
+from callgate.tools.namespaces import Vocabulary
+from callgate.tools.tool import DETAILS, Detail
+
+from .found import MAX_FOUND, Described, Found, SearchResult, why
+
+__all__ = ["MAX_DESCRIBED", "ToolSearch"]
+
+MAX_DESCRIBED = 50
+"""So many tools are described at once."""
+_MAX_LISTED = 12
+_NAMESAKES = 40
+"""So many tools are ranked at least where the query is a name: which of several with that name comes first."""
+_MAX_PATTERNS_AT_A_TIME = 2
+"""So many regular expressions are tried at a time; the others wait."""
+_APART = re.compile(r"[\W_]+")
+_MAX_NAME_CHARACTERS = 600
+_MAX_PATTERN_TEXT_BYTES = 4_000
+"""So much of a tool is searched by a regular expression: 4,000 tools are 16 MB at most."""
+_PATTERN_SECONDS = 2.0
+"""So long may a regular expression be tried: `(.*w.{0,40}o.{0,40}){3}!$` takes 7 ms for each tool."""
+
+_VALUES: dict[str, Callable[[Tool], Iterable[str]]] = {
+    "server": lambda tool: filter(None, [tool.server]),
+    "capability": lambda tool: tool.capabilities,
+    "category": lambda tool: filter(None, [tool.category]),
+}
+"""What a tool has of each kind that a search can be held to."""
+
+
+class FindOptions(TypedDict, total=False):
+    """The options of `ToolSearch.find`."""
+
+    limit: int
+    detail: Detail
+    server: str | None
+    capability: str | None
+    category: str | None
+    regex: bool
+    among: Collection[str] | None
+
+
+class ToolSearch:
+    """Finds tools of a registry.
+
+    Args:
+        registry: the tools; what is added and removed later is seen by the next search.
+        learned: what earlier searches taught; None: nothing, and nothing is learned. Belongs to those who may know of
+            each other's queries.
+    """
+
+    def __init__(self, registry: Registry, learned: Learned | None = None) -> None:
+        self.learned = learned
+        """What earlier searches taught."""
+        self._registry = registry
+        self._profiles: MutableMapping[Tool, Profile] = WeakKeyDictionary()  # tools that are gone are forgotten
+        self._snapshot: Snapshot | None = None
+        self._making = threading.Lock()
+        self._threads: WeakKeyDictionary[Any, anyio.CapacityLimiter] = WeakKeyDictionary()
+
+    async def ask(self, query: str = "", **options: Unpack[FindOptions]) -> SearchResult:
+        """As `find`, without holding up the event loop: tools are read, and regular expressions tried, in a worker
+        thread. What is found are tools that there were when the search began."""
+        moment = self._registry.vocabulary()
+        snapshot = self._snapshot
+        if snapshot is None or snapshot.moment is not moment:
+            snapshot = await anyio.to_thread.run_sync(self._of, moment)
+        if not options.get("regex"):
+            return self._find(snapshot, query, **options)
+        stopped = threading.Event()
+        find = partial(self._find, snapshot, query, stopped=stopped, **options)
+        threads = self._threads.setdefault(event_loop(), anyio.CapacityLimiter(_MAX_PATTERNS_AT_A_TIME))
+        try:
+            return await anyio.to_thread.run_sync(find, abandon_on_cancel=True, limiter=threads)
+        finally:
+            stopped.set()
+
+    def find(self, query: str = "", **options: Unpack[FindOptions]) -> SearchResult:
+        """Tools that a query means, the best first.
+
+        Args:
+            query: what the tool should do, in words; the first 4,000 characters count. May be empty where `server`,
+                `capability` or `category` says which tools: then these are listed by name.
+            limit: how many at most; more than 100 is 100.
+            detail: how much `SearchResult.for_model` says of each: ``"names"``, ``"signatures"`` or ``"full"``.
+            server: only tools of this server.
+            capability: only tools that list this capability.
+            category: only tools of this category.
+            regex: read `query` as a regular expression (re2), at most 200 characters.
+            among: names of the tools that may be found; None: all.
+
+        Raises:
+            InvalidArguments: the query is empty or no pattern, the pattern takes more than 2 s, `limit` is below 1,
+                there is no such detail, server, capability or category among these tools.
+        """
+        return self._find(self._of(self._registry.vocabulary()), query, **options)
+
+    def _find(
+        self,
+        snapshot: Snapshot,
+        query: str,
+        *,
+        limit: int = 10,
+        detail: Detail = "signatures",
+        server: str | None = None,
+        capability: str | None = None,
+        category: str | None = None,
+        regex: bool = False,
+        among: Collection[str] | None = None,
+        stopped: threading.Event | None = None,
+    ) -> SearchResult:
+        """See `find`. May run beside changes of the registry, which it does not ask.
+
+        Args:
+            snapshot: the tools, and their names.
+            stopped: set when nobody waits for what a regular expression finds.
+        """
+        if not isinstance(query, str):
+            raise InvalidArguments(f"query must be a string, not {described(query)}")
+        if type(limit) is not int or limit < 1:
+            raise InvalidArguments(f"limit must be a whole number above 0, not {described(limit)}")
+        if detail not in DETAILS:
+            raise InvalidArguments(f"detail must be one of {', '.join(DETAILS)}, not {described(detail)}")
+        limit = min(limit, MAX_FOUND)
+        filters = {"server": server, "capability": capability, "category": category}
+        wanted = {kind: value for kind, value in filters.items() if value is not None}
+        within = among if among is None or isinstance(among, frozenset) else frozenset(among)
+        for kind, value in wanted.items():
+            within = snapshot.having(kind, value, within)
+        total = len(snapshot.tools) if within is None else len(within)
+        matched: int | None = None
+        if regex or not query.strip():
+            if not regex and not wanted:
+                raise InvalidArguments(
+                    "query is empty; say in a few words what the tool should do (it may be empty beside server, "
+                    "capability or another filter)"
+                )
+            places = snapshot.places(snapshot.place_of if within is None else within)
+            told = "the regular expression matches" if regex else ""
+            if regex:
+                places = snapshot.matches(Pattern(query), places, stopped)
+            matched = len(places)
+            chosen = (snapshot.tools[place] for place in places[:limit])
+            found = [Found(tool, snapshot.names[tool.name], 0.0, lambda: told) for tool in chosen]
+        else:
+            found = self._ranked(snapshot, query, limit, within)
+        return SearchResult(
+            query=query, found=tuple(found), total=total, matched=matched, detail=detail, registry=self._registry
+        )
+
+    def describe(self, names: Collection[str], among: Collection[str] | None = None, *, hint: bool = True) -> Described:
+        """All there is to say of some tools.
+
+        Args:
+            names: as the registry, a program or ``server.tool`` has them; at most 50.
+            among: names of the tools that may be described; None: all.
+            hint: whether whoever asks can search, and may be told to.
+
+        Raises:
+            InvalidArguments: `names` is empty, too long or no list of names; or none of them is a tool's.
+        """
+        if isinstance(names, str):
+            names = [names]
+        if not names:
+            source = ", as search_tools gives them" if hint else ""
+            raise InvalidArguments(f"names is empty; give the names of tools{source}")
+        if len(names) > MAX_DESCRIBED:
+            raise InvalidArguments(f"names has {len(names)} items, at most {MAX_DESCRIBED} are described at once")
+        tools: dict[str, Tool] = {}
+        unknown = []
+        for name in names:
+            if not isinstance(name, str):
+                raise InvalidArguments(f"names must be names of tools, not {described(name)}")
+            meant = self._registry.resolve(name)
+            if meant is None or (among is not None and meant not in among):
+                unknown.append(name)
+            else:
+                tools[meant] = self._registry.get(meant)
+        known = self._registry.names() if among is None else tuple(among)
+        why_absent = self._registry.vocabulary().why_absent
+        faults = []
+        for name in unknown[:_MAX_LISTED]:
+            absent = why_absent(name)
+            faults.append(f"there is no tool {name[:60]!r}{f'; {absent}' if absent else did_you_mean(name, known)}")
+        if not tools:
+            search = "; search_tools finds tools by what they do" if hint else ""
+            raise InvalidArguments(f"{'; '.join(faults)}{search}")
+        return Described(
+            tools=tuple(tools.values()), unknown=tuple(unknown), faults=tuple(faults), registry=self._registry
+        )
+
+    def learn(self, query: str, tool: str) -> None:
+        """Take note that a search for `query` led to a call of `tool` that succeeded: the next search for something
+        similar ranks it higher.
+
+        Args:
+            query: what was searched for.
+            tool: name of a registered tool; another is passed over.
+        """
+        if self.learned is not None and tool in self._registry:
+            self.learned.learn(query, tool)
+
+    def _of(self, moment: Vocabulary) -> Snapshot:
+        with self._making:
+            if self._snapshot is None or self._snapshot.moment is not moment:
+                self._snapshot = Snapshot(moment, self._profiles)
+            return self._snapshot
+
+    def _ranked(self, snapshot: Snapshot, query: str, limit: int, within: frozenset[str] | None) -> list[Found]:
+        terms = query_terms(query)
+        parts: dict[str, str] = {}
+        said = snapshot.index.tools
+        if len(terms) <= MAX_QUERY_TERMS_SPLIT and not all(map(said.knows, terms)):
+            parts = split_all(words_of(query), said.knows, lambda: said.begins)
+            terms = dict.fromkeys(parts, 1) | terms
+        lessons = {} if self.learned is None else self.learned.scores(terms)
+        place_of, tools = snapshot.place_of, snapshot.tools
+        learned = {
+            place_of[name]: score
+            for name, score in lessons.items()
+            if name in place_of and (within is None or name in within)
+        }
+        named = [place for place in snapshot.named(query) if within is None or tools[place].name in within]
+        ranked = snapshot.index.rank(
+            terms,
+            max(limit, _NAMESAKES) if named else limit,
+            among=None if within is None else snapshot.mask(within),
+            learned=learned,
+        )
+        if named:  # the tools that a query names before those that it means, the one of exactly that name first of all
+            exact = snapshot.exact(query)
+            by_place = {each.place: each for each in ranked}
+            first = [by_place.pop(place, Ranked(place, 0.0, 0.0, 0.0)) for place in named]
+            first.sort(key=lambda each: (each.place != exact, -each.score))
+            ranked = [*first, *by_place.values()][:limit]
+        because = partial(why, query, parts, snapshot.index, self.learned)
+        found = ((tools[each.place], each) for each in ranked)
+        return [
+            Found(tool, snapshot.names[tool.name], each.score, partial(because, tool, each)) for tool, each in found
+        ]
+
+
+class Snapshot:
+    """The tools of one moment, by place, ready to be searched. Made anew when the registry has others; a tool is read
+    once.
+
+    Args:
+        moment: their names, and the tools, sorted by name.
+        profiles: of tools that were read before; the others' are added.
+    """
+
+    def __init__(self, moment: Vocabulary, profiles: MutableMapping[Tool, Profile]) -> None:
+        self.moment = moment
+        self.names = moment.callable_names
+        """In programs, by their own."""
+        self.tools = tools = moment.tools
+        self.place_of = {tool.name: place for place, tool in enumerate(tools)}
+        read = []
+        for tool in tools:
+            profile = profiles.get(tool)
+            if profile is None:
+                profile = profiles[tool] = profile_of(tool)
+            read.append(profile)
+        self.index = Index(read, [tool.server for tool in tools])
+        self._masks: Cache[frozenset[str], int] = Cache(max_entries=64)
+        self._named: dict[str, list[int]] = {}
+        for place, tool in enumerate(tools):
+            for letters in {_letters(tool.name), _letters(tool.server_tool or "")} - {""}:
+                self._named.setdefault(letters, []).append(place)
+        self._longest = 2 * max(map(len, self._named), default=0)
+
+    def exact(self, query: str) -> int | None:
+        """The place of the tool that has exactly this name, in the registry, in programs, or as ``server.tool``."""
+        return self.place_of.get(self.moment.resolve(query.strip()) or "")
+
+    def named(self, query: str) -> list[int]:
+        """The places of the tools whose name the query is, in any of its forms: in the registry, in programs, as
+        ``server.tool``, or on their server; with blanks, signs and capitals or without."""
+        if len(query) > _MAX_NAME_CHARACTERS:
+            return []
+        exact = self.exact(query)
+        alike = self._named.get(_letters(query), []) if len(query) <= self._longest else []
+        return alike if exact is None or exact in alike else [exact, *alike]
+
+    def places(self, names: Iterable[str]) -> list[int]:
+        """The places of the tools of these names, in order."""
+        return sorted(place for name in names if (place := self.place_of.get(name)) is not None)
+
+    def mask(self, names: frozenset[str]) -> int:
+        """The mask of `Index.rank` for the tools of these names; kept."""
+        mask = self._masks.get(names)
+        if mask is None:
+            mask = self.index.tools.mask(self.places(names))
+            self._masks.keep(names, mask)
+        return mask
+
+    def having(self, kind: str, wanted: str, within: frozenset[str] | None) -> frozenset[str]:
+        """Names of the tools that have the wanted value. Raises `InvalidArguments` where none has.
+
+        Args:
+            kind: ``"server"``, ``"capability"`` or ``"category"``.
+            wanted: the value; upper and lower case are the same.
+            within: names of the tools that count; None for all.
+        """
+        if not isinstance(wanted, str):
+            raise InvalidArguments(f"{kind} must be a string, not {described(wanted)}")
+        counting = [tool for tool in self.tools if within is None or tool.name in within]
+        there = {tool.name: [*_VALUES[kind](tool)] for tool in counting}
+        folded = wanted.casefold()
+        having = frozenset(name for name, values in there.items() if folded in map(str.casefold, values))
+        if having:
+            return having
+        absent = self.moment.why_absent(wanted) if kind == "server" else None
+        known = sorted({value for values in there.values() for value in values})
+        if not known:
+            raise InvalidArguments(absent or f"no tool here has a {kind}; leave {kind} out")
+        listed = ", ".join(value[:60] for value in known[:_MAX_LISTED])
+        more = f" and {len(known) - _MAX_LISTED} more" if len(known) > _MAX_LISTED else ""
+        fault = absent or f"there is no {kind} {wanted[:60]!r}{did_you_mean(wanted, known)}"
+        raise InvalidArguments(f"{fault}; there are: {listed}{more}")
+
+    def matches(self, pattern: Pattern, places: Collection[int], stopped: threading.Event | None = None) -> list[int]:
+        """The places whose tools match: by their names first, then by the rest of their texts.
+
+        Args:
+            pattern: what is looked for.
+            places: of the tools that are looked through.
+            stopped: set when nobody waits any more: what was found until then is returned.
+
+        Raises:
+            InvalidArguments: it takes more than 2 s. One tool takes a few ms at most, and is not broken off.
+        """
+        in_names, in_texts = [], []
+        texts = self._texts
+        deadline = time.monotonic() + _PATTERN_SECONDS
+        for tried, place in enumerate(places):
+            if stopped is not None and stopped.is_set():
+                break
+            if time.monotonic() > deadline:
+                raise InvalidArguments(
+                    f"the regular expression takes too long: {tried:,} of {len(places):,} tools were searched in "
+                    f"{_PATTERN_SECONDS:g} s; simplify it, or search with plain words (regex=False)"
+                )
+            name, text = texts[place]
+            if pattern.found_in(name):
+                in_names.append(place)
+            elif pattern.found_in(text):
+                in_texts.append(place)
+        return in_names + in_texts
+
+    @cached_property
+    def _texts(self) -> list[tuple[bytes, bytes]]:
+        """Names and the rest of the texts, by place."""
+        dotted = [f"{tool.server}.{tool.server_tool}" if tool.server else "" for tool in self.tools]
+        names = [f"{tool.name} {also} {name_text(tool)}" for tool, also in zip(self.tools, dotted, strict=True)]
+        return [(_utf8(name), _utf8(document_text(tool))) for name, tool in zip(names, self.tools, strict=True)]
+
+
+def _letters(name: str) -> str:
+    """A name without what tells its words apart."""
+    return _APART.sub("", name).casefold()
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode(errors="replace")[:_MAX_PATTERN_TEXT_BYTES]

@@ -1,1 +1,0 @@
-"""Tool search over a registry: from Python, from a model, and from inside a program."""
