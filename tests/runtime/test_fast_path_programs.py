@@ -99,7 +99,7 @@ def test_what_is_kept_is_bounded() -> None:
     few, small = GraphPrograms(max_entries=3), GraphPrograms(max_bytes=600_000)
 
     def look(programs: GraphPrograms, code: str) -> object:
-        return programs.look_at_once(runtime._programs.prepare(code, runtime.limits))[0]
+        return programs.look_at_once(runtime._core.prepare(code, runtime.limits))[0]
 
     kept = look(few, "await look(0)")
     for n in range(1, 10):
@@ -121,7 +121,7 @@ def test_what_is_kept_belongs_to_tools_and_inputs() -> None:
     programs = GraphPrograms()
 
     def look(**options: object) -> object:
-        return programs.look_at_once(runtime._programs.prepare("await look(n)", runtime.limits, **options))[0]  # type: ignore[arg-type]
+        return programs.look_at_once(runtime._core.prepare("await look(n)", runtime.limits, **options))[0]  # type: ignore[arg-type]
 
     one = look(inputs={"n": 1})
     assert isinstance(one, GraphProgram)

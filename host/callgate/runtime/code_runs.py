@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from callgate.errors import ConfigurationError, LimitReached
+from callgate.errors import CallgateError, ConfigurationError, LimitReached
 from callgate.limits import Limits
-from callgate.protocol.run import Ended, RunWire, encode
-from callgate.sandbox.backend import Guest, Usage
+from callgate.protocol.run import RunWire, encode
+from callgate.sandbox.backend import Guest, GuestExit, Usage
 from callgate_guest.wire import LineBuffer
 
 from .events import Event
@@ -29,7 +29,7 @@ from .run import GuestDrive, explain_death, limit_error
 if TYPE_CHECKING:
     from callgate.program import Finding, Policy
 
-__all__ = ["CodeRun", "Language", "check_failure", "host_error", "left_under_way", "program_error"]
+__all__ = ["CodeRun", "Language", "Ran", "check_failure", "host_error", "left_under_way", "program_error"]
 
 _HOST_KINDS = frozenset({"CheckFailed", "LimitReached", "ProtocolError", "GuestDied", "SandboxCrashed"})
 """Kinds that the host gives; a program's own exception of that name is told apart from them."""
@@ -110,81 +110,27 @@ class CodeRun:
         )
         return self.findings
 
-    async def on(self, guest: Guest, *, sandbox: str, end: Callable[[bool], Any]) -> CodeResult:
-        """Run on `guest`.
+    async def on(self, guest: Guest) -> Ran:
+        """Run on a guest with nothing running on it; who ends the guest afterwards is the caller's affair.
 
-        Args:
-            guest: a guest with nothing running on it.
-            sandbox: what confines it, for the result.
-            end: called when the run is over, with whether the guest may be used again; where it returns an
-                awaitable, that gives the guest's `GuestExit`.
+        Raises:
+            ConfigurationError: an input is no JSON. Nothing was sent.
         """
         wire = RunWire(self.limits, self.number, self.buffer)
-        drive = GuestDrive(guest, wire, self.gate, self.limits, self.on_event)
+        ran = Ran(self, wire, GuestDrive(guest, wire, self.gate, self.limits, self.on_event))
         started = time.perf_counter()
-        usage: Usage | None = None
-        error: RunError | None = None
-        refused: LimitReached | None = None
-        sound = hung_up = False
-        ending: Any = None
         try:
-            try:
-                request = self._request(wire)
-            except LimitReached as reached:
-                refused = reached
-                sound = True
-            else:
-                await drive.run(request)
-                hung_up = drive.died and await _outlives_its_wire(guest)
-                usage = guest.usage()
-                error = self._told(drive.ended, usage)
-                sound = drive.ended is not None and (error is None or error.limit is None)
-        except ConfigurationError:  # inputs that are no JSON: nothing was sent
-            end(True)
-            raise
-        except BaseException:  # cancelled
-            ending = end(False)
-            if ending is not None:
-                with anyio.CancelScope(shield=True):
-                    await ending
-            raise
-        failure = refused or drive.failure
-        sound = sound and (failure is None or drive.ended is None)
-        ending = end(sound)
-        wall = time.perf_counter() - started
-        if failure is not None:
-            error = host_error(failure, wall)
-            if drive.unfinished is not None:
-                error = _naming(error, *drive.unfinished)
-        if not sound and ending is not None:
-            ended = await ending
-            usage = ended.usage or usage
-            if error is None:
-                error = HUNG_UP if hung_up else explain_death(ended, self.limits)
-        came = drive.ended or (drive.ending if error is not None and error.limit else None)
-        return CodeResult(
-            ok=error is None,
-            value=came.value if came else None,
-            value_repr=came.value_repr if came else None,
-            logs=wire.logs,
-            error=error,
-            notes=notes_of(drive, self.limits.max_tool_calls),
-            findings=self.findings,
-            calls=self.gate.records,
-            sandbox=sandbox,
-            usage=RunUsage(
-                wall_seconds=wall,
-                cpu_seconds=usage.cpu_seconds if usage else None,
-                peak_memory_bytes=usage.peak_memory_bytes or None if usage else None,
-                tool_calls=len(self.gate.records),
-                sent_bytes=drive.sent_bytes,
-                received_bytes=drive.received_bytes,
-            ),
-            truncated=("logs",) if error is not None and error.limit == "max_log_bytes" else (),
-        )
-
-    def _told(self, ended: Ended | None, usage: Usage | None) -> RunError | None:
-        return None if ended is None or ended.error is None else program_error(ended.error, self.limits, usage)
+            request = self._request(wire)
+        except LimitReached as reached:
+            ran.failure = reached
+        else:
+            ran.is_sent = True
+            await ran.drive.run(request)
+            ran.hung_up = ran.drive.died and await _outlives_its_wire(guest)
+            ran.usage = guest.usage()
+            ran.failure = ran.drive.failure
+        ran.wall_seconds = time.perf_counter() - started
+        return ran
 
     def encoded_inputs(self) -> str:
         """The inputs as JSON text. Raises `ConfigurationError` where they are none, or cannot be variables."""
@@ -215,6 +161,73 @@ class CodeRun:
     def _no_json(self, error: Exception) -> ConfigurationError:
         bad = next((name for name, value in self.inputs.items() if not _is_json(value)), "?")
         return ConfigurationError(f"inputs must be JSON values; {bad!r} is not: {error}")
+
+
+@dataclass(slots=True)
+class Ran:
+    """A run that is over, and what it came to."""
+
+    run: CodeRun
+    wire: RunWire
+    drive: GuestDrive
+    usage: Usage | None = None
+    failure: CallgateError | None = None
+    """Why the host ended it."""
+    is_sent: bool = False
+    hung_up: bool = False
+    """The guest is there, and has closed its wire."""
+    wall_seconds: float = 0.0
+
+    @property
+    def sound(self) -> bool:
+        """Whether the guest may be used again."""
+        error = self._told
+        is_good = self.drive.ended is not None and (error is None or error.limit is None)
+        return not self.is_sent or (self.failure is None and is_good)
+
+    @property
+    def _told(self) -> RunError | None:
+        ended = self.drive.ended
+        return None if ended is None or ended.error is None else program_error(ended.error, self.run.limits, self.usage)
+
+    def result(self, sandbox: str, exit: GuestExit | None = None) -> CodeResult:
+        """What came of it.
+
+        Args:
+            sandbox: what confined it.
+            exit: how the guest ended, where it was ended.
+        """
+        run, drive = self.run, self.drive
+        error, usage = self._told, self.usage
+        if self.failure is not None:
+            error = host_error(self.failure, self.wall_seconds)
+            if drive.unfinished is not None:
+                error = _naming(error, *drive.unfinished)
+        if exit is not None:
+            usage = exit.usage or usage
+            if error is None:
+                error = HUNG_UP if self.hung_up else explain_death(exit, run.limits)
+        came = drive.ended or (drive.ending if error is not None and error.limit else None)
+        return CodeResult(
+            ok=error is None,
+            value=came.value if came else None,
+            value_repr=came.value_repr if came else None,
+            logs=self.wire.logs,
+            error=error,
+            notes=notes_of(drive, run.limits.max_tool_calls),
+            findings=run.findings,
+            calls=run.gate.records,
+            sandbox=sandbox,
+            usage=RunUsage(
+                wall_seconds=self.wall_seconds,
+                cpu_seconds=usage.cpu_seconds if usage else None,
+                peak_memory_bytes=usage.peak_memory_bytes or None if usage else None,
+                tool_calls=len(run.gate.records),
+                sent_bytes=drive.sent_bytes,
+                received_bytes=drive.received_bytes,
+            ),
+            truncated=("logs",) if error is not None and error.limit == "max_log_bytes" else (),
+        )
 
 
 async def _outlives_its_wire(guest: Guest) -> bool:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import anyio
+import anyio.to_thread
 
 from callgate.errors import ConfigurationError
 from callgate.lazily import imported
@@ -23,11 +23,11 @@ from callgate.sandbox.pool import WarmPool
 from callgate.search.learned import Learned
 from callgate.tools import Registry
 
+from .cache import Cache
 from .code_runs import CodeRun, Language, check_failure
 from .events import Event
 from .gate import Approve, Gate
-from .offer import search_builtins
-from .programs import Path, Programs, checked_path
+from .offer import Catalogue, Offer, checked_options, search_builtins
 from .result import NO_SANDBOX, CodeResult
 from .session import Session
 
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
     from .plans.approval import ApprovePlan
     from .plans.preparation import PlanRun, Plans
 
-__all__ = ["Core", "Place"]
+__all__ = ["Core", "Path", "checked_path"]
 
 _GRAPHS_ONLY = "; this runtime was made with sandbox=None, which runs only programs that are graphs of tool calls"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where programs run: the backend and its warm guests. ``None`` and ``None``: nowhere but on the host, as plans."""
+Path = Literal["auto", "plan", "sandbox"]
+_LONG: Final = 2 * 1024
+"""Characters; it takes a millisecond to look at a program of that length, and up to 10 at a hostile one."""
+_GIVEN: Final = frozenset({"ToolError", "tool_call", "tools"})
 
-    backend: Backend | None
-    pool: WarmPool | None
+T = TypeVar("T")
 
-    @property
-    def sandbox(self) -> tuple[Backend, WarmPool]:
-        """Both; raises `ConfigurationError` where there are none."""
-        if self.backend is None or self.pool is None:
-            message = "this runtime was made with sandbox=None: it runs plans, tools, and programs that are graphs"
-            raise ConfigurationError(message)
-        return self.backend, self.pool
+
+def checked_path(path: Any) -> Path:
+    """The path that was asked for. Raises `ConfigurationError` where there is none of that name."""
+    if path in ("auto", "plan", "sandbox"):
+        chosen: Path = path
+        return chosen
+    raise ConfigurationError(f"there is no path {path!r}; there are: auto, plan, sandbox")
 
 
 class Core:
@@ -64,7 +64,7 @@ class Core:
 
     Args:
         registry: the tools.
-        place: where programs run.
+        sandbox: what confines programs, and its warm guests; None: none run but on the host, as graphs.
         limits: what a run may spend where it is not told.
         approve: see `Gate`.
         language: what programs may look like.
@@ -77,7 +77,7 @@ class Core:
         self,
         registry: Registry,
         *,
-        place: Place,
+        sandbox: tuple[Backend, WarmPool] | None,
         limits: Limits,
         approve: Approve | None,
         language: Language,
@@ -86,14 +86,26 @@ class Core:
         approve_plan: ApprovePlan | None = None,
     ) -> None:
         self.registry = registry
-        self.place = place
+        self._sandbox = sandbox
         self.limits = limits
         self.language = language
         self.path = path
         self.approve_plan = approve_plan
         self._learned = learned
         self.gate = Gate(registry, approve=approve, builtins=search_builtins(lambda: self.search))
-        self.programs = Programs(registry, self.gate, language)
+        self._catalogues: Cache[Offer, Catalogue] = Cache(max_entries=64)
+        self._checked: Cache[tuple[Catalogue, str, tuple[str, ...], int], list[Finding]] = Cache(
+            max_entries=256, max_bytes=4 * 1024 * 1024
+        )
+        self._turn = anyio.Lock()
+
+    @property
+    def sandbox(self) -> tuple[Backend, WarmPool]:
+        """What confines programs, and its warm guests; raises `ConfigurationError` where there is none."""
+        if self._sandbox is None:
+            message = "this runtime was made with sandbox=None: it runs plans, tools, and programs that are graphs"
+            raise ConfigurationError(message)
+        return self._sandbox
 
     @cached_property
     def search(self) -> ToolSearch:
@@ -119,14 +131,14 @@ class Core:
     @property
     def language_of_programs(self) -> Literal["full", "restricted", "graphs"]:
         """What programs may be here: see `callgate.runtime.model.texts.Language`."""
-        if self.place.backend is None:
+        if self._sandbox is None:
             return "graphs"
         return "full" if self.language.policy == "none" else "restricted"
 
     @property
     def python(self) -> str:
         """Version of the Python that runs programs, ``3.11``; empty where that is not known yet."""
-        return python_here() if self.place.backend is None else getattr(self.place.backend, "python", "")
+        return python_here() if self._sandbox is None else getattr(self._sandbox[0], "python", "")
 
     async def close(self) -> None:
         """End what is under way on the host."""
@@ -147,14 +159,14 @@ class Core:
         """See `Runtime.execute_code`."""
         path = self.path if path is None else checked_path(path)
         if path == "sandbox":
-            _ = self.place.sandbox  # there has to be one
-        run = self.programs.prepare(
+            _ = self.sandbox  # there has to be one
+        run = self.prepare(
             code, self.limits if limits is None else limits, inputs=inputs, tools=tools, on_event=on_event
         )
-        nowhere = self.place.backend is None
+        nowhere = self._sandbox is None
         if check:
-            await self.programs.check(run)
-            stopped = check_failure(run.findings, NO_SANDBOX if nowhere else self.place.sandbox[0].description)
+            await self._check(run)
+            stopped = check_failure(run.findings, NO_SANDBOX if nowhere else self.sandbox[0].description)
             if stopped is not None:
                 return stopped
         if path != "sandbox":
@@ -166,23 +178,31 @@ class Core:
         return await self._in_sandbox(run)
 
     async def _in_sandbox(self, run: CodeRun) -> CodeResult:
-        backend, pool = self.place.sandbox
+        backend, pool = self.sandbox
         sandbox = backend.description
         guest = await pool.checkout(Allowance.of(run.limits))
-        return await run.on(
-            guest,
-            sandbox=sandbox,
-            end=lambda sound: pool.checkin(guest) if sound else pool.end(guest),
-        )
+        try:
+            ran = await run.on(guest)
+        except ConfigurationError:  # nothing was sent
+            pool.checkin(guest)
+            raise
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await pool.end(guest)
+            raise
+        if not ran.sound:
+            return ran.result(sandbox, await pool.end(guest))
+        pool.checkin(guest)
+        return ran.result(sandbox)
 
     @contextlib.asynccontextmanager
     async def session(self, limits: Limits | None = None) -> AsyncIterator[Session]:
         """See `Runtime.session`."""
-        backend, pool = self.place.sandbox
+        backend, pool = self.sandbox
         sandbox = backend.description
         limits = self.limits if limits is None else limits
         guest = await pool.checkout(Allowance.of(limits))
-        session = Session(self.programs, guest, limits, sandbox=sandbox)
+        session = Session(self, guest, limits, sandbox=sandbox)
         try:
             yield session
         finally:
@@ -190,14 +210,61 @@ class Core:
             with anyio.CancelScope(shield=True):
                 await pool.end(guest)
 
+    def prepare(
+        self,
+        code: str,
+        limits: Limits,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        tools: Collection[str] | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> CodeRun:
+        """A run of `code`: see `Runtime.execute_code` for the arguments. Raises `ConfigurationError`."""
+        if not isinstance(code, str):
+            raise ConfigurationError(f"code is Python source text, not {type(code).__name__}")
+        checked_options(limits, tools, on_event)
+        if inputs is not None and not isinstance(inputs, Mapping):
+            raise ConfigurationError(f"inputs is a dict of variables and their values, not {type(inputs).__name__}")
+        gate = self.gate.open(caller="code", limits=limits, allowed=tools, on_event=on_event)
+        catalogue = self._catalogues.get(gate.offer)
+        if catalogue is None:
+            catalogue = Catalogue(gate.offer)
+            self._catalogues.keep(gate.offer, catalogue)
+        for name in inputs or ():
+            if name in catalogue.shapes or name in _GIVEN:
+                raise ConfigurationError(
+                    f"the input {name!r} would hide the tool, or the name, that programs are given"
+                )
+        return CodeRun(code, gate, catalogue, limits, dict(inputs or {}), on_event)
+
+    async def _check(self, run: CodeRun) -> None:
+        """Look at a program that stands alone; the findings stay with the run. Others have their turn meanwhile."""
+        key = (run.catalogue, run.code, tuple(run.inputs), run.limits.max_source_bytes)
+        known = self._checked.get(key)
+        if known is None:
+            known = await self.look(run.code, partial(run.check, self.language))
+            self._checked.keep(key, known, len(run.code) + 64 * len(run.inputs))
+        run.findings = list(known)
+
+    async def look(self, source: str, looking: Callable[[], T]) -> T:
+        """What `looking` gives, which looks at `source`.
+
+        A long source is looked at in a thread, one after the other. Python gives others their turn between any two
+        steps of a look but the parser's and the compiler's, and those two are bounded: see `callgate.program.syntax`.
+        """
+        if len(source) <= _LONG:
+            return looking()
+        async with self._turn:
+            return await anyio.to_thread.run_sync(looking)
+
     def check(self, code: str, inputs: Iterable[str] = (), tools: Collection[str] | None = None) -> list[Finding]:
         """See `Runtime.check`."""
-        run = self.programs.prepare(code, self.limits, inputs=dict.fromkeys(inputs), tools=tools)
+        run = self.prepare(code, self.limits, inputs=dict.fromkeys(inputs), tools=tools)
         return run.check(self.language)
 
     def compile(self, code: str, inputs: Mapping[str, Any] | None, tools: Collection[str] | None) -> Compilation:
         """See `Runtime.compile`."""
-        return self.fast_path.compile(self.programs.prepare(code, self.limits, inputs=inputs, tools=tools))
+        return self.fast_path.compile(self.prepare(code, self.limits, inputs=inputs, tools=tools))
 
     def plan(
         self,

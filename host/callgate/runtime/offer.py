@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from callgate.errors import ConfigurationError, ToolError, ToolNotAllowed, ToolNotFound
+from callgate.limits import Limits
 from callgate.program import ToolShape
 from callgate.protocol.run import encode_tools
 from callgate.tools import CALLERS, Caller, Registry, Tool, is_reserved, python_name
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
     from .discovery.search import ToolSearch
 
-__all__ = ["Builtins", "Catalogue", "Offer", "Offers", "Source", "search_builtins"]
+__all__ = ["Builtins", "Catalogue", "Offer", "Offers", "Source", "checked_options", "search_builtins"]
 
 _MAX_KEPT = 64
 SEARCH_TOOLS: Final = "search_tools"
@@ -94,6 +96,16 @@ class Offer:
 
 Builtins = Callable[[Offer], Iterable[Tool]]
 """Gives the built-in tools that come with an offer, which has none yet. Asked once for each offer."""
+
+
+def checked_options(limits: Limits, tools: Any, on_event: Any) -> None:
+    """Raises `ConfigurationError` where a run was given something else than these."""
+    if not isinstance(limits, Limits):
+        raise ConfigurationError("limits must be Limits, for instance Limits(wall_seconds=10)")
+    if isinstance(tools, str) or any(not isinstance(name, str) for name in tools or ()):
+        raise ConfigurationError("tools are named by text: tools=['get_weather']")
+    if on_event is not None and inspect.iscoroutinefunction(on_event):
+        raise ConfigurationError("on_event is called at once and not awaited: give it a plain function, not async")
 
 
 class Offers:

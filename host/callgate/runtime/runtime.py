@@ -21,13 +21,12 @@ from callgate.tools import Registry, Tool
 
 from .code_runs import Language
 from .code_stream import CodeStream, streaming
-from .core import Core, Place
+from .core import Core, Path, checked_path
 from .events import Event
 from .gate import Approve
 from .keeper import Keeper, event_loop
 from .model_face import ModelFace
 from .offer import Source
-from .programs import Path, Programs, checked_path
 from .result import CodeResult
 from .session import Session
 
@@ -126,7 +125,7 @@ class Runtime(ModelFace):
         learned = Learned()
         core_over = partial(
             Core,
-            place=Place(backend, warm),
+            sandbox=None if backend is None or warm is None else (backend, warm),
             limits=self.limits,
             approve=approve,
             approve_plan=approve_plan,
@@ -184,15 +183,11 @@ class Runtime(ModelFace):
     @property
     def backend(self) -> Backend:
         """What confines programs. Raises `ConfigurationError` where the runtime was made without a sandbox."""
-        return self._core.place.sandbox[0]
+        return self._core.sandbox[0]
 
     @property
     def _pool(self) -> WarmPool:
-        return self._core.place.sandbox[1]
-
-    @property
-    def _programs(self) -> Programs:
-        return self._core.programs
+        return self._core.sandbox[1]
 
     @property
     def _plans(self) -> Plans:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from callgate.errors import SandboxError
+from callgate.errors import ConfigurationError, SandboxError
 from callgate.limits import Limits
 from callgate.sandbox.backend import Guest
 from callgate_guest.wire import LineBuffer
 
-from .code_runs import check_failure
+from .code_runs import CodeRun, check_failure
 from .events import Event
-from .programs import Programs
 from .result import CodeResult, RunError
+
+if TYPE_CHECKING:
+    from .core import Core
 
 __all__ = ["Session"]
 
@@ -30,8 +32,8 @@ class Session:
     usable. One that reaches a limit, or is cancelled, ends it: its guest is killed.
     """
 
-    def __init__(self, programs: Programs, guest: Guest, limits: Limits, *, sandbox: str) -> None:
-        self._programs = programs
+    def __init__(self, core: Core, guest: Guest, limits: Limits, *, sandbox: str) -> None:
+        self._core = core
         self._guest = guest
         self._sandbox = sandbox
         self._limits = limits
@@ -64,23 +66,21 @@ class Session:
         async with self._turn:
             if self._over is not None:
                 raise SandboxError(f"this session is over: {self._over}; open a new one with runtime.session()")
-            run = self._programs.prepare(code, self._limits, inputs=inputs, tools=tools, on_event=on_event)
+            run = self._core.prepare(code, self._limits, inputs=inputs, tools=tools, on_event=on_event)
             run.keeps = True
             if check:
                 earlier = self._bound if self._count else None
-                await self._programs.look(
-                    code, partial(run.check, self._programs.language, earlier=earlier, session=True)
-                )
+                await self._core.look(code, partial(run.check, self._core.language, earlier=earlier, session=True))
                 stopped = check_failure(run.findings, self._sandbox)
                 if stopped is not None:
                     return stopped
             self._count += 1
             from callgate.program import bound_names
 
-            self._bound |= await self._programs.look(code, partial(bound_names, code))
+            self._bound |= await self._core.look(code, partial(bound_names, code))
             run.number = self._count
             run.buffer = self._buffer
-            result = await run.on(self._guest, sandbox=self._sandbox, end=self._after)
+            result = await self._ran(run)
             if self._closed and result.error is not None and result.error.kind == "GuestDied":
                 result = replace(result, error=RunError("SandboxCrashed", "the session was closed while this ran"))
             elif not self.alive and result.error is not None:
@@ -92,8 +92,17 @@ class Session:
         self._closed = True
         self._over = self._over or "its block was left"
 
-    def _after(self, sound: bool) -> Any:
-        if sound:
-            return None
+    async def _ran(self, run: CodeRun) -> CodeResult:
+        try:
+            ran = await run.on(self._guest)
+        except ConfigurationError:  # nothing was sent
+            raise
+        except BaseException:
+            self._over = self._over or "a program in it was cancelled"
+            with anyio.CancelScope(shield=True):
+                await self._guest.aclose()
+            raise
+        if ran.sound:
+            return ran.result(self._sandbox)
         self._over = self._over or "a program in it was cancelled"
-        return self._guest.aclose()
+        return ran.result(self._sandbox, await self._guest.aclose())

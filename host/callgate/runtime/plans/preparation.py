@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import inspect
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable
 from functools import partial
@@ -26,6 +25,7 @@ from callgate.runtime.approval import Allow, Deny, answer_of
 from callgate.runtime.events import Event
 from callgate.runtime.gate import Gate, RunGate
 from callgate.runtime.keeper import event_loop
+from callgate.runtime.offer import checked_options
 from callgate.runtime.result import RunError, RunUsage
 from callgate.tools import Registry
 from callgate.tools.decoding import decoding
@@ -69,12 +69,7 @@ class Plans:
         approve_plan: ApprovePlan | None = None,
     ) -> PlanRun:
         """A run of some plan: see `Runtime.execute_tool_plan` for the arguments. Raises `ConfigurationError`."""
-        if not isinstance(limits, Limits):
-            raise ConfigurationError("limits must be Limits, for instance Limits(wall_seconds=10)")
-        if isinstance(tools, str) or any(not isinstance(name, str) for name in tools or ()):
-            raise ConfigurationError("tools are named by text: tools=['get_weather']")
-        if on_event is not None and inspect.iscoroutinefunction(on_event):
-            raise ConfigurationError("on_event is called at once and not awaited: give it a plain function, not async")
+        checked_options(limits, tools, on_event)
         if approve_plan is not None and not callable(approve_plan):
             raise ConfigurationError(f"approve_plan is a function of a PlanApprovalRequest, not {approve_plan!r}")
         gate = self._gate.open(
