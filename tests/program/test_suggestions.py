@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from callgate.program.suggestions import nearest
+from callgate.program.findings import nearest
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from callgate.lazily import names_from
 
 if TYPE_CHECKING:
-    from .bindings import bound_names
     from .check import Policy, check_program
     from .findings import FINDING_CODES, Finding, Severity, ToolShape
+    from .names import bound_names
     from .restricted_lists import DEFAULT_ALLOWED_IMPORTS
     from .syntax import DEFAULT_MAX_SOURCE_BYTES, parse_program
 

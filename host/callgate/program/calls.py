@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from .callees import TOOL_CALL, Callee, Callees, imports_from, literal_name
-from .findings import Finding, Severity, ToolShape, is_name
-from .suggestions import nearest
+from .findings import Finding, Severity, ToolShape, is_name, nearest
 from .survey import Survey
 
 __all__ = ["tool_findings"]

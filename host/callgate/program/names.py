@@ -1,4 +1,6 @@
-"""Names that nothing binds. Knows which names every program has; refuses to guess where a program may bind unseen.
+"""Names that nothing binds, and names that a program leaves behind for the next one of its session.
+
+Knows which names every program has; refuses to guess where a program may bind unseen.
 
 An error here stops a run, so it is one only where the name is certain not to exist. Rules:
 
@@ -14,15 +16,16 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from .callees import NONE, Namespaces
-from .findings import Finding, Severity
-from .suggestions import nearest
-from .survey import Scope, Survey
+from .findings import Finding, Severity, nearest
+from .survey import Scope, Survey, survey
+from .syntax import DEFAULT_MAX_SOURCE_BYTES, parse_program
 
-__all__ = ["GIVEN_NAMES", "unknown_names"]
+__all__ = ["GIVEN_NAMES", "bound_names", "unknown_names"]
 
 GIVEN_NAMES: Final = frozenset({"tools", "tool_call", "ToolError"})
 """What every program has without importing it, the tools themselves aside."""
@@ -208,3 +211,23 @@ def _hint(
 
 def _shown(name: str) -> str:
     return name if len(name) <= 80 else name[:77] + "..."
+
+
+def bound_names(source: str, *, max_source_bytes: int = DEFAULT_MAX_SOURCE_BYTES) -> frozenset[str]:
+    """Names that a program may bind at its top level; none for what is no program. Never raises.
+
+    ``from tools import get_weather`` is left out: the name stands for the tool, as before.
+    """
+    tree = parse_program(source, max_source_bytes=max_source_bytes)
+    if isinstance(tree, Finding):
+        return frozenset()
+    seen = survey(tree)
+    names = Counter(seen.module.stores)
+    for node, scope in seen.imports:
+        if scope is seen.module:
+            of_tools = isinstance(node, ast.ImportFrom) and node.module == "tools" and not node.level
+            for alias in node.names:
+                itself = of_tools or (isinstance(node, ast.Import) and alias.name == "tools")
+                if itself and alias.asname is None:
+                    names[alias.name] -= 1
+    return frozenset(name for name, count in names.items() if count > 0)

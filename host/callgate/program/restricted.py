@@ -34,7 +34,7 @@ from typing import Any, Final
 
 from RestrictedPython.transformer import INSPECT_ATTRIBUTES, RestrictingNodeTransformer
 
-from .findings import Finding
+from .findings import Finding, nearest
 from .restricted_lists import (
     CLASS_NAMES,
     DEFAULT_ALLOWED_IMPORTS,
@@ -48,7 +48,6 @@ from .restricted_lists import (
     NOT_METHODS,
     READ_BY_TEXT,
 )
-from .suggestions import nearest
 
 __all__ = ["restricted_findings"]
 

@@ -25,11 +25,10 @@ from callgate.program.graph.flow import (
     Return,
     operations_of,
 )
-from callgate.program.graph.reasons import MOST_REASONS, NotAGraph, Refusal
+from callgate.program.graph.reasons import CONSTRUCTS, MOST_REASONS, NotAGraph, Refusal
 
 from .apart import TAKE_APART
 from .calls import need_asyncio, starts
-from .constructs import CONSTRUCTS
 from .lift import Lifter
 from .scope import GIVEN, GraphTool, GraphTools, Scope, refusal, stored_names, written
 from .statements import Statements, name_of, plain_type

@@ -52,8 +52,8 @@ from callgate.program.graph.flow import (
 from callgate.tools.decoding import strict_json
 
 from .changes import augment, call_method, has_method, set_item
-from .tracebacks import TEXT_LIMIT, cut, traceback_of
 from .walked import (
+    TEXT_LIMIT,
     WORKED,
     Began,
     Done,
@@ -64,7 +64,9 @@ from .walked import (
     Unsure,
     Wait,
     Worked,
+    cut,
     decode,
+    traceback_of,
 )  # fmt: skip
 
 __all__ = ["Began", "Done", "MadeCall", "Printed", "ProgramFailed", "Step", "Unsure", "Wait", "Walk", "Worked", "walk"]
