@@ -16,12 +16,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import anyio
-import anyio.abc
 
 from callgate.errors import ConfigurationError, SandboxCrashed, SandboxUnavailable
 
 from .backend import Allowance, GuestExit, Usage, guest_command
-from .pipes import FILES_HINT, Pipes, ProcessGuest, make_pipes
+from .pipes import FILES_HINT, Pipes, ProcessGuest, make_pipes, readers
 
 __all__ = ["JailedGuest", "Zygote", "ZygoteSettings"]
 
@@ -100,6 +99,7 @@ class Zygote:
         self._control: socket.socket | None = None
         self._sending = anyio.Lock()
         self._guests: dict[int, JailedGuest] = {}
+        self._readers = readers()
         self._broken = False
         self._numbers = itertools.count(1)
         self._ready = anyio.Event()
@@ -118,7 +118,7 @@ class Zygote:
     def pid(self) -> int:
         return self._process.pid if self._process else 0
 
-    async def start(self, tasks: anyio.abc.TaskGroup) -> None:
+    async def start(self) -> None:
         """Start the process and wait until it can fork.
 
         Raises:
@@ -129,7 +129,7 @@ class Zygote:
             self._control, theirs = _control_pair()
         except OSError as error:
             raise SandboxUnavailable(f"no socket for the jail's zygote: {error.strerror}{FILES_HINT}") from error
-        tasks.start_soon(self._listen, self._control)
+        self._readers.add_reader(self._control.fileno(), self._on_readable, self._control)
         try:
             with theirs:
                 self._process = subprocess.Popen(  # noqa: ASYNC220 (a vfork and an exec)
@@ -137,7 +137,7 @@ class Zygote:
                     env={"MALLOC_ARENA_MAX": "2"}, pass_fds=[theirs.fileno()], start_new_session=True, cwd="/",
                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 )  # fmt: skip
-            with contextlib.suppress(OSError):  # it ended at once, which `_listen` sees
+            with contextlib.suppress(OSError):  # it ended at once, which `_on_readable` sees
                 self._control.send(json.dumps(asdict(self._settings)).encode())
             with anyio.move_on_after(_START_SECONDS):
                 await self._ready.wait()
@@ -191,30 +191,34 @@ class Zygote:
                     self._broken = True
                     raise SandboxCrashed("the zygote is gone") from error
 
-    async def _listen(self, control: socket.socket) -> None:
+    def _on_readable(self, control: socket.socket) -> None:
         try:
-            while True:
-                try:
-                    packet, ancillary, _, _ = control.recvmsg(_PACKET, socket.CMSG_LEN(4))
-                except BlockingIOError:
-                    await anyio.wait_readable(control)
-                    continue
-                if not packet:
-                    break
-                fds = array.array("i")
-                for _, _, data in ancillary:
-                    fds.frombytes(data[: len(data) - len(data) % 4])
-                self._hear(json.loads(packet), list(fds))
-        except (OSError, anyio.ClosedResourceError):
-            pass
-        finally:
+            packet, ancillary, _, _ = control.recvmsg(_PACKET, socket.CMSG_LEN(4))
+        except BlockingIOError:
+            return
+        except OSError:
+            packet = b""
+        if not packet:
+            self._end(control)
+            return
+        fds = array.array("i")
+        for _, _, data in ancillary:
+            fds.frombytes(data[: len(data) - len(data) % 4])
+        self._hear(json.loads(packet), list(fds))
+
+    def _end(self, control: socket.socket) -> None:
+        """Nothing more comes from it: it is gone, and its guests with it."""
+        if not self._ended.is_set():
+            self._readers.remove_reader(control.fileno())
             self._ended.set()
             self._ready.set()
             for number in list(self._guests):
                 self._gone(number, GuestExit(None, None))
 
     def _hear(self, message: dict[str, Any], fds: list[int]) -> None:
-        if "spawned" in message:
+        if "spawned" in message and not fds:  # this process has none to spare; the closed wire ends the guest
+            self._gone(message["spawned"], GuestExit(None, None, os.strerror(errno.EMFILE)))
+        elif "spawned" in message:
             guest = self._guests.get(message["spawned"])
             if guest is None:
                 os.close(fds[0])
@@ -250,6 +254,7 @@ class Zygote:
                     self._process.wait()
             with anyio.move_on_after(_GONE_SECONDS):
                 await self._ended.wait()
+        self._end(control)
         with contextlib.suppress(OSError):
             anyio.notify_closing(control)
         control.close()

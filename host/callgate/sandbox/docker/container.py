@@ -23,7 +23,7 @@ from .engine import TIMEOUT_SECONDS, Engine, EngineRefused, attach
 from .hardening import NOBODY, ContainerSettings, container_options
 from .link import Link
 
-__all__ = ["Container", "ImageGone", "json_object", "start"]
+__all__ = ["Container", "json_object", "start"]
 
 _START_SECONDS = 60.0
 _GONE_SECONDS = 15.0
@@ -147,10 +147,6 @@ class Container:
         )
 
 
-class ImageGone(SandboxUnavailable):
-    """The engine no longer has the image that a container was to be made of."""
-
-
 async def start(engine: Engine, settings: ContainerSettings, allowance: Allowance) -> Container:
     """Make, attach and start a container, and wait until its supervisor is ready.
 
@@ -170,12 +166,10 @@ async def start(engine: Engine, settings: ContainerSettings, allowance: Allowanc
             await container.remove()
         except SandboxCrashed as left:
             logger.error("%s", left)
-        if isinstance(error, EngineRefused) and error.status == 404:
-            raise ImageGone(
-                f"the Docker engine has no image {settings.image!r} any more: build it with `callgate image build`"
-            ) from error
         if isinstance(error, EngineRefused):
-            raise SandboxUnavailable(f"the Docker engine refused to start a container: {str(error)[:1000]}") from error
+            again = "; build the image again with `callgate image build`" if error.status == 404 else ""
+            told = f"the Docker engine refused to start a container: {str(error)[:1000]}{again}"
+            raise SandboxUnavailable(told) from error
         raise
 
 
