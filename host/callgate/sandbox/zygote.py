@@ -104,7 +104,7 @@ class Zygote:
         self._numbers = itertools.count(1)
         self._ready = anyio.Event()
         self._ended = anyio.Event()
-        self._failed: dict[str, Any] | None = None
+        self._failed: dict[str, Any] = {}
 
     @property
     def alive(self) -> bool:
@@ -139,11 +139,8 @@ class Zygote:
                 )  # fmt: skip
             with contextlib.suppress(OSError):  # it ended at once, which `_on_readable` sees
                 self._control.send(json.dumps(asdict(self._settings)).encode())
-            with anyio.move_on_after(_START_SECONDS):
+            with anyio.move_on_after(_START_SECONDS) as waiting:
                 await self._ready.wait()
-            slow = f"it took more than {_START_SECONDS:g} s"
-            failure = self._failed and self._failed["failed"]
-            failure = failure or ("it ended at once" if self._ended.is_set() else "" if self._ready.is_set() else slow)
         except OSError as error:
             await self.close()
             hint = FILES_HINT if error.errno == errno.EMFILE else ""
@@ -151,11 +148,14 @@ class Zygote:
         except BaseException:
             await self.close()
             raise
-        if failure:
-            await self.close()
-            if self._failed and "wish" in self._failed:  # of the operator's
-                raise ConfigurationError(failure)
-            raise SandboxUnavailable(f"the jail's zygote (tier {self._settings.tier}) did not start: {failure}")
+        if not (waiting.cancelled_caught or self._failed or self._ended.is_set()):
+            return
+        slow = f"it took more than {_START_SECONDS:g} s"
+        reason = self._failed.get("failed") or (slow if waiting.cancelled_caught else "it ended at once")
+        await self.close()
+        if "wish" in self._failed:  # of the operator's
+            raise ConfigurationError(reason)
+        raise SandboxUnavailable(f"the jail's zygote (tier {self._settings.tier}) did not start: {reason}")
 
     async def spawn(self, allowance: Allowance) -> JailedGuest:
         """Fork a guest; returns once it exists. Raises `SandboxCrashed` when it cannot be had."""
@@ -229,7 +229,7 @@ class Zygote:
         elif "refused" in message:
             self._gone(message["refused"], GuestExit(None, None, message["reason"]))
         else:
-            self._failed = message if "failed" in message else None
+            self._failed = message if "failed" in message else {}
             self._ready.set()
 
     def _gone(self, number: int, ended: GuestExit) -> None:
