@@ -5,7 +5,7 @@ The facts of the machine (`Fact`) explain; the trial of a tier, and that of dock
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from .docker.doctor import DockerReport, examine_docker
@@ -13,7 +13,7 @@ from .jail import JailBackend
 from .machine import look_at_machine
 from .self_test import Fact, Trial, tried
 
-__all__ = ["DOCKER_LEAKS", "LEAKS", "NOT_CONFINED", "Report", "TierTrial", "examine"]
+__all__ = ["DOCKER_LEAKS", "LEAKS", "NOT_CONFINED", "Report", "examine"]
 
 LEAKS: dict[int, tuple[str, ...]] = {
     1: (
@@ -49,13 +49,6 @@ NOT_CONFINED = (
 """What no tier defends against."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TierTrial(Trial):
-    """Outcome of starting one tier of the jail."""
-
-    tier: int
-
-
 @dataclass(frozen=True, slots=True)
 class Report:
     """Everything `examine` found."""
@@ -68,7 +61,7 @@ class Report:
     description: str
     """What confines a guest in the sandbox that ``auto`` takes."""
     facts: list[Fact]
-    trials: list[TierTrial]
+    trials: list[Trial]
     docker: DockerReport
     leaks: list[str]
     not_confined: list[str]
@@ -107,10 +100,10 @@ async def examine() -> Report:
     )
 
 
-async def _tried(tier: int) -> TierTrial:
+async def _tried(tier: int) -> Trial:
     backend = JailBackend(tier=tier)
-    trial = asdict(await tried(backend))
-    return TierTrial(tier=tier, **trial | {"reason": backend.reasons.get(tier, trial["reason"])})
+    trial = await tried(backend)
+    return replace(trial, tier=tier, reason=backend.reasons.get(tier, trial.reason))
 
 
 def _verdict(auto: str, facts: list[Fact], docker: DockerReport) -> str:

@@ -11,7 +11,6 @@ import sys
 from dataclasses import replace
 
 import anyio
-import anyio.abc
 
 from callgate.errors import SandboxCrashed, SandboxError, SandboxUnavailable
 
@@ -49,7 +48,6 @@ class JailBackend:
         self._tiers = (tier,) if tier else (1, 2)
         self._zygote: Zygote | None = None
         self._retired: set[Zygote] = set()
-        self._tasks: anyio.abc.TaskGroup
         self._replacing = anyio.Lock()
         self.tier = 0
         self.reasons: dict[int, str] = {}
@@ -66,8 +64,6 @@ class JailBackend:
     async def __aenter__(self) -> JailBackend:
         if sys.platform != "linux":
             raise SandboxUnavailable("the jail needs Linux; on other systems, run callgate in a Linux virtual machine")
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
         self._replacing = anyio.Lock()  # one of an earlier event loop, if this was entered before, belongs to that loop
         self._retired.clear()
         try:
@@ -95,8 +91,6 @@ class JailBackend:
                 assert zygote is not None
                 await zygote.close()
             self._zygote = None
-        self._tasks.cancel_scope.cancel()
-        await self._tasks.__aexit__(None, None, None)
 
     async def open(self, allowance: Allowance) -> JailedGuest:
         try:
@@ -119,7 +113,7 @@ class JailBackend:
             if self._zygote is not None and self._zygote is not worn and self._zygote.alive:
                 return self._zygote
             fresh = Zygote(self._settings)
-            await fresh.start(self._tasks)
+            await fresh.start()
             self._zygote = fresh
             self._retired.add(worn)
             for old in [each for each in self._retired if not each.alive or each.live_guests == 0]:
@@ -129,18 +123,14 @@ class JailBackend:
 
     async def _proven_zygote(self) -> Zygote:
         zygote = Zygote(self._settings)
-        await zygote.start(self._tasks)
+        await zygote.start()
         try:
-            await _prove(await zygote.spawn(SELF_TEST_ALLOWANCE))
+            guest = await zygote.spawn(SELF_TEST_ALLOWANCE)
+            await prove(guest, while_it_lives=lambda: _check_from_outside(guest.pid))
         except BaseException:
             await zygote.close()
             raise
         return zygote
-
-
-async def _prove(guest: JailedGuest) -> None:
-    """Run the self-test in `guest`. Raises `SandboxUnavailable` unless everything held."""
-    await prove(guest, while_it_lives=lambda: _check_from_outside(guest.pid))
 
 
 def _check_from_outside(pid: int) -> None:

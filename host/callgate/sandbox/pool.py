@@ -48,6 +48,7 @@ class WarmPool:
         self._slots = anyio.Semaphore(max_guests)
         self._idle: deque[Guest] = deque()
         self._ending: deque[Guest] = deque()
+        self._in_hand: list[Guest] = []  # those that somebody sees to
         self._wanted = anyio.Event()
         self._ended = anyio.Event()
         self._tasks: anyio.abc.TaskGroup
@@ -75,10 +76,11 @@ class WarmPool:
         finally:  # it raises when this is cancelled
             with anyio.CancelScope(shield=True):
                 async with anyio.create_task_group() as ends:  # an engine that hangs takes its time for each
-                    for guest in (*self._idle, *self._ending):
+                    for guest in (*self._idle, *self._ending, *self._in_hand):
                         ends.start_soon(_ended, guest)
                 self._idle.clear()
                 self._ending.clear()
+                self._in_hand.clear()
 
     async def checkout(self, allowance: Allowance) -> Guest:
         """A fresh guest for one run or one session; give it back with `checkin`.
@@ -136,7 +138,10 @@ class WarmPool:
         while True:
             while not self._ending:
                 await self._ended.wait()
-            await _ended(self._ending.popleft())  # which is done though this be cancelled
+            guest = self._ending.popleft()
+            self._in_hand.append(guest)
+            await _ended(guest)
+            self._in_hand.remove(guest)
 
     async def _refill(self) -> None:
         pause = 0.05

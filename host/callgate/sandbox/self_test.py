@@ -118,6 +118,8 @@ class Trial:
     """Outcome of starting a sandbox and opening a guest."""
 
     works: bool
+    tier: int = 0
+    """Of the jail; 0 where it is another sandbox."""
     description: str = ""
     """What confines a guest in it."""
     reason: str = ""

@@ -16,12 +16,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import anyio
-import anyio.abc
 
 from callgate.errors import ConfigurationError, SandboxCrashed, SandboxUnavailable
 
 from .backend import Allowance, GuestExit, Usage, guest_command
-from .pipes import FILES_HINT, Pipes, ProcessGuest, make_pipes
+from .pipes import FILES_HINT, Pipes, ProcessGuest, make_pipes, readers
 
 __all__ = ["JailedGuest", "Zygote", "ZygoteSettings"]
 
@@ -100,11 +99,12 @@ class Zygote:
         self._control: socket.socket | None = None
         self._sending = anyio.Lock()
         self._guests: dict[int, JailedGuest] = {}
+        self._readers = readers()
         self._broken = False
         self._numbers = itertools.count(1)
         self._ready = anyio.Event()
         self._ended = anyio.Event()
-        self._failed: dict[str, Any] | None = None
+        self._failed: dict[str, Any] = {}
 
     @property
     def alive(self) -> bool:
@@ -118,7 +118,7 @@ class Zygote:
     def pid(self) -> int:
         return self._process.pid if self._process else 0
 
-    async def start(self, tasks: anyio.abc.TaskGroup) -> None:
+    async def start(self) -> None:
         """Start the process and wait until it can fork.
 
         Raises:
@@ -129,7 +129,7 @@ class Zygote:
             self._control, theirs = _control_pair()
         except OSError as error:
             raise SandboxUnavailable(f"no socket for the jail's zygote: {error.strerror}{FILES_HINT}") from error
-        tasks.start_soon(self._listen, self._control)
+        self._readers.add_reader(self._control.fileno(), self._on_readable, self._control)
         try:
             with theirs:
                 self._process = subprocess.Popen(  # noqa: ASYNC220 (a vfork and an exec)
@@ -137,13 +137,10 @@ class Zygote:
                     env={"MALLOC_ARENA_MAX": "2"}, pass_fds=[theirs.fileno()], start_new_session=True, cwd="/",
                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 )  # fmt: skip
-            with contextlib.suppress(OSError):  # it ended at once, which `_listen` sees
+            with contextlib.suppress(OSError):  # it ended at once, which `_on_readable` sees
                 self._control.send(json.dumps(asdict(self._settings)).encode())
-            with anyio.move_on_after(_START_SECONDS):
+            with anyio.move_on_after(_START_SECONDS) as waiting:
                 await self._ready.wait()
-            slow = f"it took more than {_START_SECONDS:g} s"
-            failure = self._failed and self._failed["failed"]
-            failure = failure or ("it ended at once" if self._ended.is_set() else "" if self._ready.is_set() else slow)
         except OSError as error:
             await self.close()
             hint = FILES_HINT if error.errno == errno.EMFILE else ""
@@ -151,11 +148,14 @@ class Zygote:
         except BaseException:
             await self.close()
             raise
-        if failure:
-            await self.close()
-            if self._failed and "wish" in self._failed:  # of the operator's
-                raise ConfigurationError(failure)
-            raise SandboxUnavailable(f"the jail's zygote (tier {self._settings.tier}) did not start: {failure}")
+        if not (waiting.cancelled_caught or self._failed or self._ended.is_set()):
+            return
+        slow = f"it took more than {_START_SECONDS:g} s"
+        reason = self._failed.get("failed") or (slow if waiting.cancelled_caught else "it ended at once")
+        await self.close()
+        if "wish" in self._failed:  # of the operator's
+            raise ConfigurationError(reason)
+        raise SandboxUnavailable(f"the jail's zygote (tier {self._settings.tier}) did not start: {reason}")
 
     async def spawn(self, allowance: Allowance) -> JailedGuest:
         """Fork a guest; returns once it exists. Raises `SandboxCrashed` when it cannot be had."""
@@ -191,30 +191,34 @@ class Zygote:
                     self._broken = True
                     raise SandboxCrashed("the zygote is gone") from error
 
-    async def _listen(self, control: socket.socket) -> None:
+    def _on_readable(self, control: socket.socket) -> None:
         try:
-            while True:
-                try:
-                    packet, ancillary, _, _ = control.recvmsg(_PACKET, socket.CMSG_LEN(4))
-                except BlockingIOError:
-                    await anyio.wait_readable(control)
-                    continue
-                if not packet:
-                    break
-                fds = array.array("i")
-                for _, _, data in ancillary:
-                    fds.frombytes(data[: len(data) - len(data) % 4])
-                self._hear(json.loads(packet), list(fds))
-        except (OSError, anyio.ClosedResourceError):
-            pass
-        finally:
+            packet, ancillary, _, _ = control.recvmsg(_PACKET, socket.CMSG_LEN(4))
+        except BlockingIOError:
+            return
+        except OSError:
+            packet = b""
+        if not packet:
+            self._end(control)
+            return
+        fds = array.array("i")
+        for _, _, data in ancillary:
+            fds.frombytes(data[: len(data) - len(data) % 4])
+        self._hear(json.loads(packet), list(fds))
+
+    def _end(self, control: socket.socket) -> None:
+        """Nothing more comes from it: it is gone, and its guests with it."""
+        if not self._ended.is_set():
+            self._readers.remove_reader(control.fileno())
             self._ended.set()
             self._ready.set()
             for number in list(self._guests):
                 self._gone(number, GuestExit(None, None))
 
     def _hear(self, message: dict[str, Any], fds: list[int]) -> None:
-        if "spawned" in message:
+        if "spawned" in message and not fds:  # this process has none to spare; the closed wire ends the guest
+            self._gone(message["spawned"], GuestExit(None, None, os.strerror(errno.EMFILE)))
+        elif "spawned" in message:
             guest = self._guests.get(message["spawned"])
             if guest is None:
                 os.close(fds[0])
@@ -225,7 +229,7 @@ class Zygote:
         elif "refused" in message:
             self._gone(message["refused"], GuestExit(None, None, message["reason"]))
         else:
-            self._failed = message if "failed" in message else None
+            self._failed = message if "failed" in message else {}
             self._ready.set()
 
     def _gone(self, number: int, ended: GuestExit) -> None:
@@ -250,6 +254,7 @@ class Zygote:
                     self._process.wait()
             with anyio.move_on_after(_GONE_SECONDS):
                 await self._ended.wait()
+        self._end(control)
         with contextlib.suppress(OSError):
             anyio.notify_closing(control)
         control.close()

@@ -37,7 +37,8 @@ class Taken:
         self.link = Link(ours)
         self.given_back: list[bool] = []
         engine = SimpleNamespace(host="unix:///nowhere")
-        container = Container(engine, "taken", self.link, _ALLOWANCE)  # type: ignore[arg-type]
+        container = Container(engine, _ALLOWANCE)  # type: ignore[arg-type]
+        container._link = self.link
         self.guest = ContainerGuest(container, self._give_back)
         self._heard = FrameBuffer()
         self._flooded = 0

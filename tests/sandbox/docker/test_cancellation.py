@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import anyio
 import pytest
@@ -28,8 +29,8 @@ async def test_asyncios_own_cancellation_leaves_no_container(engine: Engine, sec
         opening = asyncio.create_task(backend.open(ALLOWANCE))
         await asyncio.sleep(seconds)
         opening.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await opening
+        with contextlib.suppress(asyncio.CancelledError):  # or it is there already, on a quick machine
+            await (await opening).aclose()
     await none_left(engine)
 
 

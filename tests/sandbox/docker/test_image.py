@@ -216,11 +216,11 @@ async def test_numpy_and_pandas_can_be_imported(engine: Engine, tag: str) -> Non
 
 
 async def test_the_same_inputs_give_the_same_layers(engine: Engine, tag: str, tmp_path: Path) -> None:
-    package = wheel(tmp_path)
-    first = await image.build(engine, base="host", requirements=[package], tag=tag)
+    package = wheel(tmp_path) + "\n"
+    first = await image.build(engine, base="host", requirements=package, tag=tag)
     found = await layers(engine, tag)
     await engine.call("remove_image", tag, force=True)
-    second = await image.build(engine, base="host", requirements=[package], tag=tag)
+    second = await image.build(engine, base="host", requirements=package, tag=tag)
     assert first.id != second.id
     assert await layers(engine, tag) == found
 
@@ -247,7 +247,7 @@ async def test_an_image_of_a_base_is_what_one_of_this_machine_is(
 async def test_packages_are_told_imported_and_gone_with_the_next_image(
     engine: Engine, tag: str, tmp_path: Path
 ) -> None:
-    made = await image.build(engine, base="host", requirements=[wheel(tmp_path)], tag=tag)
+    made = await image.build(engine, base="host", requirements=wheel(tmp_path) + "\n", tag=tag)
     assert made.packages == ("callgate_test_package==1.5",)
     program = "import os, callgate_test_package as it; print(it.ANSWER, os.listdir(os.path.dirname(it.__file__)))"
     answer, _, files = (await run(engine, tag, program)).strip().partition(" ")
@@ -305,7 +305,7 @@ async def test_a_requirement_that_nobody_has_names_pips_own_words(engine: Engine
     with pytest.raises(
         SandboxError, match=r"(?s)collecting the requirements.*No matching distribution found for callgate-no"
     ):
-        await image.build(engine, base="host", requirements=["--no-index", "callgate-nowhere"], tag=tag)
+        await image.build(engine, base="host", requirements="--no-index callgate-nowhere", tag=tag)
     assert await image.find(engine, tag) is None
 
 
@@ -353,26 +353,19 @@ async def test_a_tag_that_is_no_name_is_refused_before_anything_is_done(engine: 
         await image.build(engine, base="host", tag=name)
 
 
-@pytest.mark.parametrize(
-    ("given", "lines"),
-    [
-        ("", ""),
-        ("numpy pandas", "numpy\npandas\n"),
-        ("numpy >= 2\n# why\n\npandas", "numpy >= 2\npandas\n"),
-        (["numpy >= 2", "pandas"], "numpy >= 2\npandas\n"),
-    ],
-)
-def test_requirements_are_names_or_lines(given: str | list[str], lines: str) -> None:
-    assert build_context.requirement_text(given) == lines
+@pytest.mark.parametrize("given", ["", "numpy pandas", "numpy >= 2\n# why\n\npandas"])
+def test_requirements_are_names_or_lines(given: str) -> None:
+    assert build_context.requirement_text(given) == given
 
 
 def test_requirements_are_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "requirements.txt"
     path.write_text("# ours\nnumpy>=2\n")
-    assert build_context.requirement_text(path) == build_context.requirement_text(str(path)) == "numpy>=2\n"
-    for missing in (tmp_path / "no.txt", str(tmp_path / "no.txt")):
+    assert build_context.requirement_text(str(path)).split("\n")[:2] == ["# ours", "numpy>=2"]
+    path.write_bytes(b"\xff")
+    for refused in (tmp_path / "no.txt", path):
         with pytest.raises(ConfigurationError, match="requirements file"):
-            build_context.requirement_text(missing)
+            build_context.requirement_text(str(refused))
 
 
 def test_the_digest_of_the_guest_is_of_its_sources() -> None:

@@ -19,12 +19,12 @@ from typing import Any, Literal
 
 import anyio
 
-from callgate.errors import CallgateError, ConfigurationError, SandboxCrashed, SandboxError
+from callgate.errors import CallgateError, ConfigurationError, SandboxCrashed, SandboxError, SandboxUnavailable
 from callgate.sandbox.backend import Allowance
 from callgate.sandbox.self_test import SELF_TEST_ALLOWANCE, prove
 
-from .container import Container, ImageGone, start
-from .engine import Engine, EngineUnreachable
+from .container import Container, start
+from .engine import Engine
 from .guest import ContainerGuest
 from .hardening import LIMITS, ContainerSettings, missing_limits, runtimes_of
 from .image import DEFAULT_TAG, usable
@@ -199,7 +199,7 @@ class DockerBackend:
             container = await start(engine, self._settings, allowance)
         except BaseException as error:
             self._in_doubt = self._in_doubt or not isinstance(error, CallgateError)
-            if isinstance(error, EngineUnreachable | ImageGone):  # the next one finds what there is by then
+            if isinstance(error, SandboxUnavailable):  # the next one finds what engine and image there are by then
                 await self._disconnect(engine)
             raise
         self._containers.add(container)

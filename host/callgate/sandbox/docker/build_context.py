@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tarfile
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -96,28 +96,24 @@ def guest_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def requirement_text(requirements: str | Path | Sequence[str]) -> str:
-    """What pip is to install, as the lines of a requirements file; ``""`` for nothing.
+def requirement_text(requirements: str) -> str:
+    """What `callgate_guest.rootfs.install` takes: the lines of a requirements file, or requirements with spaces or
+    newlines between them.
 
     Args:
-        requirements: the path of a requirements file; requirements with spaces or newlines between them; or a list.
+        requirements: those, or the path of a file.
 
     Raises:
         ConfigurationError: the file cannot be read.
     """
-    if isinstance(requirements, str) and "\n" not in requirements and Path(requirements).is_file():
-        requirements = Path(requirements)
-    if isinstance(requirements, str) and _FILE_NAME.fullmatch(requirements.strip()):
-        raise ConfigurationError(f"there is no requirements file {requirements.strip()!r}")
-    if isinstance(requirements, Path):
-        try:
-            requirements = requirements.read_text(encoding="utf-8") + "\n"
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"the requirements file {requirements} cannot be read: {error}") from error
-    if isinstance(requirements, str):
-        requirements = requirements.splitlines() if "\n" in requirements else requirements.split()
-    lines = (line.strip() for line in requirements)
-    return "".join(f"{line}\n" for line in lines if line and not line.startswith("#"))
+    if "\n" in requirements or not (os.path.isfile(requirements) or _FILE_NAME.fullmatch(requirements.strip())):
+        return requirements
+    try:
+        return Path(requirements).read_text(encoding="utf-8") + "\n"
+    except FileNotFoundError:
+        raise ConfigurationError(f"there is no requirements file {requirements.strip()!r}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the requirements file {requirements} cannot be read: {error}") from error
 
 
 def lay_out(folder: Path) -> None:

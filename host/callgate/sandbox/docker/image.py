@@ -17,7 +17,7 @@ import re
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -147,7 +147,7 @@ async def build(
     engine: Engine,
     *,
     base: str = DEFAULT_BASE,
-    requirements: str | Path | Sequence[str] = (),
+    requirements: str = "",
     tag: str = DEFAULT_TAG,
     on_progress: Callable[[str], None] | None = None,
     network: str | None = None,
@@ -157,8 +157,8 @@ async def build(
     Args:
         base: an image with Python 3.11 or newer, pulled where the engine does not have it; ``"host"`` makes it of the
             Python that runs this, and needs no registry.
-        requirements: what programs may import: a requirements file, or requirements; see `requirement_text`. They are
-            installed with pip: in the base, or on this machine where that is the base.
+        requirements: what programs may import: the path of a requirements file, its lines, or requirements with spaces
+            between them. They are installed with pip: in the base, or on this machine where that is the base.
         tag: the name to give.
         on_progress: called with each line that is said on the way.
         network: the network of the steps, as the engine names them (``"host"``, ``"none"``); ``None`` is the engine's

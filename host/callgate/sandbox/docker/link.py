@@ -41,12 +41,11 @@ _READS = 64
 
 
 class Demultiplexer:
-    """Bytes of an attach stream in, what the container wrote to stdout out. Keeps the end of its stderr."""
+    """Bytes of an attach stream in, what the container wrote to stdout out. Holds one unfinished piece at most, and the
+    end of its stderr."""
 
     def __init__(self) -> None:
-        self._header = bytearray()
-        self._left = 0
-        self._stream = 0
+        self._held = bytearray()
         self._errors = bytearray()
 
     @property
@@ -56,28 +55,23 @@ class Demultiplexer:
 
     def feed(self, data: bytes) -> bytes:
         """What of `data` is stdout. Raises `FrameError` where it is not that format."""
+        self._held += data
         out: list[bytes] = []
         at = 0
-        while at < len(data):
-            if self._left == 0:
-                need = _HEADER.size - len(self._header)
-                self._header += data[at : at + need]
-                at += need
-                if len(self._header) < _HEADER.size:
-                    break
-                self._stream, self._left = _HEADER.unpack(self._header)
-                self._header.clear()
-                if self._stream > 2 or self._left > _MAX_PIECE:
-                    raise FrameError(f"a piece of stream {self._stream} with {self._left} bytes")
-                continue
-            piece = data[at : at + self._left]
-            at += len(piece)
-            self._left -= len(piece)
-            if self._stream == 2:
-                self._errors += piece
-                del self._errors[:-_STDERR_KEPT]
+        while len(self._held) - at >= _HEADER.size:
+            stream, length = _HEADER.unpack_from(self._held, at)
+            if stream > 2 or length > _MAX_PIECE:
+                raise FrameError(f"a piece of stream {stream} with {length} bytes")
+            end = at + _HEADER.size + length
+            if len(self._held) < end:
+                break
+            piece = bytes(self._held[at + _HEADER.size : end])
+            if stream == 2:
+                self._errors = (self._errors + piece)[-_STDERR_KEPT:]
             else:
                 out.append(piece)
+            at = end
+        del self._held[:at]
         return b"".join(out)
 
 
