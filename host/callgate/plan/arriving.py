@@ -43,7 +43,7 @@ class ArrivingPlan:
         ]
         self._max_steps = limits.max_tool_calls
         self._faults: list[PlanFault] = []
-        self._compiler = StepCompiler(offering, None, self._faults)
+        self._compiler = StepCompiler(offering, None, self._faults, limits)
         self._over = False
         self._bad = 0
         self._unknown: set[int] = set()

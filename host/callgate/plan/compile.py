@@ -5,7 +5,6 @@ Nothing is called here. What comes out has no fault left that could be seen befo
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,13 +16,6 @@ from .model import Plan, Step, read_model
 from .steps import CompiledStep, Offering, StepCompiler
 
 __all__ = ["CompiledPlan", "CompiledStep", "Offering", "Reading", "read_plan"]
-
-_POSITION = re.compile(r"steps\[[0-9]+\]")
-_RESERVED_IDS = {
-    "steps": "how steps are named by position",
-    "item": "the item of a for_each",
-    "index": "the number of an item of a for_each",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +63,7 @@ def read_plan(given: Any, offering: Offering, limits: Limits) -> Reading:
     )
     if model is None or not steps or too_many(faults):
         return _reading(None, model, faults)
-    compilation = _Compilation(model, offering, faults, limits.memory_bytes)
-    compilation.know(ids, steps)
-    return _reading(compilation.run(), model, faults)
+    return _reading(_compiled(model, ids, steps, StepCompiler(offering, model.missing, faults, limits)), model, faults)
 
 
 def _reading(plan: CompiledPlan | None, model: Plan | None, faults: list[PlanFault]) -> Reading:
@@ -82,70 +72,36 @@ def _reading(plan: CompiledPlan | None, model: Plan | None, faults: list[PlanFau
     return Reading(None if errors else plan, model, errors + warnings[:MAX_WARNINGS])
 
 
-class _Compilation:
-    def __init__(self, model: Plan, offering: Offering, faults: list[PlanFault], max_memory_bytes: int) -> None:
-        self._model = model
-        self._faults = faults
-        self._steps = StepCompiler(offering, model.missing, faults, max_memory_bytes)
-
-    def know(self, ids: list[str], steps: list[Step | None]) -> None:
-        """Take note of all steps by name."""
-        for index, (name, step) in enumerate(zip(ids, steps, strict=True)):
-            new = self._steps.know(name, step)
-            means = _RESERVED_IDS.get(name)
-            if _POSITION.fullmatch(name) and name != f"steps[{index}]":
-                means = "the step at that position"
-            if means is not None:
-                self._steps.fault("reserved-id", index, ".id", f"{name!r} means {means}", "rename the step")
-            if not new:
-                self._duplicate(index, name)
-            if too_many(self._faults):
-                return
-
-    def run(self) -> CompiledPlan | None:
-        """The plan, compiled; None where it has faults."""
-        if too_many(self._faults):
+def _compiled(model: Plan, ids: list[str], steps: list[Step | None], compiler: StepCompiler) -> CompiledPlan | None:
+    """The plan, ready to run; None where it has faults."""
+    for name, step in zip(ids, steps, strict=True):
+        compiler.know(name, step)
+        if too_many(compiler.faults):
             return None
-        compiled = []
-        for index in range(len(self._steps.ids)):
-            compiled.append(self._steps.compile(index))
-            if too_many(self._faults):
-                return None
-        outputs, wave = self._outputs(), self._waves()
-        plan = [step for step in compiled if step is not None]
-        return CompiledPlan(self._model, tuple(plan), tuple(wave), outputs) if len(plan) == len(compiled) else None
-
-    def _duplicate(self, index: int, name: str) -> None:
-        number = next((n for n in range(2, 20) if f"{name}_{n}" not in self._steps.index), index)
-        message = f"duplicate step id {name!r}: steps[{self._steps.index[name]}] has it already"
-        hint = f"rename this one, for example to {f'{name}_{number}'!r}, and the references that mean it"
-        self._steps.fault("duplicate-id", index, ".id", message, hint)
-
-    def _outputs(self) -> tuple[int, ...]:
-        found: dict[int, None] = {}
-        for number, name in enumerate(self._model.output_steps):
-            index = self._steps.index.get(name)
-            if index is None:
-                fault = self._steps.names.unknown(name)
-                at = f"output_steps[{number}]"
-                self._faults.append(PlanFault("unknown-step", None, at, fault.message, fault.hint))
-                if too_many(self._faults):
-                    break
-            else:
-                found[index] = None
-        return tuple(found) or tuple(range(len(self._steps.ids)))
-
-    def _waves(self) -> list[int]:
-        wave = waves(self._steps.edges)
-        if -1 not in wave:
-            return wave
-        for cycle in cycles(self._steps.edges, wave):
-            named = [self._steps.ids[step] for step in cycle]
-            shown = named if len(named) <= 12 else [*named[:6], f"… ({len(named) - 12} more) …", *named[-6:]]
-            path = " → ".join([*shown, named[0]])
-            if len(named) > 1:
-                hint = "each waits for the next: leave one of these references (or 'sequential') out"
-            else:
-                hint = "a step cannot refer to its own result"
-            self._steps.fault("cycle", cycle[0], "", f"cycle in the plan: {path}", hint)
-        return wave
+    compiled = []
+    for index in range(len(ids)):
+        compiled.append(compiler.compile(index))
+        if too_many(compiler.faults):
+            return None
+    outputs: dict[int, None] = {}
+    for number, name in enumerate(model.output_steps):
+        source = compiler.index.get(name)
+        if source is not None:
+            outputs[source] = None
+        elif not too_many(compiler.faults):
+            fault = compiler.names.unknown(name)
+            compiler.faults.append(
+                PlanFault("unknown-step", None, f"output_steps[{number}]", fault.message, fault.hint)
+            )
+    wave = waves(compiler.edges)
+    for cycle in cycles(compiler.edges, wave) if -1 in wave else ():
+        named = [ids[step] for step in cycle]
+        shown = named if len(named) <= 12 else [*named[:6], f"… ({len(named) - 12} more) …", *named[-6:]]
+        hint = "each waits for the next: leave one of these references (or 'sequential') out"
+        if len(named) == 1:
+            hint = "a step cannot refer to its own result"
+        compiler.fault("cycle", cycle[0], "", f"cycle in the plan: {' → '.join([*shown, named[0]])}", hint)
+    plan = tuple(step for step in compiled if step is not None)
+    if len(plan) < len(compiled):
+        return None
+    return CompiledPlan(model, plan, tuple(wave), tuple(outputs) or tuple(range(len(plan))))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from callgate.errors import InvalidArguments, ToolError
+from callgate.limits import Limits
 from callgate.tools import Retry, Tool
 from callgate.tools.faults import described, path_text
 from callgate.tools.turns import at_once
@@ -28,6 +29,12 @@ _CONDITIONAL = frozenset(
 )
 """Keywords by which one argument may decide what another must be."""
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
+_POSITION = re.compile(r"steps\[[0-9]+\]")
+_RESERVED_IDS = {
+    "steps": "how steps are named by position",
+    "item": "the item of a for_each",
+    "index": "the number of an item of a for_each",
+}
 _RUNS_PLANS = frozenset({"execute_tool_plan", "execute_code", "execute_plan"})
 
 
@@ -86,16 +93,10 @@ class StepCompiler:
         offering: the tools that the plan may call.
         missing: the plan's own rule for paths that lead nowhere.
         faults: what is wrong is added here.
-        max_memory_bytes: what its expressions may take, about.
+        limits: `memory_bytes` bounds what its expressions may take, about.
     """
 
-    def __init__(
-        self,
-        offering: Offering,
-        missing: str | None,
-        faults: list[PlanFault],
-        max_memory_bytes: int | None = None,
-    ) -> None:
+    def __init__(self, offering: Offering, missing: str | None, faults: list[PlanFault], limits: Limits) -> None:
         self.ids: list[str] = []
         self.index: dict[str, int] = {}
         """The first step of each id."""
@@ -104,21 +105,29 @@ class StepCompiler:
         self.names = Names(self.index)
         self._offering = offering
         self._missing = missing
-        self._faults = faults
+        self.faults = faults
         self._steps: list[Step | None] = []
         self._warnings = 0
-        self._expressions = Expressions(max_memory_bytes)
+        self._expressions = Expressions(limits.memory_bytes)
 
     def know(self, name: str, step: Step | None) -> bool:
-        """Take note of the next step of the plan. Returns whether its id is new."""
-        index = len(self.ids)
+        """Take note of the next step of the plan. Returns whether its id can be its own."""
+        index, first, means = len(self.ids), self.index.get(name), _RESERVED_IDS.get(name)
         self.ids.append(name)
         self.edges.append(())
         self._steps.append(step)
-        new = name not in self.index
-        self.index.setdefault(name, index)
         self.names.note(name)
-        return new
+        if _POSITION.fullmatch(name) and name != f"steps[{index}]":
+            means = "the step at that position"
+        if means is not None:
+            self.fault("reserved-id", index, ".id", f"{name!r} means {means}", "rename the step")
+        if first is None:
+            self.index[name] = index
+        else:
+            number = next((n for n in range(2, 20) if f"{name}_{n}" not in self.index), index)
+            hint = f"rename this one, for example to {f'{name}_{number}'!r}, and the references that mean it"
+            self.fault("duplicate-id", index, ".id", f"duplicate step id {name!r}: steps[{first}] has it already", hint)
+        return first is None and means is None
 
     def fault(self, code: str, index: int, place: str, message: str, hint: str = "", *, warning: bool = False) -> None:
         """Note what is wrong with a step; of warnings only so many."""
@@ -127,16 +136,16 @@ class StepCompiler:
             if self._warnings > MAX_WARNINGS:
                 return
         at = f"steps[{index}]{place}"
-        self._faults.append(PlanFault(code, self.ids[index], at, message, hint, "warning" if warning else "error"))
+        self.faults.append(PlanFault(code, self.ids[index], at, message, hint, "warning" if warning else "error"))
 
     def compile(self, index: int) -> CompiledStep | None:
         """The step of that index, ready to run; None where it has faults."""
         step = self._steps[index]
         if step is None:
             return None
-        before = len(self._faults)
+        before = len(self.faults)
         tool = self._tool(index, step.tool, ".tool")
-        scope = Scope(step.id, self.names, self._missing, f"steps[{index}]", self._faults, self._expressions)
+        scope = Scope(step.id, self.names, self._missing, f"steps[{index}]", self.faults, self._expressions)
         size = json_size(step.arguments, _LARGE)
         when = None if step.when is None else compile_template(step.when, scope, ("when",))
         each = None if step.for_each is None else compile_template(step.for_each, scope, ("for_each",))
@@ -163,7 +172,7 @@ class StepCompiler:
             later[index - 1] = None
         after = tuple(earlier for earlier in later if earlier not in needs)
         self.edges[index] = (*needs, *after)
-        if tool is None or (len(self._faults) > before and any(f.severity == "error" for f in self._faults[before:])):
+        if tool is None or (len(self.faults) > before and any(f.severity == "error" for f in self.faults[before:])):
             return None
         condition = step.fallback.condition if step.fallback else "on_error"
         return CompiledStep(
@@ -179,7 +188,7 @@ class StepCompiler:
             found = self.index.get(name)
             if found is not None:
                 yield found
-            elif not too_many(self._faults):
+            elif not too_many(self.faults):
                 fault = self.names.unknown(name)
                 self.fault("unknown-step", index, f".{option}[{number}]", fault.message, fault.hint)
 
