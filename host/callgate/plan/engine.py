@@ -44,11 +44,10 @@ from .actions import (
     StepEnded,
     Stop,
 )  # fmt: skip
-from .inputs import EXPRESSION_STEPS, Arguments, Inputs
+from .inputs import EXPRESSION_STEPS, Arguments, Inputs, Unresolvable
 from .outcomes import Items, Outcome, StepStatus, json_inside
 from .sizes import memory_of
 from .steps import CompiledStep
-from .values import Unresolvable, Values
 
 __all__ = ["UNKNOWN", "Engine"]
 
@@ -118,7 +117,7 @@ class Engine:
         self._cause: int | None = None
         self._exceeded = False
         self._turn = _TURN
-        self._work_before = self.inputs.work_left
+        self._work_before = self.inputs.budget.steps_left
         self._finished = False
         at_once(self.taking(list(steps)))
 
@@ -142,7 +141,7 @@ class Engine:
         actions: list[Action] = []
         self._turn = _TURN
         if isinstance(event, Begin | GoOn):  # only then others had a turn for sure
-            self._work_before = self.inputs.work_left
+            self._work_before = self.inputs.budget.steps_left
         match event:
             case Returned() | Failed():
                 self._open_bytes -= self._open.pop((event.step, event.item, event.again), 0)
@@ -165,7 +164,7 @@ class Engine:
     @property
     def _turn_is_over(self) -> bool:
         """Whether the driver has to give others a turn, which it tells by `GoOn`, before anything more is begun."""
-        return self._turn <= 0 or self._work_before - self.inputs.work_left > _WORK_A_TURN
+        return self._turn <= 0 or self._work_before - self.inputs.budget.steps_left > _WORK_A_TURN
 
     @property
     def _has_room(self) -> bool:
@@ -404,14 +403,14 @@ class Engine:
         self._left[index] = -1  # under way
         if step.when is not None or step.for_each is not None:
             try:
-                values = self.inputs.values()
-                held = step.when is None or bool(step.when.resolve(values))
-                self._note(index, values)
+                self.inputs.begin()
+                held = step.when is None or bool(step.when.resolve(self.inputs))
+                self._note(index)
                 if not held:
                     self._skip(index, "Skipped because its condition is false", None)
                     return
                 if step.for_each is not None:
-                    self._begin_items(step, values, actions)
+                    self._begin_items(step, actions)
                     return
             except (Unresolvable, RecursionError) as error:
                 self._fail(index, _unresolvable(error), "Unresolvable")
@@ -422,10 +421,10 @@ class Engine:
         else:
             actions.append(self._call(step, None, arguments))
 
-    def _begin_items(self, step: CompiledStep, values: Values, actions: list[Action]) -> None:
+    def _begin_items(self, step: CompiledStep, actions: list[Action]) -> None:
         assert step.for_each is not None
-        written = step.for_each.resolve(values)
-        self._note(step.index, values)
+        written = step.for_each.resolve(self.inputs)
+        self._note(step.index)
         read_bytes = memory_of(written) if isinstance(written, str) else 0
         self.inputs.reserve(read_bytes)
         given = json_inside(written)
@@ -437,7 +436,7 @@ class Engine:
                 "map over fewer of them, or set max_items on the step"
             )
         self.outcomes[step.index].items = len(given)
-        items = self._items[step.index] = Items(given, values.size)
+        items = self._items[step.index] = Items(given, self.inputs.size)
         items.read_bytes = read_bytes
         self._issue(step, items, actions)
 
@@ -497,21 +496,21 @@ class Engine:
     def _resolved(self, step: CompiledStep, item: int | None) -> Arguments | Unresolvable:
         """The arguments of a call, or why they cannot be put together."""
         try:
-            values = self.inputs.values()
+            self.inputs.begin()
             if item is not None:
                 items = self._items[step.index]
-                values.item, values.index, values.item_bytes = items.values[item], item, items.bytes_each
-            arguments = self.inputs.arguments(step, values)
+                self.inputs.begin(items.values[item], item, items.bytes_each)
+            arguments = self.inputs.arguments(step)
         except Unresolvable as error:
             return error
-        if values.warnings:
-            self._note(step.index, values, "" if item is None else f"item {item}: ")
+        if self.inputs.warnings:
+            self._note(step.index, "" if item is None else f"item {item}: ")
         return arguments
 
-    def _note(self, index: int, values: Values, prefix: str = "") -> None:
-        for warning in values.warnings:
+    def _note(self, index: int, prefix: str = "") -> None:
+        for warning in self.inputs.warnings:
             self._warn(index, prefix + warning)
-        values.warnings.clear()
+        self.inputs.warnings.clear()
 
     def _warn(self, index: int, warning: str) -> None:
         outcome = self.outcomes[index]

@@ -19,9 +19,10 @@ from typing import Any
 from callgate.tools.encoding import compact_json
 from callgate.tools.faults import described, did_you_mean
 
+from .inputs import Inputs
 from .paths import Path, path_text
 from .sizes import json_size
-from .values import MAX_WARNINGS, Array, At, Literal, Object, Template, Values, Whole
+from .values import Array, At, Literal, Object, Template, Whole
 
 __all__ = ["impossible", "with_texts"]
 
@@ -86,16 +87,15 @@ class AsText:
     place: str
     """The argument."""
 
-    def resolve(self, values: Values) -> Any:
-        value = self.value.resolve(values)
+    def resolve(self, inputs: Inputs) -> Any:
+        value = self.value.resolve(inputs)
         if value is None or isinstance(value, str):
             return value
-        values.make(json_size(value, values.max_bytes))
+        inputs.make(json_size(value, inputs.max_bytes))
         text = compact_json(value)
-        values.size += 6 * len(text)  # what JSON can make of a character
-        if len(values.warnings) < MAX_WARNINGS:
-            got = described(value).partition(" (")[0]
-            values.warnings.append(f"{self.place!r} takes text: {self.written[:80]}, {got}, was written as JSON text")
+        inputs.size += 6 * len(text)  # what JSON can make of a character
+        got = described(value).partition(" (")[0]
+        inputs.warn(f"{self.place!r} takes text: {self.written[:80]}, {got}, was written as JSON text")
         return text
 
 
