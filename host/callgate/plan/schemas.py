@@ -22,7 +22,7 @@ from callgate.tools.faults import described, did_you_mean
 from .inputs import Inputs
 from .paths import Path, path_text
 from .sizes import json_size
-from .values import Array, At, Literal, Object, Template, Whole
+from .values import Array, At, Literal, Object, Template
 
 __all__ = ["impossible", "with_texts"]
 
@@ -81,7 +81,7 @@ def _is_index(name: str) -> bool:
 class AsText:
     """A value that is written as JSON unless it is text or null."""
 
-    value: Whole | At
+    value: At
     written: str
     """The reference, for the warning."""
     place: str
@@ -131,7 +131,7 @@ def _within(template: Template, written: Any, schema: Any, root: Mapping[str, An
         ]
         same = all(one is other for one, other in zip(items, template.items, strict=True))
         return template if same else Array(tuple(items))
-    if isinstance(template, Whole | At) and isinstance(written, str) and _takes_only_text(schema, root, 0):
+    if isinstance(template, At) and isinstance(written, str) and _takes_only_text(schema, root, 0):
         return AsText(template, written, place)
     return template
 

@@ -23,7 +23,7 @@ from .faults import MAX_ERRORS, PlanFault, Severity
 from .notations import meant_by
 from .paths import Path, PathFault, read_path
 from .references import INDEX, ITEM, Names, Reference, UnknownStep, read_reference
-from .values import Array, At, Broken, Computed, Literal, Object, Template, Text, Whole
+from .values import Array, At, Broken, Computed, Literal, Object, Template, Text
 
 __all__ = ["MAX_DEPTH", "Expressions", "Scope", "compile_template", "literal_members"]
 
@@ -245,8 +245,7 @@ def _whole_reference(written: str, text: str, scope: Scope, default: str) -> Tem
             f"to insert a value into text write ${{{name}}}; to reach a key with a space or sign in it, "
             f'{name}["the key"]; to compute, {{"$expr": "…"}}',
         )  # fmt: skip
-    reference = scope.refer(source, path, written, default)
-    return At(reference) if source < 0 or path else Whole(source)
+    return At(scope.refer(source, path, written, default))
 
 
 def _text(text: str, scope: Scope) -> Template:

@@ -18,7 +18,7 @@ from .paths import LeadsNowhere, look_up, path_text
 from .references import ITEM, Reference
 from .sizes import json_size
 
-__all__ = ["Array", "At", "Broken", "Computed", "Literal", "Object", "Template", "Text", "Whole"]
+__all__ = ["Array", "At", "Broken", "Computed", "Literal", "Object", "Template", "Text"]
 
 
 _EXPRESSION_STEPS = 100_000
@@ -55,21 +55,8 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """A step's result as it is."""
-
-    source: int
-
-    def resolve(self, inputs: Inputs) -> Any:
-        result = inputs.results[self.source]
-        assert result is not None
-        inputs.size += len(result.text)
-        return result.value
-
-
-@dataclass(frozen=True, slots=True)
 class At:
-    """A place in a result or an item."""
+    """A result or an item, or a place in it."""
 
     reference: Reference
 
