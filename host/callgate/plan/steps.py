@@ -6,11 +6,12 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from callgate.errors import InvalidArguments, ToolError
 from callgate.limits import Limits
 from callgate.tools import Retry, Tool
-from callgate.tools.faults import described, path_text
+from callgate.tools.faults import described
 from callgate.tools.turns import at_once
 
 from .faults import MAX_WARNINGS, PlanFault, too_many
@@ -18,7 +19,7 @@ from .model import Step
 from .references import INDEX, ITEM, Names, Reference
 from .schemas import impossible, with_texts
 from .sizes import json_size
-from .templates import Expressions, Scope, compile_template, literal_members
+from .templates import Expressions, Place, Scope, compile_template, literal_members, place_text
 from .values import Literal, Template, Text
 
 __all__ = ["CompiledStep", "Offering", "StepCompiler"]
@@ -278,31 +279,34 @@ class StepCompiler:
                 message = f"{option!r} changes nothing without 'for_each'"
                 self.fault("no-effect", index, f".{option}", message, warning=True)
 
-    def _check_texts(self, index: int, texts: list[tuple[str, tuple[str | int, ...]]]) -> None:
+    def _check_texts(self, index: int, texts: list[tuple[str, Place]]) -> None:
         """A text such as ``s1.email`` may be a file's name; where the step's tool has that field it is worth a word."""
         for text, place in texts:
             name, _, path = text.partition(".")
-            target = self._steps[self.index[name]]
-            tool = None if target is None else self._offering.find(target.tool)
-            known = (tool.output_schema or {}).get("properties") if tool is not None else None
+            schema = self._result_schema(self._steps[self.index[name]])
+            known = schema.get("properties") if schema is not None else None
             if isinstance(known, dict) and path.partition(".")[0].partition("[")[0] in known:
                 message = f"{text[:80]!r} names the step {name!r} and is no reference"
                 hint = f'to send its result write "$ref:{text[:80]}"; if the text is meant, leave it'
-                self.fault("looks-like-a-reference", index, path_text(place, ""), message, hint, warning=True)
+                self.fault("looks-like-a-reference", index, f".{place_text(place)}", message, hint, warning=True)
 
     def _check_paths(self, index: int, references: list[Reference]) -> None:
         for reference in references:
             if reference.source < 0 or not reference.path or self._warnings >= MAX_WARNINGS:
                 continue
             target = self._steps[reference.source]
-            tool = None if target is None else self._offering.find(target.tool)
-            if tool is None or target is None or target.for_each is not None or target.fallback is not None:
+            if target is None or target.for_each is not None or target.fallback is not None:
                 continue
-            found = impossible(tool.output_schema, reference.path, target.id)
+            found = impossible(self._result_schema(target), reference.path, target.id)
             if found is not None:
-                place = "".join(f".{part}" if isinstance(part, str) else f"[{part}]" for part in reference.place)
                 message = f"{reference.text[:80]!r} will lead nowhere: {found[0]}"
+                place = f".{place_text(reference.place)}"
                 self.fault("unknown-path", index, place, message, found[1], warning=True)
+
+    def _result_schema(self, step: Step | None) -> Mapping[str, Any] | None:
+        """What the tool of a step says of its results."""
+        tool = None if step is None else self._offering.find(step.tool)
+        return None if tool is None else tool.output_schema
 
 
 def _is_in(place: str, argument: str) -> bool:
