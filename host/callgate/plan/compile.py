@@ -85,7 +85,7 @@ def _compiled(model: Plan, ids: list[str], steps: list[Step | None], compiler: S
             return None
     outputs: dict[int, None] = {}
     for number, name in enumerate(model.output_steps):
-        source = compiler.index.get(name)
+        source = compiler.names.ids.get(name)
         if source is not None:
             outputs[source] = None
         elif not too_many(compiler.faults):

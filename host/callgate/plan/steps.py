@@ -98,12 +98,9 @@ class StepCompiler:
     """
 
     def __init__(self, offering: Offering, missing: str | None, faults: list[PlanFault], limits: Limits) -> None:
-        self.ids: list[str] = []
-        self.index: dict[str, int] = {}
-        """The first step of each id."""
         self.edges: list[tuple[int, ...]] = []
         """For every step those it waits for, as far as it was compiled."""
-        self.names = Names(self.index)
+        self.names = Names()
         self._offering = offering
         self._missing = missing
         self.faults = faults
@@ -113,8 +110,7 @@ class StepCompiler:
 
     def know(self, name: str, step: Step | None) -> bool:
         """Take note of the next step of the plan. Returns whether its id can be its own."""
-        index, first, means = len(self.ids), self.index.get(name), _RESERVED_IDS.get(name)
-        self.ids.append(name)
+        index, first, means = len(self.names.order), self.names.ids.get(name), _RESERVED_IDS.get(name)
         self.edges.append(())
         self._steps.append(step)
         self.names.note(name)
@@ -122,10 +118,8 @@ class StepCompiler:
             means = "the step at that position"
         if means is not None:
             self.fault("reserved-id", index, ".id", f"{name!r} means {means}", "rename the step")
-        if first is None:
-            self.index[name] = index
-        else:
-            number = next((n for n in range(2, 20) if f"{name}_{n}" not in self.index), index)
+        if first is not None:
+            number = next((n for n in range(2, 20) if f"{name}_{n}" not in self.names.ids), index)
             hint = f"rename this one, for example to {f'{name}_{number}'!r}, and the references that mean it"
             self.fault("duplicate-id", index, ".id", f"duplicate step id {name!r}: steps[{first}] has it already", hint)
         return first is None and means is None
@@ -137,7 +131,9 @@ class StepCompiler:
             if self._warnings > MAX_WARNINGS:
                 return
         at = f"steps[{index}]{place}"
-        self.faults.append(PlanFault(code, self.ids[index], at, message, hint, "warning" if warning else "error"))
+        self.faults.append(
+            PlanFault(code, self.names.order[index], at, message, hint, "warning" if warning else "error")
+        )
 
     def compile(self, index: int) -> CompiledStep | None:
         """The step of that index, ready to run; None where it has faults."""
@@ -186,7 +182,7 @@ class StepCompiler:
     def _named(self, index: int, names: tuple[str, ...], option: str) -> Iterator[int]:
         """The steps that an option names."""
         for number, name in enumerate(names):
-            found = self.index.get(name)
+            found = self.names.ids.get(name)
             if found is not None:
                 yield found
             elif not too_many(self.faults):
@@ -217,7 +213,7 @@ class StepCompiler:
             self.fault("shape", index, ".when", f"it does not depend on anything: {described(when.value)}", hint)
         if isinstance(each, Text) or (isinstance(each, Literal) and not isinstance(each.value, list)):
             name = step.for_each if isinstance(step.for_each, str) else ""
-            hint = f'write "$ref:{name}"' if name in self.index else 'write an array, "$ref:…", or {"$expr": "…"}'
+            hint = f'write "$ref:{name}"' if name in self.names.ids else 'write an array, "$ref:…", or {"$expr": "…"}'
             given = "text" if isinstance(each, Text) else described(each.value)
             self.fault("shape", index, ".for_each", f"it must be an array or a reference to one, got {given}", hint)
         elif isinstance(step.for_each, list) and len(step.for_each) > step.max_items:
@@ -283,7 +279,7 @@ class StepCompiler:
         """A text such as ``s1.email`` may be a file's name; where the step's tool has that field it is worth a word."""
         for text, place in texts:
             name, _, path = text.partition(".")
-            schema = self._result_schema(self._steps[self.index[name]])
+            schema = self._result_schema(self._steps[self.names.ids[name]])
             known = schema.get("properties") if schema is not None else None
             if isinstance(known, dict) and path.partition(".")[0].partition("[")[0] in known:
                 message = f"{text[:80]!r} names the step {name!r} and is no reference"

@@ -51,7 +51,7 @@ class KnownResults:
 
     def __init__(self, steps: Iterable[str], texts: Mapping[str, str], *, max_bytes: int) -> None:
         self._ids = list(dict.fromkeys([*steps, *texts]))
-        self._names = Names({each: index for index, each in enumerate(self._ids)})
+        self._names = Names(self._ids)
         self._inputs = Inputs(max_bytes, _NO_BOUND)
         self._results = self._inputs.results
         self._results += [Result(texts[each]) if each in texts else None for each in self._ids]
