@@ -108,11 +108,8 @@ class Engine:
         """Results that were not confident enough, and how confident; the fallback is asked."""
         self._unended = 0
         self._ready: deque[int] = deque()
-        self._ending: deque[int] = deque()
-        """Steps whose end nobody was told of yet."""
-        self._ended = 0
-        self._to_tell: Iterator[int] = iter(())
-        """Followers of the step that ended last, as far as they do not know."""
+        self._ending: deque[tuple[int, Iterator[int] | None]] = deque()
+        """Steps whose end is not told, each with its followers that do not know; None before the driver knows."""
         self._stopped: str | None = None
         self._cause: int | None = None
         self._exceeded = False
@@ -293,7 +290,7 @@ class Engine:
     def _end(self, index: int, status: StepStatus) -> None:
         self.outcomes[index].status = status
         self._unended -= 1
-        self._ending.append(index)
+        self._ending.append((index, None))
 
     def _stop(self, event: Stop) -> None:
         """The run is over, whatever was under way."""
@@ -351,23 +348,24 @@ class Engine:
 
     def _tell_of_ends(self, actions: list[Action]) -> bool:
         """Tell of the steps that have ended; whether all was told before the turn was over."""
-        while True:
-            for follower in self._to_tell:
-                self._tell_follower(follower, self._ended)
+        while self._ending:
+            if self._turn <= 0:
+                return False
+            index, followers = self._ending[0]
+            if followers is None:
+                actions.append(StepEnded(index))
+                if self.steps[index] is not UNKNOWN:
+                    self.inputs.release(self.steps[index])
+                self._turn -= _STEP
+                followers = iter(self._followers[index] or ())
+                self._ending[0] = index, followers
+            for follower in followers:
+                self._tell_follower(follower, index)
                 self._turn -= 1
                 if self._turn <= 0:
                     return False
-            if not self._ending:
-                return True
-            if self._turn <= 0:
-                return False
-            self._ended = index = self._ending.popleft()
-            actions.append(StepEnded(index))
-            if self.steps[index] is not UNKNOWN:
-                self.inputs.release(self.steps[index])
-            self._turn -= _STEP
-            if (followers := self._followers[index]) is not None:
-                self._to_tell = iter(followers)
+            self._ending.popleft()
+        return True
 
     def _tell_follower(self, follower: int, ended: int) -> None:
         outcome = self.outcomes[follower]
