@@ -240,6 +240,12 @@ TABLE: list[tuple[str, Any, str]] = [
         + "'${w.temp.c}' will lead nowhere: 'w.temp' is of type number and has no 'c'",
     ),
     (
+        "looks-like-a-reference", after_weather("w.temp"),
+        AT
+        + "'w.temp' names the step 'w' and is no reference; to send its result write \"$ref:w.temp\"; if the text is "
+        "meant, leave it",
+    ),
+    (
         "looks-like-a-reference", after_s("5 * $s.Rate$"),
         AT
         + "'5 * $s.Rate$' names the step 's' and is no reference; to insert its result write ${s.Rate}; if the "

@@ -167,7 +167,7 @@ async def matches(runtime: Runtime, case: dict[str, Any]) -> tuple[Any, Any]:
         plan = {"steps": [step("s1", "give"), step("last", "give") | {"arguments": case["arguments"]}]}
         return of_last(await run(runtime, plan)), json.loads(case["arguments"])
     text = json.loads(case["arguments"])["a"].removeprefix("$ref:")
-    source, path, end = read_reference(text, 0, Names({"s1": 0}))
+    source, path, end = read_reference(text, 0, Names(["s1"]))
     return [["s1"][source], ".".join(map(str, path)), end], [*case["match"], len(text)]
 
 

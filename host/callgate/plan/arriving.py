@@ -43,7 +43,7 @@ class ArrivingPlan:
         ]
         self._max_steps = limits.max_tool_calls
         self._faults: list[PlanFault] = []
-        self._compiler = StepCompiler(offering, None, self._faults)
+        self._compiler = StepCompiler(offering, None, self._faults, limits)
         self._over = False
         self._bad = 0
         self._unknown: set[int] = set()
@@ -77,7 +77,7 @@ class ArrivingPlan:
             self._over = True  # whatever is wrong with it, the reading of the whole says it
         for found in self._found:
             for raw in found:
-                if len(self._compiler.ids) >= self._max_steps:
+                if len(self._compiler.names.order) >= self._max_steps:
                     self._over = True
                     return
                 self._in_vain = 0
@@ -86,7 +86,7 @@ class ArrivingPlan:
 
     def _arrived(self, raw: Any) -> Arrived:
         del self._faults[:]
-        index = len(self._compiler.ids)
+        index = len(self._compiler.names.order)
         name, step = read_step(raw, index, self._faults) if not too_deep(raw) else (f"steps[{index}]", None)
         new = self._compiler.know(name, step)
         compiled = self._compiler.compile(index) if new else None

@@ -1,29 +1,22 @@
 """From what a model sent to a plan that can run: every step compiled, the graph known, every fault told.
 
-Nothing is called here. What comes out has no fault left that could be seen before anything runs.
+Nothing is called here. What comes out has no fault left that could be seen before anything runs. Waves and cycles are
+Kahn's algorithm and walks over arrays, never recursion: a chain of 100,000 steps is fine.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from callgate.limits import Limits
 
 from .faults import MAX_WARNINGS, PlanFault, too_many
-from .graph import cycles, waves
 from .model import Plan, Step, read_model
 from .steps import CompiledStep, Offering, StepCompiler
 
-__all__ = ["CompiledPlan", "CompiledStep", "Offering", "Reading", "read_plan"]
-
-_POSITION = re.compile(r"steps\[[0-9]+\]")
-_RESERVED_IDS = {
-    "steps": "how steps are named by position",
-    "item": "the item of a for_each",
-    "index": "the number of an item of a for_each",
-}
+__all__ = ["CompiledPlan", "CompiledStep", "Offering", "Reading", "cycles", "read_plan", "waves"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +64,7 @@ def read_plan(given: Any, offering: Offering, limits: Limits) -> Reading:
     )
     if model is None or not steps or too_many(faults):
         return _reading(None, model, faults)
-    compilation = _Compilation(model, offering, faults, limits.memory_bytes)
-    compilation.know(ids, steps)
-    return _reading(compilation.run(), model, faults)
+    return _reading(_compiled(model, ids, steps, StepCompiler(offering, model.missing, faults, limits)), model, faults)
 
 
 def _reading(plan: CompiledPlan | None, model: Plan | None, faults: list[PlanFault]) -> Reading:
@@ -82,70 +73,95 @@ def _reading(plan: CompiledPlan | None, model: Plan | None, faults: list[PlanFau
     return Reading(None if errors else plan, model, errors + warnings[:MAX_WARNINGS])
 
 
-class _Compilation:
-    def __init__(self, model: Plan, offering: Offering, faults: list[PlanFault], max_memory_bytes: int) -> None:
-        self._model = model
-        self._faults = faults
-        self._steps = StepCompiler(offering, model.missing, faults, max_memory_bytes)
-
-    def know(self, ids: list[str], steps: list[Step | None]) -> None:
-        """Take note of all steps by name."""
-        for index, (name, step) in enumerate(zip(ids, steps, strict=True)):
-            new = self._steps.know(name, step)
-            means = _RESERVED_IDS.get(name)
-            if _POSITION.fullmatch(name) and name != f"steps[{index}]":
-                means = "the step at that position"
-            if means is not None:
-                self._steps.fault("reserved-id", index, ".id", f"{name!r} means {means}", "rename the step")
-            if not new:
-                self._duplicate(index, name)
-            if too_many(self._faults):
-                return
-
-    def run(self) -> CompiledPlan | None:
-        """The plan, compiled; None where it has faults."""
-        if too_many(self._faults):
+def _compiled(model: Plan, ids: list[str], steps: list[Step | None], compiler: StepCompiler) -> CompiledPlan | None:
+    """The plan, ready to run; None where it has faults."""
+    for name, step in zip(ids, steps, strict=True):
+        compiler.know(name, step)
+        if too_many(compiler.faults):
             return None
-        compiled = []
-        for index in range(len(self._steps.ids)):
-            compiled.append(self._steps.compile(index))
-            if too_many(self._faults):
-                return None
-        outputs, wave = self._outputs(), self._waves()
-        plan = [step for step in compiled if step is not None]
-        return CompiledPlan(self._model, tuple(plan), tuple(wave), outputs) if len(plan) == len(compiled) else None
+    compiled = []
+    for index in range(len(ids)):
+        compiled.append(compiler.compile(index))
+        if too_many(compiler.faults):
+            return None
+    outputs: dict[int, None] = {}
+    for number, name in enumerate(model.output_steps):
+        source = compiler.names.ids.get(name)
+        if source is not None:
+            outputs[source] = None
+        elif not too_many(compiler.faults):
+            fault = compiler.names.unknown(name)
+            compiler.faults.append(
+                PlanFault("unknown-step", None, f"output_steps[{number}]", fault.message, fault.hint)
+            )
+    wave = waves(compiler.edges)
+    for cycle in cycles(compiler.edges, wave) if -1 in wave else ():
+        named = [ids[step] for step in cycle]
+        shown = named if len(named) <= 12 else [*named[:6], f"… ({len(named) - 12} more) …", *named[-6:]]
+        hint = "each waits for the next: leave one of these references (or 'sequential') out"
+        if len(named) == 1:
+            hint = "a step cannot refer to its own result"
+        compiler.fault("cycle", cycle[0], "", f"cycle in the plan: {' → '.join([*shown, named[0]])}", hint)
+    plan = tuple(step for step in compiled if step is not None)
+    if len(plan) < len(compiled):
+        return None
+    return CompiledPlan(model, plan, tuple(wave), tuple(outputs) or tuple(range(len(plan))))
 
-    def _duplicate(self, index: int, name: str) -> None:
-        number = next((n for n in range(2, 20) if f"{name}_{n}" not in self._steps.index), index)
-        message = f"duplicate step id {name!r}: steps[{self._steps.index[name]}] has it already"
-        hint = f"rename this one, for example to {f'{name}_{number}'!r}, and the references that mean it"
-        self._steps.fault("duplicate-id", index, ".id", message, hint)
 
-    def _outputs(self) -> tuple[int, ...]:
-        found: dict[int, None] = {}
-        for number, name in enumerate(self._model.output_steps):
-            index = self._steps.index.get(name)
-            if index is None:
-                fault = self._steps.names.unknown(name)
-                at = f"output_steps[{number}]"
-                self._faults.append(PlanFault("unknown-step", None, at, fault.message, fault.hint))
-                if too_many(self._faults):
-                    break
-            else:
-                found[index] = None
-        return tuple(found) or tuple(range(len(self._steps.ids)))
+def waves(needs: Sequence[Sequence[int]]) -> list[int]:
+    """The wave of every step: 0 for those that wait for nothing, else one more than the latest they wait for.
 
-    def _waves(self) -> list[int]:
-        wave = waves(self._steps.edges)
-        if -1 not in wave:
-            return wave
-        for cycle in cycles(self._steps.edges, wave):
-            named = [self._steps.ids[step] for step in cycle]
-            shown = named if len(named) <= 12 else [*named[:6], f"… ({len(named) - 12} more) …", *named[-6:]]
-            path = " → ".join([*shown, named[0]])
-            if len(named) > 1:
-                hint = "each waits for the next: leave one of these references (or 'sequential') out"
-            else:
-                hint = "a step cannot refer to its own result"
-            self._steps.fault("cycle", cycle[0], "", f"cycle in the plan: {path}", hint)
-        return wave
+    Args:
+        needs: for every step the steps it waits for.
+
+    Returns:
+        Steps in a cycle, and those that wait for one, get -1.
+    """
+    count = len(needs)
+    waves = [0] * count
+    left = [len(each) for each in needs]
+    followers: list[list[int]] = [[] for _ in range(count)]
+    for step, each in enumerate(needs):
+        for need in each:
+            followers[need].append(step)
+    ready = [step for step in range(count) if not left[step]]
+    for step in ready:
+        wave = waves[step] + 1
+        for follower in followers[step]:
+            if waves[follower] < wave:
+                waves[follower] = wave
+            left[follower] -= 1
+            if not left[follower]:
+                ready.append(follower)
+    for step in range(count):
+        if left[step]:
+            waves[step] = -1
+    return waves
+
+
+def cycles(needs: Sequence[Sequence[int]], wave: Sequence[int], most: int = 10) -> list[list[int]]:
+    """Some cycles, one at least of every knot that can be walked into; each in the order in which its steps wait.
+
+    Args:
+        needs: as for `waves`.
+        wave: what `waves` returned.
+        most: so many are looked for.
+    """
+    found: list[list[int]] = []
+    walk_of: dict[int, int] = {}
+    for start in range(len(needs)):
+        if wave[start] != -1 or start in walk_of:
+            continue
+        walk: list[int] = []
+        place: dict[int, int] = {}
+        step: int | None = start
+        while step is not None and step not in walk_of:
+            walk_of[step] = start
+            place[step] = len(walk)
+            walk.append(step)
+            step = next((need for need in needs[step] if wave[need] == -1), None)
+        if step is not None and walk_of[step] == start:
+            found.append(walk[place[step] :])
+            if len(found) >= most:
+                break
+    return found

@@ -44,11 +44,10 @@ from .actions import (
     StepEnded,
     Stop,
 )  # fmt: skip
-from .inputs import EXPRESSION_STEPS, Arguments, Inputs
+from .inputs import EXPRESSION_STEPS, Arguments, Inputs, Unresolvable
 from .outcomes import Items, Outcome, StepStatus, json_inside
 from .sizes import memory_of
 from .steps import CompiledStep
-from .values import Unresolvable, Values
 
 __all__ = ["UNKNOWN", "Engine"]
 
@@ -109,16 +108,13 @@ class Engine:
         """Results that were not confident enough, and how confident; the fallback is asked."""
         self._unended = 0
         self._ready: deque[int] = deque()
-        self._ending: deque[int] = deque()
-        """Steps whose end nobody was told of yet."""
-        self._ended = 0
-        self._to_tell: Iterator[int] = iter(())
-        """Followers of the step that ended last, as far as they do not know."""
+        self._ending: deque[tuple[int, Iterator[int] | None]] = deque()
+        """Steps whose end is not told, each with its followers that do not know; None before the driver knows."""
         self._stopped: str | None = None
         self._cause: int | None = None
         self._exceeded = False
         self._turn = _TURN
-        self._work_before = self.inputs.work_left
+        self._work_before = self.inputs.budget.steps_left
         self._finished = False
         at_once(self.taking(list(steps)))
 
@@ -142,7 +138,7 @@ class Engine:
         actions: list[Action] = []
         self._turn = _TURN
         if isinstance(event, Begin | GoOn):  # only then others had a turn for sure
-            self._work_before = self.inputs.work_left
+            self._work_before = self.inputs.budget.steps_left
         match event:
             case Returned() | Failed():
                 self._open_bytes -= self._open.pop((event.step, event.item, event.again), 0)
@@ -165,7 +161,7 @@ class Engine:
     @property
     def _turn_is_over(self) -> bool:
         """Whether the driver has to give others a turn, which it tells by `GoOn`, before anything more is begun."""
-        return self._turn <= 0 or self._work_before - self.inputs.work_left > _WORK_A_TURN
+        return self._turn <= 0 or self._work_before - self.inputs.budget.steps_left > _WORK_A_TURN
 
     @property
     def _has_room(self) -> bool:
@@ -294,7 +290,7 @@ class Engine:
     def _end(self, index: int, status: StepStatus) -> None:
         self.outcomes[index].status = status
         self._unended -= 1
-        self._ending.append(index)
+        self._ending.append((index, None))
 
     def _stop(self, event: Stop) -> None:
         """The run is over, whatever was under way."""
@@ -352,23 +348,24 @@ class Engine:
 
     def _tell_of_ends(self, actions: list[Action]) -> bool:
         """Tell of the steps that have ended; whether all was told before the turn was over."""
-        while True:
-            for follower in self._to_tell:
-                self._tell_follower(follower, self._ended)
+        while self._ending:
+            if self._turn <= 0:
+                return False
+            index, followers = self._ending[0]
+            if followers is None:
+                actions.append(StepEnded(index))
+                if self.steps[index] is not UNKNOWN:
+                    self.inputs.release(self.steps[index])
+                self._turn -= _STEP
+                followers = iter(self._followers[index] or ())
+                self._ending[0] = index, followers
+            for follower in followers:
+                self._tell_follower(follower, index)
                 self._turn -= 1
                 if self._turn <= 0:
                     return False
-            if not self._ending:
-                return True
-            if self._turn <= 0:
-                return False
-            self._ended = index = self._ending.popleft()
-            actions.append(StepEnded(index))
-            if self.steps[index] is not UNKNOWN:
-                self.inputs.release(self.steps[index])
-            self._turn -= _STEP
-            if (followers := self._followers[index]) is not None:
-                self._to_tell = iter(followers)
+            self._ending.popleft()
+        return True
 
     def _tell_follower(self, follower: int, ended: int) -> None:
         outcome = self.outcomes[follower]
@@ -404,14 +401,14 @@ class Engine:
         self._left[index] = -1  # under way
         if step.when is not None or step.for_each is not None:
             try:
-                values = self.inputs.values()
-                held = step.when is None or bool(step.when.resolve(values))
-                self._note(index, values)
+                self.inputs.begin()
+                held = step.when is None or bool(step.when.resolve(self.inputs))
+                self._note(index)
                 if not held:
                     self._skip(index, "Skipped because its condition is false", None)
                     return
                 if step.for_each is not None:
-                    self._begin_items(step, values, actions)
+                    self._begin_items(step, actions)
                     return
             except (Unresolvable, RecursionError) as error:
                 self._fail(index, _unresolvable(error), "Unresolvable")
@@ -422,10 +419,10 @@ class Engine:
         else:
             actions.append(self._call(step, None, arguments))
 
-    def _begin_items(self, step: CompiledStep, values: Values, actions: list[Action]) -> None:
+    def _begin_items(self, step: CompiledStep, actions: list[Action]) -> None:
         assert step.for_each is not None
-        written = step.for_each.resolve(values)
-        self._note(step.index, values)
+        written = step.for_each.resolve(self.inputs)
+        self._note(step.index)
         read_bytes = memory_of(written) if isinstance(written, str) else 0
         self.inputs.reserve(read_bytes)
         given = json_inside(written)
@@ -437,7 +434,7 @@ class Engine:
                 "map over fewer of them, or set max_items on the step"
             )
         self.outcomes[step.index].items = len(given)
-        items = self._items[step.index] = Items(given, values.size)
+        items = self._items[step.index] = Items(given, self.inputs.size)
         items.read_bytes = read_bytes
         self._issue(step, items, actions)
 
@@ -497,21 +494,21 @@ class Engine:
     def _resolved(self, step: CompiledStep, item: int | None) -> Arguments | Unresolvable:
         """The arguments of a call, or why they cannot be put together."""
         try:
-            values = self.inputs.values()
+            self.inputs.begin()
             if item is not None:
                 items = self._items[step.index]
-                values.item, values.index, values.item_bytes = items.values[item], item, items.bytes_each
-            arguments = self.inputs.arguments(step, values)
+                self.inputs.begin(items.values[item], item, items.bytes_each)
+            arguments = self.inputs.arguments(step)
         except Unresolvable as error:
             return error
-        if values.warnings:
-            self._note(step.index, values, "" if item is None else f"item {item}: ")
+        if self.inputs.warnings:
+            self._note(step.index, "" if item is None else f"item {item}: ")
         return arguments
 
-    def _note(self, index: int, values: Values, prefix: str = "") -> None:
-        for warning in values.warnings:
+    def _note(self, index: int, prefix: str = "") -> None:
+        for warning in self.inputs.warnings:
             self._warn(index, prefix + warning)
-        values.warnings.clear()
+        self.inputs.warnings.clear()
 
     def _warn(self, index: int, warning: str) -> None:
         outcome = self.outcomes[index]

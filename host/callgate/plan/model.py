@@ -95,42 +95,37 @@ class Plan(_Model):
     """What a path that leads nowhere gives, instead of the dialect's own rule."""
 
 
-_STEP_NAMES: Mapping[str, str] = {
-    "args": "arguments",
-    "parameters": "arguments",
-    "params": "arguments",
-    "dependencies": "depends_on",
-    "dependsOn": "depends_on",
-    "executionMode": "execution_mode",
-    "timeoutSeconds": "timeout_seconds",
-    "forEach": "for_each",
-    "maxItems": "max_items",
-    "onItemError": "on_item_error",
-    "tool_name": "tool",
-    "toolName": "tool",
-}
-"""Other names of a step's fields; `timeout` is one too, in milliseconds as in the tool planning engine."""
+def _by_each(names: Mapping[str, tuple[str, ...]]) -> Mapping[str, str]:
+    return {each: name for name, others in names.items() for each in others}
+
+
+_STEP_NAMES = _by_each(
+    {
+        "arguments": ("args", "parameters", "params"),
+        "depends_on": ("dependencies", "dependsOn"),
+        "execution_mode": ("executionMode",),
+        "timeout_seconds": ("timeoutSeconds",),
+        "for_each": ("forEach",),
+        "max_items": ("maxItems",),
+        "on_item_error": ("onItemError",),
+        "tool": ("tool_name", "toolName"),
+    }
+)
+"""A step's fields by their other names; `timeout` is one too, in milliseconds as in the tool planning engine."""
 _PLAN_NAMES: Mapping[str, str] = {"outputSteps": "output_steps"}
-_MEANT: Mapping[str, str] = {
-    "input": "arguments",
-    "inputs": "arguments",
-    "kwargs": "arguments",
-    "function": "tool",
-    "action": "tool",
-    "needs": "depends_on",
-    "requires": "depends_on",
-    "if": "when",
-    "condition": "when",
-    "foreach": "for_each",
-    "map": "for_each",
-    "loop": "for_each",
-    "retries": "retry",
-    "tasks": "steps",
-    "calls": "steps",
-    "outputs": "output_steps",
-    "output": "output_steps",
-}
-"""What models write for a field, too far from its name to be guessed by its letters."""
+_MEANT = _by_each(
+    {
+        "arguments": ("input", "inputs", "kwargs"),
+        "tool": ("function", "action"),
+        "depends_on": ("needs", "requires"),
+        "when": ("if", "condition"),
+        "for_each": ("foreach", "map", "loop"),
+        "retry": ("retries",),
+        "steps": ("tasks", "calls"),
+        "output_steps": ("outputs", "output"),
+    }
+)
+"""Fields by what models write for them, too far from their names to be guessed by the letters."""
 _NESTED: Mapping[str, tuple[str, ...]] = {
     "fallback": tuple(Fallback.model_fields),
     "retry": tuple(StepRetry.model_fields),
@@ -152,20 +147,17 @@ _MAX_MILLISECONDS = 3_600_000
 _STEP_FIELDS = tuple(Step.model_fields)
 _PLAIN_FIELDS = frozenset({"id", "tool", "arguments"})
 _SHARED_FIELDS = {*_PLAIN_FIELDS, "when", "for_each"}
-_WANTED: Mapping[str, str] = {
-    "tuple_type": "an array",
-    "model_type": "an object",
-    "model_attributes_type": "an object",
-    "string_type": "text",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-}
-"""What pydantic expects, where its own words are about Python."""
+_WANTED = _by_each(
+    {
+        "an array": ("tuple_type",),
+        "an object": ("model_type", "model_attributes_type"),
+        "text": ("string_type",),
+        "true or false": ("bool_type", "bool_parsing"),
+        "a whole number": ("int_type", "int_parsing", "int_from_float"),
+        "a number": ("float_type", "float_parsing"),
+    }
+)
+"""What pydantic expects, by the type of its error, where its own words are about Python."""
 _validate_step = Step.__pydantic_validator__.validate_python
 
 

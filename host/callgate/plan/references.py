@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from callgate.tools.faults import did_you_mean
@@ -60,34 +60,32 @@ class Names:
     """What references can name: the steps of one plan, and inside a `for_each` its item.
 
     Args:
-        ids: the steps' indices by id; it may grow, see `note`.
-        item: whether `item` and `index` mean something; may be changed while a step is compiled.
+        ids: of the steps, in the plan's order; `note` adds to them.
     """
 
-    def __init__(self, ids: Mapping[str, int], *, item: bool = False) -> None:
-        self.ids = ids
-        self.item = item
+    def __init__(self, ids: Iterable[str] = ()) -> None:
+        self.order: list[str] = []
+        """The ids of all steps, those with faults included."""
+        self.ids: dict[str, int] = {}
+        """The first step of each id."""
+        self.item = False
+        """Whether `item` and `index` mean something; may be changed while a step is compiled."""
         self._suggestions = _MAX_SUGGESTIONS
         self._may_look_at = _MAX_LOOKED_AT
-        self._order: list[str] = []
         self._delimited = False
         for name in ids:
             self.note(name)
 
     def note(self, name: str) -> None:
         """One more step has this id."""
-        self._order.append(name)
+        self.ids.setdefault(name, len(self.order))
+        self.order.append(name)
         if not self._delimited and _DELIMITER.search(name) and not _POSITION.fullmatch(name):
             self._delimited = True
 
-    @property
-    def count(self) -> int:
-        """Steps of the plan, those with faults included."""
-        return len(self._order)
-
     def at(self, position: int) -> str | None:
         """The id of the step at a position, from 0; None where there is none."""
-        return self._order[position] if 0 <= position < len(self._order) else None
+        return self.order[position] if 0 <= position < len(self.order) else None
 
     def may_look(self, characters: int) -> bool:
         """Count what is looked at for other notations; whether it is still worth the time."""
@@ -164,8 +162,8 @@ def read_reference(text: str, start: int, names: Names) -> tuple[int, Path, int]
 
 def _by_position(text: str, position: re.Match[str], names: Names) -> tuple[int, Path, int]:
     index = int(position[1])
-    if index >= names.count:
-        last = f"steps[0] to steps[{names.count - 1}]" if names.count > 1 else "steps[0] alone"
+    if index >= len(names.order):
+        last = f"steps[0] to steps[{len(names.order) - 1}]" if len(names.order) > 1 else "steps[0] alone"
         raise UnknownStep(f"there is no {position.group()}", f"positions count from 0; there is {last}")
     path, end = read_path(text, position.end())
     if path and path[0] != "result":

@@ -19,9 +19,10 @@ from typing import Any
 from callgate.tools.encoding import compact_json
 from callgate.tools.faults import described, did_you_mean
 
+from .inputs import Inputs
 from .paths import Path, path_text
 from .sizes import json_size
-from .values import MAX_WARNINGS, Array, At, Literal, Object, Template, Values, Whole
+from .values import Array, At, Literal, Object, Template
 
 __all__ = ["impossible", "with_texts"]
 
@@ -80,22 +81,21 @@ def _is_index(name: str) -> bool:
 class AsText:
     """A value that is written as JSON unless it is text or null."""
 
-    value: Whole | At
+    value: At
     written: str
     """The reference, for the warning."""
     place: str
     """The argument."""
 
-    def resolve(self, values: Values) -> Any:
-        value = self.value.resolve(values)
+    def resolve(self, inputs: Inputs) -> Any:
+        value = self.value.resolve(inputs)
         if value is None or isinstance(value, str):
             return value
-        values.make(json_size(value, values.max_bytes))
+        inputs.make(json_size(value, inputs.max_bytes))
         text = compact_json(value)
-        values.size += 6 * len(text)  # what JSON can make of a character
-        if len(values.warnings) < MAX_WARNINGS:
-            got = described(value).partition(" (")[0]
-            values.warnings.append(f"{self.place!r} takes text: {self.written[:80]}, {got}, was written as JSON text")
+        inputs.size += 6 * len(text)  # what JSON can make of a character
+        got = described(value).partition(" (")[0]
+        inputs.warn(f"{self.place!r} takes text: {self.written[:80]}, {got}, was written as JSON text")
         return text
 
 
@@ -131,7 +131,7 @@ def _within(template: Template, written: Any, schema: Any, root: Mapping[str, An
         ]
         same = all(one is other for one, other in zip(items, template.items, strict=True))
         return template if same else Array(tuple(items))
-    if isinstance(template, Whole | At) and isinstance(written, str) and _takes_only_text(schema, root, 0):
+    if isinstance(template, At) and isinstance(written, str) and _takes_only_text(schema, root, 0):
         return AsText(template, written, place)
     return template
 

@@ -6,10 +6,12 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from callgate.errors import InvalidArguments, ToolError
+from callgate.limits import Limits
 from callgate.tools import Retry, Tool
-from callgate.tools.faults import described, path_text
+from callgate.tools.faults import described
 from callgate.tools.turns import at_once
 
 from .faults import MAX_WARNINGS, PlanFault, too_many
@@ -17,7 +19,7 @@ from .model import Step
 from .references import INDEX, ITEM, Names, Reference
 from .schemas import impossible, with_texts
 from .sizes import json_size
-from .templates import Expressions, Scope, compile_template, literal_members
+from .templates import Expressions, Place, Scope, compile_template, literal_members, place_text
 from .values import Literal, Template, Text
 
 __all__ = ["CompiledStep", "Offering", "StepCompiler"]
@@ -28,6 +30,12 @@ _CONDITIONAL = frozenset(
 )
 """Keywords by which one argument may decide what another must be."""
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
+_POSITION = re.compile(r"steps\[[0-9]+\]")
+_RESERVED_IDS = {
+    "steps": "how steps are named by position",
+    "item": "the item of a for_each",
+    "index": "the number of an item of a for_each",
+}
 _RUNS_PLANS = frozenset({"execute_tool_plan", "execute_code", "execute_plan"})
 
 
@@ -86,39 +94,35 @@ class StepCompiler:
         offering: the tools that the plan may call.
         missing: the plan's own rule for paths that lead nowhere.
         faults: what is wrong is added here.
-        max_memory_bytes: what its expressions may take, about.
+        limits: `memory_bytes` bounds what its expressions may take, about.
     """
 
-    def __init__(
-        self,
-        offering: Offering,
-        missing: str | None,
-        faults: list[PlanFault],
-        max_memory_bytes: int | None = None,
-    ) -> None:
-        self.ids: list[str] = []
-        self.index: dict[str, int] = {}
-        """The first step of each id."""
+    def __init__(self, offering: Offering, missing: str | None, faults: list[PlanFault], limits: Limits) -> None:
         self.edges: list[tuple[int, ...]] = []
         """For every step those it waits for, as far as it was compiled."""
-        self.names = Names(self.index)
+        self.names = Names()
         self._offering = offering
         self._missing = missing
-        self._faults = faults
+        self.faults = faults
         self._steps: list[Step | None] = []
         self._warnings = 0
-        self._expressions = Expressions(max_memory_bytes)
+        self._expressions = Expressions(limits.memory_bytes)
 
     def know(self, name: str, step: Step | None) -> bool:
-        """Take note of the next step of the plan. Returns whether its id is new."""
-        index = len(self.ids)
-        self.ids.append(name)
+        """Take note of the next step of the plan. Returns whether its id can be its own."""
+        index, first, means = len(self.names.order), self.names.ids.get(name), _RESERVED_IDS.get(name)
         self.edges.append(())
         self._steps.append(step)
-        new = name not in self.index
-        self.index.setdefault(name, index)
         self.names.note(name)
-        return new
+        if _POSITION.fullmatch(name) and name != f"steps[{index}]":
+            means = "the step at that position"
+        if means is not None:
+            self.fault("reserved-id", index, ".id", f"{name!r} means {means}", "rename the step")
+        if first is not None:
+            number = next((n for n in range(2, 20) if f"{name}_{n}" not in self.names.ids), index)
+            hint = f"rename this one, for example to {f'{name}_{number}'!r}, and the references that mean it"
+            self.fault("duplicate-id", index, ".id", f"duplicate step id {name!r}: steps[{first}] has it already", hint)
+        return first is None and means is None
 
     def fault(self, code: str, index: int, place: str, message: str, hint: str = "", *, warning: bool = False) -> None:
         """Note what is wrong with a step; of warnings only so many."""
@@ -127,16 +131,18 @@ class StepCompiler:
             if self._warnings > MAX_WARNINGS:
                 return
         at = f"steps[{index}]{place}"
-        self._faults.append(PlanFault(code, self.ids[index], at, message, hint, "warning" if warning else "error"))
+        self.faults.append(
+            PlanFault(code, self.names.order[index], at, message, hint, "warning" if warning else "error")
+        )
 
     def compile(self, index: int) -> CompiledStep | None:
         """The step of that index, ready to run; None where it has faults."""
         step = self._steps[index]
         if step is None:
             return None
-        before = len(self._faults)
+        before = len(self.faults)
         tool = self._tool(index, step.tool, ".tool")
-        scope = Scope(step.id, self.names, self._missing, f"steps[{index}]", self._faults, self._expressions)
+        scope = Scope(step.id, self.names, self._missing, f"steps[{index}]", self.faults, self._expressions)
         size = json_size(step.arguments, _LARGE)
         when = None if step.when is None else compile_template(step.when, scope, ("when",))
         each = None if step.for_each is None else compile_template(step.for_each, scope, ("for_each",))
@@ -163,7 +169,7 @@ class StepCompiler:
             later[index - 1] = None
         after = tuple(earlier for earlier in later if earlier not in needs)
         self.edges[index] = (*needs, *after)
-        if tool is None or (len(self._faults) > before and any(f.severity == "error" for f in self._faults[before:])):
+        if tool is None or (len(self.faults) > before and any(f.severity == "error" for f in self.faults[before:])):
             return None
         condition = step.fallback.condition if step.fallback else "on_error"
         return CompiledStep(
@@ -176,10 +182,10 @@ class StepCompiler:
     def _named(self, index: int, names: tuple[str, ...], option: str) -> Iterator[int]:
         """The steps that an option names."""
         for number, name in enumerate(names):
-            found = self.index.get(name)
+            found = self.names.ids.get(name)
             if found is not None:
                 yield found
-            elif not too_many(self._faults):
+            elif not too_many(self.faults):
                 fault = self.names.unknown(name)
                 self.fault("unknown-step", index, f".{option}[{number}]", fault.message, fault.hint)
 
@@ -207,7 +213,7 @@ class StepCompiler:
             self.fault("shape", index, ".when", f"it does not depend on anything: {described(when.value)}", hint)
         if isinstance(each, Text) or (isinstance(each, Literal) and not isinstance(each.value, list)):
             name = step.for_each if isinstance(step.for_each, str) else ""
-            hint = f'write "$ref:{name}"' if name in self.index else 'write an array, "$ref:…", or {"$expr": "…"}'
+            hint = f'write "$ref:{name}"' if name in self.names.ids else 'write an array, "$ref:…", or {"$expr": "…"}'
             given = "text" if isinstance(each, Text) else described(each.value)
             self.fault("shape", index, ".for_each", f"it must be an array or a reference to one, got {given}", hint)
         elif isinstance(step.for_each, list) and len(step.for_each) > step.max_items:
@@ -269,31 +275,34 @@ class StepCompiler:
                 message = f"{option!r} changes nothing without 'for_each'"
                 self.fault("no-effect", index, f".{option}", message, warning=True)
 
-    def _check_texts(self, index: int, texts: list[tuple[str, tuple[str | int, ...]]]) -> None:
+    def _check_texts(self, index: int, texts: list[tuple[str, Place]]) -> None:
         """A text such as ``s1.email`` may be a file's name; where the step's tool has that field it is worth a word."""
         for text, place in texts:
             name, _, path = text.partition(".")
-            target = self._steps[self.index[name]]
-            tool = None if target is None else self._offering.find(target.tool)
-            known = (tool.output_schema or {}).get("properties") if tool is not None else None
+            schema = self._result_schema(self._steps[self.names.ids[name]])
+            known = schema.get("properties") if schema is not None else None
             if isinstance(known, dict) and path.partition(".")[0].partition("[")[0] in known:
                 message = f"{text[:80]!r} names the step {name!r} and is no reference"
                 hint = f'to send its result write "$ref:{text[:80]}"; if the text is meant, leave it'
-                self.fault("looks-like-a-reference", index, path_text(place, ""), message, hint, warning=True)
+                self.fault("looks-like-a-reference", index, f".{place_text(place)}", message, hint, warning=True)
 
     def _check_paths(self, index: int, references: list[Reference]) -> None:
         for reference in references:
             if reference.source < 0 or not reference.path or self._warnings >= MAX_WARNINGS:
                 continue
             target = self._steps[reference.source]
-            tool = None if target is None else self._offering.find(target.tool)
-            if tool is None or target is None or target.for_each is not None or target.fallback is not None:
+            if target is None or target.for_each is not None or target.fallback is not None:
                 continue
-            found = impossible(tool.output_schema, reference.path, target.id)
+            found = impossible(self._result_schema(target), reference.path, target.id)
             if found is not None:
-                place = "".join(f".{part}" if isinstance(part, str) else f"[{part}]" for part in reference.place)
                 message = f"{reference.text[:80]!r} will lead nowhere: {found[0]}"
+                place = f".{place_text(reference.place)}"
                 self.fault("unknown-path", index, place, message, found[1], warning=True)
+
+    def _result_schema(self, step: Step | None) -> Mapping[str, Any] | None:
+        """What the tool of a step says of its results."""
+        tool = None if step is None else self._offering.find(step.tool)
+        return None if tool is None else tool.output_schema
 
 
 def _is_in(place: str, argument: str) -> bool:

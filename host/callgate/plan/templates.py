@@ -23,9 +23,9 @@ from .faults import MAX_ERRORS, PlanFault, Severity
 from .notations import meant_by
 from .paths import Path, PathFault, read_path
 from .references import INDEX, ITEM, Names, Reference, UnknownStep, read_reference
-from .values import Array, At, Broken, Computed, Literal, Object, Template, Text, Whole
+from .values import Array, At, Broken, Computed, Literal, Object, Template, Text
 
-__all__ = ["MAX_DEPTH", "Expressions", "Scope", "compile_template", "literal_members"]
+__all__ = ["MAX_DEPTH", "Expressions", "Scope", "compile_template", "literal_members", "place_text"]
 
 MAX_DEPTH = 100
 """Levels of nesting of a plan; a deeper one is refused. pydantic reads 200, of which the tool's schema takes some."""
@@ -91,6 +91,11 @@ class Expressions:
         return found
 
 
+def place_text(place: Place, root: str = "") -> str:
+    """Where something stands in a step, e.g. ``steps[1].arguments.city``; of a long place the beginning."""
+    return path_text([part[:60] if isinstance(part, str) else part for part in place[:20]], root)
+
+
 @dataclass(slots=True)
 class Scope:
     """Where a value stands while it is compiled; collects what is found."""
@@ -113,9 +118,8 @@ class Scope:
         """Note one, unless there are far too many already."""
         if len(self.faults) > 10 * MAX_ERRORS:
             return
-        place = [part[:60] if isinstance(part, str) else part for part in self.place[:20]]
         severity: Severity = "warning" if warning else "error"
-        self.faults.append(PlanFault(code, self.step, path_text(place, self.at), message, hint, severity))
+        self.faults.append(PlanFault(code, self.step, place_text(self.place, self.at), message, hint, severity))
 
     def doubt(self, message: str, hint: str) -> None:
         """Warn of a text that may have been meant as a reference."""
@@ -245,8 +249,7 @@ def _whole_reference(written: str, text: str, scope: Scope, default: str) -> Tem
             f"to insert a value into text write ${{{name}}}; to reach a key with a space or sign in it, "
             f'{name}["the key"]; to compute, {{"$expr": "…"}}',
         )  # fmt: skip
-    reference = scope.refer(source, path, written, default)
-    return At(reference) if source < 0 or path else Whole(source)
+    return At(scope.refer(source, path, written, default))
 
 
 def _text(text: str, scope: Scope) -> Template:

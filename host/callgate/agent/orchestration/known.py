@@ -11,15 +11,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from callgate.plan.expressions import Budget
 from callgate.plan.faults import PlanFault
-from callgate.plan.inputs import EXPRESSION_BYTES, EXPRESSION_STEPS
+from callgate.plan.inputs import Inputs, Unresolvable
 from callgate.plan.outcomes import Result
 from callgate.plan.references import Names
 from callgate.plan.templates import Scope, compile_template
-from callgate.plan.values import Array, Object, Template, Unresolvable, Values
+from callgate.plan.values import Array, Object, Template
 
 __all__ = ["KnownResults", "Resolved", "Unresolvable"]
+
+_NO_BOUND = 1 << 62  # the results are held already
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,10 @@ class KnownResults:
 
     def __init__(self, steps: Iterable[str], texts: Mapping[str, str], *, max_bytes: int) -> None:
         self._ids = list(dict.fromkeys([*steps, *texts]))
-        self._results: list[Result | None] = [Result(texts[each]) if each in texts else None for each in self._ids]
-        self._names = Names({each: index for index, each in enumerate(self._ids)})
-        self._values = Values(self._results, Budget(steps=EXPRESSION_STEPS, bytes=EXPRESSION_BYTES), max_bytes)
+        self._names = Names(self._ids)
+        self._inputs = Inputs(max_bytes, _NO_BOUND)
+        self._results = self._inputs.results
+        self._results += [Result(texts[each]) if each in texts else None for each in self._ids]
 
     def know(self, id: str, text: str) -> None:
         """One more result of a step."""
@@ -122,8 +124,8 @@ class KnownResults:
         return template, {reference.source for reference in scope.references}
 
     def _value(self, template: Template) -> Any:
-        self._values.size = self._values.made = 0
-        return template.resolve(self._values)
+        self._inputs.begin()
+        return template.resolve(self._inputs)
 
     def _named(self, indices: set[int]) -> frozenset[str]:
         return frozenset(self._ids[each] for each in indices)

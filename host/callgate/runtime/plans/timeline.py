@@ -94,12 +94,12 @@ class Timeline:
     @property
     def critical_words(self) -> str:
         """The ids of the critical path with arrows between them, the middle of a long path counted."""
-        names = [_name(step.id) for step in self.critical]
-        if len(names) > _MOST_ON_PATH:
+        ids = [step.id for step in self.critical]
+        if len(ids) > _MOST_ON_PATH:
             half = _MOST_ON_PATH // 2
-            names[half:-half] = [f"… {len(names) - 2 * half:,} more …"]
+            ids[half:-half] = [f"… {len(ids) - 2 * half:,} more …"]
         length = duration(sum(step.duration_seconds for step in self.critical))
-        return f"{CRITICAL} critical path, {length}: {' → '.join(names)}"
+        return f"{CRITICAL} critical path, {length}: {' → '.join(map(_name, ids))}"
 
 
 def lay_out(result: PlanResult, most: int) -> Timeline:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgate.plan.graph import cycles, waves
+from callgate.plan.compile import cycles, waves
 from plan.plans import read, step
 
 Needs = list[list[int]]
