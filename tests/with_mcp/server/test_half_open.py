@@ -50,7 +50,7 @@ async def listening(header_seconds: float, body_seconds: float) -> AsyncIterator
     """A server in this process; its port."""
     sock = bound("127.0.0.1", 0)
     port: int = sock.getsockname()[1]
-    policy = Policy(bind="127.0.0.1", port=port, token=TOKEN, header_seconds=header_seconds, body_seconds=body_seconds)
+    policy = Policy(bind="127.0.0.1", token=TOKEN, header_seconds=header_seconds, body_seconds=body_seconds)
     async with Runtime(sandbox=None) as runtime, anyio.create_task_group() as tasks:
         ready = anyio.Event()
         with anyio.fail_after(SECONDS):

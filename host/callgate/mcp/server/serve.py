@@ -75,9 +75,7 @@ async def serve_http(
     from .http import bound, check_loop, serve_app, url_of
 
     check_loop()
-    policy = Policy(
-        bind=host, port=port, token=token, hosts=allowed_hosts, origins=allowed_origins, max_body_bytes=max_body_bytes
-    )
+    policy = Policy(bind=host, token=token, hosts=allowed_hosts, origins=allowed_origins, max_body_bytes=max_body_bytes)
     if not 0 <= port <= 65535:
         raise ConfigurationError(f"there is no port {port}")
     server = Gateway(runtime, serving or Serving()).server
