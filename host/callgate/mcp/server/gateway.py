@@ -40,7 +40,7 @@ from callgate.runtime.model import META_TOOLS, meant
 from callgate.tools.faults import did_you_mean
 from callgate.version import __version__
 
-from .asking import Asker, Elicitation, InTheMiddle, asking
+from .asking import Ask, Elicitation, asking, in_the_middle
 from .clients import NEW, Client, Clients, Context, Sandboxes, Serving, asks_by_form, connection_of, is_modern
 from .listing import Listing, NoPage, page
 from .notes import McpTeller, Notes
@@ -180,16 +180,16 @@ class Gateway:
             if params.request_state is not None:
                 return await house.paused.go_on(params, teller)
 
-            def work(asker: Asker | None, notes: Notes) -> Awaitable[CallToolResult]:
-                return self._answer(context, client, params, Elicitation(asker, repeats=params.name in _RUNS), notes)
+            def work(ask: Ask | None, notes: Notes) -> Awaitable[CallToolResult]:
+                return self._answer(context, client, params, Elicitation(ask, repeats=params.name in _RUNS), notes)
 
             if is_modern(context) and asks_by_form(context):
                 return await house.paused.begin(params, teller, work)
-            asker = InTheMiddle(context, client, self._serving.approval_seconds) if asks_by_form(context) else None
+            ask = in_the_middle(context, client, self._serving.approval_seconds) if asks_by_form(context) else None
             notes = Notes()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(notes.deliver, teller)
-                result = await work(asker, notes)
+                result = await work(ask, notes)
                 notes.finish()
             return result
 
