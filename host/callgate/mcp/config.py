@@ -105,19 +105,23 @@ def read_config(
     servers = _servers(read, what)
     if len(servers) > MAX_SERVERS:
         raise ConfigurationError(f"{what}: {len(servers)} servers; at most {MAX_SERVERS} are started")
-    for name in servers:
+    found = []
+    for name, given in servers.items():
         check_name(name, f"{what}: a server's name")
-    return tuple(_Reader(name, given, folder, variables).server() for name, given in servers.items())
+        if isinstance(given, Mapping):
+            found.append(_Reader(name, given, folder, variables).server())
+        else:
+            fault = f'it must be an object like {{"command": "..."}}, not {_kind(given)}'
+            found.append(ServerConfig(name=name, fault=fault))
+    return tuple(found)
 
 
 class _Reader:
     """Reads one server; every fault is a `ValueError` in one line."""
 
-    def __init__(self, name: str, given: object, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, name: str, given: Mapping[str, Any], folder: Path, environment: Mapping[str, str]) -> None:
         self._name = name
-        self._given: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
-        self._is_object = isinstance(given, Mapping)
-        self._kind = _kind(given)
+        self._given = given
         self._folder = folder
         self._environment = environment
         self._secrets = Secrets()
@@ -129,8 +133,6 @@ class _Reader:
 
     def server(self) -> ServerConfig:
         try:
-            if not self._is_object:
-                raise ValueError(f'it must be an object like {{"command": "..."}}, not {self._kind}')
             if self._flag("disabled", False) or not self._flag("enabled", True):  # its variables may well be unset
                 return self._config(disabled=True)
             transport = self._transport()
