@@ -123,16 +123,16 @@ def _http_from(options: dict[str, Any]) -> dict[str, Any] | None:
                 f"the environment variable {name} is not set", f"put a long random token into {name}, and export it"
             )
     host = host.removeprefix("[").removesuffix("]")
-    _check_policy(host, int(port), token)
+    _check_policy(host, token)
     return {"host": host, "port": int(port), "token": token, "allowed_hosts": hosts, "allowed_origins": origins}
 
 
-def _check_policy(host: str, port: int, token: str | None) -> None:
+def _check_policy(host: str, token: str | None) -> None:
     """Refuse what may not be served, before anything is started."""
     from callgate.mcp.server.guard import Policy
 
     try:
-        Policy(bind=host, port=port, token=token)
+        Policy(bind=host, token=token)
     except ConfigurationError as error:
         raise Stop(str(error), "for example: export CALLGATE_TOKEN=$(openssl rand -hex 32)") from None
 

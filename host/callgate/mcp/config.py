@@ -26,7 +26,7 @@ from callgate.tools.faults import did_you_mean
 from callgate.tools.names import check_name
 
 from .client.secrets import Secrets, sounds_secret
-from .client.variables import Variables, env_file
+from .client.variables import env_file, expanded
 
 __all__ = ["ServerConfig", "Transport", "read_config"]
 
@@ -108,165 +108,154 @@ def read_config(
     found = []
     for name, given in servers.items():
         check_name(name, f"{what}: a server's name")
-        found.append(_Reader(name, folder, variables).server(given))
+        if isinstance(given, Mapping):
+            found.append(_Reader(name, given, folder, variables).server())
+        else:
+            fault = f'it must be an object like {{"command": "..."}}, not {_kind(given)}'
+            found.append(ServerConfig(name=name, fault=fault))
     return tuple(found)
 
 
-class _Fault(ValueError):
-    """One server's, in one line."""
-
-
 class _Reader:
-    """Reads one server."""
+    """Reads one server; every fault is a `ValueError` in one line."""
 
-    def __init__(self, name: str, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, name: str, given: Mapping[str, Any], folder: Path, environment: Mapping[str, str]) -> None:
         self._name = name
+        self._given = given
         self._folder = folder
+        self._environment = environment
         self._secrets = Secrets()
-        self._variables = Variables(environment, folder, self._secrets)
-        self._notes: list[str] = []
+        self._notes = [
+            f"the key {str(key)[:60]!r} means nothing to callgate{did_you_mean(str(key), _KEYS)}"
+            for key in self._given
+            if key not in _KEYS and key not in _WORDLESS
+        ]
 
-    def server(self, given: object) -> ServerConfig:
+    def server(self) -> ServerConfig:
         try:
-            if not isinstance(given, Mapping):
-                raise _Fault(f'it must be an object like {{"command": "..."}}, not {_kind(given)}')
-            self._note_unknown(given)
-            disabled = self._flag(given, "disabled", False) or not self._flag(given, "enabled", True)
-            if disabled:  # its variables may well be unset
-                return ServerConfig(name=self._name, disabled=True, notes=tuple(self._notes))
-            return self._enabled(given)
-        except (_Fault, ValueError) as fault:
-            text = self._secrets.hide(str(fault))
-            return ServerConfig(name=self._name, fault=text, notes=tuple(self._notes), secrets=self._secrets)
-
-    def _enabled(self, given: Mapping[str, Any]) -> ServerConfig:
-        transport = self._transport(given)
-        timeout = self._timeout(given)
-        if transport != "stdio":
-            url = self._url(given)
-            headers = self._texts(given, "headers")
-            for name, value in headers.items():
-                if not name.isascii() or not value.isprintable() or re.search(r"[^!#$%&'*+.^_`|~0-9A-Za-z-]", name):
-                    raise _Fault(f"the header {name!r} cannot be sent: names are ASCII, values one printable line")
-                self._secrets.add_named(name, value)
-            return self._config(transport=transport, url=url, headers=headers, timeout_seconds=timeout)
-        command = self._text(given, "command")
-        if not command.strip():
-            raise _Fault("'command' is empty; name the program that is the server")
-        args = given.get("args", [])
-        if not isinstance(args, list) or not all(isinstance(each, (str, int, float)) for each in args):
-            raise _Fault('\'args\' must be a list of strings, like ["-y", "some-server"]')
-        texts = [self._variables.expand(str(each)) for each in args]
-        for flag, value in itertools.pairwise(texts):
-            if flag.startswith("-") and sounds_secret(flag):
-                self._secrets.add(value)
-        for text in texts:
-            flag, equals, value = text.partition("=")
-            if equals and sounds_secret(flag):
-                self._secrets.add(value)
-        cwd = self._text(given, "cwd") if given.get("cwd") is not None else None
-        if cwd is not None:
-            cwd = str(self._folder / Path(cwd).expanduser())
-            if not os.path.isdir(cwd):
-                raise _Fault(f"'cwd' is {cwd!r}, and there is no such folder")
-        env = self._env_file(given) | self._texts(given, "env")
-        for name, value in env.items():
-            if "\0" in name + value or "=" in name or not name:
-                raise _Fault(f"'env' has the name {name!r}, which no environment can hold")
-            self._secrets.add_named(name, value)
-        if any("\0" in text for text in (command, *texts)):
-            raise _Fault("'command' and 'args' must not hold NUL characters")
-        return self._config(command=command, args=tuple(texts), env=env, cwd=cwd, timeout_seconds=timeout)
+            if self._flag("disabled", False) or not self._flag("enabled", True):  # its variables may well be unset
+                return self._config(disabled=True)
+            transport = self._transport()
+            timeout = self._timeout()
+            fields = self._program() if transport == "stdio" else self._address()
+            return self._config(transport=transport, timeout_seconds=timeout, **fields)
+        except ValueError as fault:
+            return self._config(fault=self._secrets.hide(str(fault)))
 
     def _config(self, **fields: Any) -> ServerConfig:
         return ServerConfig(name=self._name, notes=tuple(self._notes), secrets=self._secrets, **fields)
 
-    def _transport(self, given: Mapping[str, Any]) -> Transport:
-        named = given.get("type", given.get("transport"))
-        has_command, has_url = "command" in given, "url" in given or "serverUrl" in given
-        if named is None:
-            if not has_command and not has_url:
-                raise _Fault("it needs 'command' (a program to start) or 'url' (an endpoint)")
-            if has_command and has_url:
-                raise _Fault("it has both 'command' and 'url'; keep one, or say which with 'type'")
-            return "stdio" if has_command else "http"
-        transport = _TRANSPORTS.get(named.lower()) if isinstance(named, str) else None
-        if transport is None:
-            raise _Fault(f"'type' is {_short(named)}; it can be 'stdio', 'http' or 'sse'")
-        if transport == "stdio" and not has_command:
-            raise _Fault("it is of type 'stdio' and needs 'command', the program to start")
-        if transport != "stdio" and not has_url:
-            raise _Fault(f"it is of type {named!r} and needs 'url'")
-        return transport
-
-    def _url(self, given: Mapping[str, Any]) -> str:
-        url = self._text(given, "url" if "url" in given else "serverUrl").strip()
+    def _address(self) -> dict[str, Any]:
+        url = self._text("url" if "url" in self._given else "serverUrl").strip()
         try:
             parts = urlsplit(url)
             port_is_number = parts.port is None or parts.port > 0
         except ValueError:
-            raise _Fault("'url' is not a URL") from None
+            raise ValueError("'url' is not a URL") from None
         self._secrets.add_url(parts)
         if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_number:
-            raise _Fault("'url' must begin with http:// or https:// and a host")
-        return url
+            raise ValueError("'url' must begin with http:// or https:// and a host")
+        headers = self._texts("headers")
+        for name, value in headers.items():
+            if not value.isprintable() or not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+                raise ValueError(f"the header {name!r} cannot be sent: names are ASCII, values one printable line")
+        return {"url": url, "headers": headers}
 
-    def _timeout(self, given: Mapping[str, Any]) -> float | None:
-        value = given.get("timeout")
+    def _program(self) -> dict[str, Any]:
+        command = self._text("command")
+        if not command.strip():
+            raise ValueError("'command' is empty; name the program that is the server")
+        args = self._given.get("args", [])
+        if not isinstance(args, list) or not all(isinstance(each, (str, int, float)) for each in args):
+            raise ValueError('\'args\' must be a list of strings, like ["-y", "some-server"]')
+        texts = [self._expanded(str(each)) for each in args]
+        told = [each for each in itertools.pairwise(texts) if each[0].startswith("-")]
+        for flag, value in (*told, *(text.partition("=")[::2] for text in texts)):
+            if sounds_secret(flag):
+                self._secrets.add(value)
+        if any("\0" in text for text in (command, *texts)):
+            raise ValueError("'command' and 'args' must not hold NUL characters")
+        cwd = None
+        if self._given.get("cwd") is not None:
+            cwd = str(self._folder / Path(self._text("cwd")).expanduser())
+            if not os.path.isdir(cwd):
+                raise ValueError(f"'cwd' is {cwd!r}, and there is no such folder")
+        env = self._env_file() | self._texts("env")
+        for name, value in env.items():
+            if "\0" in name + value or "=" in name or not name:
+                raise ValueError(f"'env' has the name {name!r}, which no environment can hold")
+        return {"command": command, "args": tuple(texts), "env": env, "cwd": cwd}
+
+    def _transport(self) -> Transport:
+        named = self._given.get("type", self._given.get("transport"))
+        has_command, has_url = "command" in self._given, "url" in self._given or "serverUrl" in self._given
+        if named is None:
+            if not has_command and not has_url:
+                raise ValueError("it needs 'command' (a program to start) or 'url' (an endpoint)")
+            if has_command and has_url:
+                raise ValueError("it has both 'command' and 'url'; keep one, or say which with 'type'")
+            return "stdio" if has_command else "http"
+        transport = _TRANSPORTS.get(named.lower()) if isinstance(named, str) else None
+        if transport is None:
+            raise ValueError(f"'type' is {_short(named)}; it can be 'stdio', 'http' or 'sse'")
+        if transport == "stdio" and not has_command:
+            raise ValueError("it is of type 'stdio' and needs 'command', the program to start")
+        if transport != "stdio" and not has_url:
+            raise ValueError(f"it is of type {named!r} and needs 'url'")
+        return transport
+
+    def _timeout(self) -> float | None:
+        value = self._given.get("timeout")
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 10**9:
-            raise _Fault(f"'timeout' must be a number of seconds above 0, not {_short(value)}")
+            raise ValueError(f"'timeout' must be a number of seconds above 0, not {_short(value)}")
         if value >= _MILLISECONDS_FROM:
             self._notes.append(f"'timeout' {value:g} is taken for milliseconds")
             return value / 1000
         return float(value)
 
-    def _env_file(self, given: Mapping[str, Any]) -> dict[str, str]:
-        if given.get("envFile") is None:
+    def _env_file(self) -> dict[str, str]:
+        if self._given.get("envFile") is None:
             return {}
-        path = self._folder / Path(self._text(given, "envFile")).expanduser()
+        path = self._folder / Path(self._text("envFile")).expanduser()
         try:
             found = env_file(path)
         except OSError as error:
-            raise _Fault(f"'envFile' {str(path)!r} cannot be read: {error.strerror}") from None
+            raise ValueError(f"'envFile' {str(path)!r} cannot be read: {error.strerror}") from None
         except ValueError as error:
-            raise _Fault(f"'envFile' {str(path)!r}: {_reason(error)}") from None
+            raise ValueError(f"'envFile' {str(path)!r}: {_reason(error)}") from None
         for name, value in found.items():
             self._secrets.add_named(name, value)
         return found
 
-    def _text(self, given: Mapping[str, Any], key: str) -> str:
-        value = given[key]
-        if not isinstance(value, str):
-            raise _Fault(f"{key!r} must be a string, not {_kind(value)}")
-        return self._variables.expand(value)
+    def _expanded(self, text: str) -> str:
+        return expanded(text, self._environment, self._folder, self._secrets)
 
-    def _texts(self, given: Mapping[str, Any], key: str) -> dict[str, str]:
-        values = given.get(key)
-        if values is None:
-            return {}
+    def _text(self, key: str) -> str:
+        value = self._given[key]
+        if not isinstance(value, str):
+            raise ValueError(f"{key!r} must be a string, not {_kind(value)}")
+        return self._expanded(value)
+
+    def _texts(self, key: str) -> dict[str, str]:
+        """An object of strings; what is secret among them is noted."""
+        values = self._given.get(key) or {}
         if not isinstance(values, Mapping):
-            raise _Fault(f"{key!r} must be an object of strings, not {_kind(values)}")
+            raise ValueError(f"{key!r} must be an object of strings, not {_kind(values)}")
         found = {}
         for name, value in values.items():
             if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-                raise _Fault(f"{key!r}: {name!r} must be a string, not {_kind(value)}")
-            found[name] = self._variables.expand(str(value))
+                raise ValueError(f"{key!r}: {name!r} must be a string, not {_kind(value)}")
+            found[name] = self._expanded(str(value))
+            self._secrets.add_named(name, found[name])
         return found
 
-    def _flag(self, given: Mapping[str, Any], key: str, default: bool) -> bool:
-        value = given.get(key, default)
+    def _flag(self, key: str, default: bool) -> bool:
+        value = self._given.get(key, default)
         if not isinstance(value, bool):
-            raise _Fault(f"{key!r} must be true or false, not {_short(value)}")
+            raise ValueError(f"{key!r} must be true or false, not {_short(value)}")
         return value
-
-    def _note_unknown(self, given: Mapping[str, Any]) -> None:
-        for key in given:
-            if key not in _KEYS and key not in _WORDLESS:
-                self._notes.append(
-                    f"the key {str(key)[:60]!r} means nothing to callgate{did_you_mean(str(key), _KEYS)}"
-                )
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -293,17 +282,14 @@ def _read(path: Path) -> Mapping[str, Any]:
 def _servers(read: Mapping[str, Any], what: str) -> Mapping[str, Any]:
     for key in ("mcpServers", "servers"):
         if key in read:
-            return _objects(read[key], key, what)
+            servers = read[key]
+            if not isinstance(servers, Mapping):
+                raise ConfigurationError(f"{what}: {key!r} must be an object of servers by name, not {_kind(servers)}")
+            return servers
     if isinstance(read.get("mcp"), Mapping):
         return _servers(read["mcp"], what)
     keys = ", ".join(repr(str(key)[:40]) for key in list(read)[:5]) or "nothing"
     raise ConfigurationError(f"{what} has no 'mcpServers' (or 'servers', as in VS Code); it has {keys}")
-
-
-def _objects(servers: object, key: str, what: str) -> Mapping[str, Any]:
-    if not isinstance(servers, Mapping):
-        raise ConfigurationError(f"{what}: {key!r} must be an object of servers by name, not {_kind(servers)}")
-    return servers
 
 
 def _folder_of(path: Path) -> Path:

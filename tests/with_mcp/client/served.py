@@ -15,6 +15,7 @@ import anyio
 from callgate import Limits, Registry
 from callgate.mcp import McpServers, ServerStatus
 from callgate.runtime.gate import Gate
+from with_mcp.server.served import children
 
 SERVERS = Path(__file__).parent.parent / "servers"
 SECONDS = 60.0
@@ -83,17 +84,7 @@ def alive(pid: int) -> bool:
 
 def descendants() -> set[int]:
     """The live processes that this one started, directly or not."""
-    parents: dict[int, int] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and alive(int(entry)):
-            with contextlib.suppress(OSError):
-                parents[int(entry)] = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
-    found: set[int] = set()
-    while True:
-        more = {pid for pid, parent in parents.items() if parent == os.getpid() or parent in found} - found
-        if not more:
-            return found
-        found |= more
+    return children(os.getpid())
 
 
 def lines(path: Path) -> list[str]:

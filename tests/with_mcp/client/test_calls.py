@@ -100,14 +100,6 @@ async def test_a_linked_resource_can_be_read() -> None:
             await served.servers.read_resource("ev", "note://no")
 
 
-async def test_the_oldest_artifacts_go_when_there_is_no_room() -> None:
-    async with serving({"ev": everything()}, max_artifact_bytes=40) as served:
-        handles = [await served.call("ev_image") for _ in range(3)]
-        kept = [served.servers.artifacts.get(handle) is not None for handle in handles]
-        assert kept == [False, True, True]
-        assert served.servers.artifacts.kept_bytes == 30
-
-
 async def test_an_error_of_a_tool_is_a_tool_error_with_its_words() -> None:
     async with serving({"ev": everything()}) as served:
         with pytest.raises(ToolError) as raised:

@@ -7,9 +7,6 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult, InputResponse
 
-from callgate import Allow, ApprovalRequest, Deny, Runtime, tool
-from callgate.mcp.server import Serving, ask_client
-from callgate.mcp.server.gateway import Gateway
 from with_mcp.server.served import ERAS, Ear, Served, text
 
 pytestmark = pytest.mark.anyio
@@ -154,45 +151,6 @@ async def test_a_paused_call_goes_on_once_and_only_as_it_was(served: Served) -> 
         with pytest.raises(MCPError, match="no call waits for these answers"):
             await again(waiting.request_state)
     assert wiped(served) == "users"
-
-
-async def test_a_paused_call_that_is_not_answered_is_asked_again(served: Served) -> None:
-    async with served.client(era="auto") as client:
-        waiting = await paused(client)
-        again = await client.session.call_tool(
-            "execute_code", WIPES, input_responses={}, request_state=waiting.request_state, allow_input_required=True
-        )
-        assert isinstance(again, InputRequiredResult)
-        assert list(again.input_requests or {}) == list(waiting.input_requests or {})
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
-async def test_a_paused_call_that_nobody_comes_back_to_is_forgotten(anyio_backend: str) -> None:
-    ended = anyio.Event()
-
-    @tool(requires_approval=True, destructive=True)
-    async def wipe(table: str) -> str:
-        """Delete a table."""
-        return table
-
-    async def approve(request: ApprovalRequest) -> Allow | Deny:
-        try:
-            return await ask_client(request)
-        finally:
-            ended.set()
-
-    async with Runtime([wipe], sandbox=None, approve=approve) as runtime:
-        server = Gateway(runtime, Serving(direct=("wipe",), approval_seconds=0.3)).server
-        async with Client(server, mode="auto", elicitation_callback=Ear().elicit) as client:
-            with anyio.fail_after(30):
-                waiting = await client.session.call_tool("wipe", {"table": "t"}, allow_input_required=True)
-                assert isinstance(waiting, InputRequiredResult)
-                await ended.wait()
-                await anyio.sleep(0.3)
-                with pytest.raises(MCPError, match="no call waits for these answers"):
-                    await client.session.call_tool(
-                        "wipe", {"table": "t"}, request_state=waiting.request_state, allow_input_required=True
-                    )
 
 
 async def test_a_paused_call_ends_with_the_runs_own_limit(served: Served) -> None:

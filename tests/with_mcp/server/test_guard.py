@@ -16,10 +16,10 @@ from callgate.mcp.server.listing import Pace
 pytestmark = pytest.mark.anyio
 
 TOKEN = "0123456789abcdef"
-LOCAL = Policy(bind="127.0.0.1", port=8765)
-LOCKED = Policy(bind="127.0.0.1", port=8765, token=TOKEN)
-OPEN = Policy(bind="0.0.0.0", port=80, token=TOKEN)
-NAMED = Policy(bind="0.0.0.0", port=80, token=TOKEN, hosts=("Gate.example",), origins=("https://app.example",))
+LOCAL = Policy(bind="127.0.0.1")
+LOCKED = Policy(bind="127.0.0.1", token=TOKEN)
+OPEN = Policy(bind="0.0.0.0", token=TOKEN)
+NAMED = Policy(bind="0.0.0.0", token=TOKEN, hosts=("Gate.example",), origins=("https://app.example",))
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -133,7 +133,7 @@ async def test_very_many_refusals_do_not_fill_the_log(caplog: pytest.LogCaptureF
 
 
 async def test_a_body_may_be_so_long(caplog: pytest.LogCaptureFixture) -> None:
-    small = Policy(bind="127.0.0.1", port=1, max_body_bytes=len(PING))
+    small = Policy(bind="127.0.0.1", max_body_bytes=len(PING))
     assert (await ask(small, HOST, body=[PING[:5], PING[5:]]))[:2] == (200, str(len(PING)))
     status, body, headers = await ask(small, HOST, body=[PING, b" "])
     assert status == 413
@@ -164,14 +164,14 @@ async def test_a_page_that_is_allowed_may_read_the_answer() -> None:
 @pytest.mark.parametrize("bind", ["0.0.0.0", "::", "192.168.1.5", "gate.example", "10.0.0.1"])
 def test_where_others_can_connect_a_token_is_required(bind: str) -> None:
     with pytest.raises(ConfigurationError, match="a token is required"):
-        Policy(bind=bind, port=80)
+        Policy(bind=bind)
 
 
 @pytest.mark.parametrize("bind", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
 def test_on_this_machine_none_is(bind: str) -> None:
-    assert Policy(bind=bind, port=80).token is None
+    assert Policy(bind=bind).token is None
 
 
 def test_a_token_that_can_be_guessed_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="the token has 5 characters; it needs 16 or more"):
-        Policy(bind="127.0.0.1", port=80, token="12345")
+        Policy(bind="127.0.0.1", token="12345")

@@ -17,7 +17,7 @@ from callgate.mcp.messages import MAX_VALUES
 from callgate.mcp.server import Serving, serve_http
 from callgate.mcp.server.gateway import Gateway
 from callgate.mcp.server.guard import Policy
-from callgate.mcp.server.http import MAX_HALF_OPEN, bound, most_connections, serve_app
+from callgate.mcp.server.http import MAX_HALF_OPEN, most_connections, serve_app
 from with_mcp.server.served import SECONDS
 
 pytestmark = pytest.mark.anyio
@@ -48,15 +48,19 @@ HEADERS = {
 @asynccontextmanager
 async def listening(header_seconds: float, body_seconds: float) -> AsyncIterator[int]:
     """A server in this process; its port."""
-    sock = bound("127.0.0.1", 0)
-    port: int = sock.getsockname()[1]
-    policy = Policy(bind="127.0.0.1", port=port, token=TOKEN, header_seconds=header_seconds, body_seconds=body_seconds)
+    policy = Policy(bind="127.0.0.1", token=TOKEN, header_seconds=header_seconds, body_seconds=body_seconds)
+    urls: list[str] = []
     async with Runtime(sandbox=None) as runtime, anyio.create_task_group() as tasks:
         ready = anyio.Event()
+
+        def up(url: str) -> None:
+            urls.append(url)
+            ready.set()
+
         with anyio.fail_after(SECONDS):
-            tasks.start_soon(serve_app, Gateway(runtime, Serving()).server, sock, policy, ready.set)
+            tasks.start_soon(serve_app, Gateway(runtime, Serving()).server, policy, 0, up)
             await ready.wait()
-            yield port
+            yield int(urls[0].split(":")[2].split("/")[0])
             tasks.cancel_scope.cancel()
 
 
@@ -197,7 +201,7 @@ def test_there_are_descriptors_left_for_guests() -> None:
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])
 async def test_another_event_loop_is_refused_before_the_port_is_taken() -> None:
-    with bound("127.0.0.1", 0) as taken:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         async with Runtime(sandbox=None) as runtime:
             with pytest.raises(ConfigurationError, match="HTTP is served under asyncio only"):
                 await serve_http(runtime, port=taken.getsockname()[1])

@@ -71,10 +71,9 @@ async def test_what_cannot_be_shown_is_a_no() -> None:
     for _ in range(100_000):
         deep = [deep]
 
-    class Asker:
-        async def ask(self, _: object) -> Any:
-            raise AssertionError("nobody is to be asked")
+    async def ask(_: object) -> Any:
+        raise AssertionError("nobody is to be asked")
 
     wipe = Tool.from_schema("wipe", "Wipe.", {"type": "object"}, call)
-    decided = await Elicitation(Asker(), repeats=False).decide(ApprovalRequest(wipe, {"a": deep}, "code", 1))
+    decided = await Elicitation(ask, repeats=False).decide(ApprovalRequest(wipe, {"a": deep}, "code", 1))
     assert "nested too deeply to be shown" in getattr(decided, "reason", "")

@@ -84,7 +84,7 @@ async def http_streams(config: ServerConfig, fate: Fate) -> AsyncIterator[tuple[
                 yield streams
             finally:
                 with anyio.move_on_after(GOODBYE_SECONDS, shield=True):
-                    if guarded.session and not fate.over.is_set():  # the server need not keep it
+                    if _SESSION in guarded.session and not fate.over.is_set():  # the server need not keep it
                         await client.delete(url, headers=guarded.session)
 
 

@@ -41,7 +41,7 @@ from callgate.tools.decoding import strict_json
 from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.json_schema import SchemaResult
 
-from .artifacts import Artifact, Artifacts
+from .artifacts import Artifacts
 from .status import one_line
 
 __all__ = ["Answer", "kept_resource"]
@@ -94,15 +94,15 @@ class Answer:
             case TextContent():
                 return _parsed(block.text)
             case ImageContent() | AudioContent():
-                return self._keep(_bytes(block.data), block.mime_type).to_json()
+                kept = self.artifacts.add(
+                    _bytes(block.data), block.mime_type or _OCTETS, server=self.server, tool=self.tool
+                )
+                return kept.to_json()
             case EmbeddedResource():
                 return kept_resource(block.resource, self.artifacts, self.server, self.tool)
             case ResourceLink():
                 link = {"uri": block.uri, "name": block.name, "mime_type": block.mime_type}
                 return {key: value for key, value in link.items() if value is not None}
-
-    def _keep(self, data: bytes, mime_type: str) -> Artifact:
-        return self.artifacts.add(data, mime_type or _OCTETS, server=self.server, tool=self.tool)
 
     def _beside(self, value: Any, content: Sequence[ContentBlock], blocks: list[Any]) -> Any:
         """The value with what came beside it, texts left out: they say the same in other words."""

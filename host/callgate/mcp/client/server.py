@@ -41,7 +41,6 @@ __all__ = ["Server"]
 logger = logging.getLogger("callgate.mcp.servers")
 
 FIRST_DELAY_SECONDS = 0.5
-MAX_DELAY_SECONDS = 30.0
 MAX_FAILURES = 5
 STABLE_SECONDS = 30.0
 WAIT_SECONDS = 10.0
@@ -148,7 +147,7 @@ class Server:
                 await self._wanted.wait()
                 failures = MAX_FAILURES - 1  # one more
             else:
-                delay = min(MAX_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2 ** (failures - 1))
+                delay = FIRST_DELAY_SECONDS * 2 ** (failures - 1)
                 self._next_attempt = anyio.current_time() + delay
                 logger.info("MCP server %r: %s; tried again in %g s", self.config.name, self._error, delay)
                 self._turn(again)

@@ -17,61 +17,51 @@ from pathlib import Path
 
 from .secrets import Secrets
 
-__all__ = ["MissingVariable", "Variables", "env_file"]
+__all__ = ["env_file", "expanded"]
 
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 _ENV_LINE = re.compile(r"""\s*(?:export\s+)?([\w.-]+)\s*=\s*(?:"([^"]*)".*|'([^']*)'.*|([^"'\s].*?)?(?:\s+#.*)?)\s*""")
 """A name and a value: in double quotes, in single ones, or plain."""
 
 
-class MissingVariable(ValueError):
-    """The message says which, and what to do."""
-
-
-class Variables:
-    """Replaces the references in the texts of one configuration.
+def expanded(text: str, environment: Mapping[str, str], folder: Path, secrets: Secrets) -> str:
+    """The text with its references replaced.
 
     Args:
+        text: as it is written.
         environment: the host's.
         folder: of the configuration; what the editors call the workspace.
         secrets: values found to be secret are added here.
+
+    Raises:
+        ValueError: a variable is not set; the message says which, and what to do.
     """
 
-    def __init__(self, environment: Mapping[str, str], folder: Path, secrets: Secrets) -> None:
-        self._environment = environment
-        self._folder = folder
-        self._secrets = secrets
-
-    def expand(self, text: str) -> str:
-        """The text with its references replaced; raises `MissingVariable`."""
-        return _REFERENCE.sub(lambda match: self._value(match[1]), text)
-
-    def _value(self, reference: str) -> str:
-        name, dash, default = reference.partition(":-")
+    def value_of(found: re.Match[str]) -> str:
+        name, dash, default = found[1].partition(":-")
         name = name.strip()
         match name:
             case "userHome":
                 return os.path.expanduser("~")
             case "workspaceFolder":
-                return str(self._folder)
+                return str(folder)
             case "workspaceFolderBasename":
-                return self._folder.name
+                return folder.name
             case "pathSeparator" | "/":
                 return os.sep
         if name.startswith("input:"):
-            raise MissingVariable(
-                f"${{{reference}}} would be asked for by an editor; write ${{env:NAME}} and set that variable"
-            )
+            raise ValueError(f"{found[0]} would be asked for by an editor; write ${{env:NAME}} and set that variable")
         variable = name.removeprefix("env:")
-        value = self._environment.get(variable)
-        if value is None or (dash and not value):
-            if not dash:
-                raise MissingVariable(
-                    f"the environment variable {variable!r} is not set; set it, or write ${{{variable}:-default}}"
-                )
-            value = default
-        self._secrets.add_named(variable, value)
+        value = environment.get(variable)
+        if value is None and not dash:
+            raise ValueError(
+                f"the environment variable {variable!r} is not set; set it, or write ${{{variable}:-default}}"
+            )
+        value = value or default
+        secrets.add_named(variable, value)
         return value
+
+    return _REFERENCE.sub(value_of, text)
 
 
 def env_file(path: Path) -> dict[str, str]:

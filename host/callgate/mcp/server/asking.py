@@ -14,8 +14,9 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 from mcp.shared.exceptions import MCPError
@@ -27,7 +28,7 @@ from callgate.tools.faults import printable
 
 from .clients import Client, Context
 
-__all__ = ["MAX_SHOWN", "NOT_ANSWERED", "Asker", "Elicitation", "InTheMiddle", "ask_client", "asking", "question"]
+__all__ = ["MAX_SHOWN", "NOT_ANSWERED", "Ask", "Elicitation", "ask_client", "asking", "in_the_middle", "question"]
 
 logger = logging.getLogger("callgate")
 
@@ -48,22 +49,20 @@ _UNSEEN = re.compile(
 """Letters and marks that Unicode calls printable, and that nobody sees."""
 
 
-class Asker(Protocol):
-    """Puts a question to the client's user; gives the answer, or says why there is none."""
-
-    async def ask(self, question: ElicitRequestFormParams) -> ElicitResult | str: ...
+Ask = Callable[[ElicitRequestFormParams], Awaitable[ElicitResult | str]]
+"""Puts a question to the client's user; gives the answer, or says why there is none."""
 
 
 class Elicitation:
     """How the calls of one run are approved.
 
     Args:
-        asker: how a question travels; None where the client cannot ask.
+        ask: how a question travels; None where the client cannot ask.
         repeats: whether the user may allow further calls of a tool at once.
     """
 
-    def __init__(self, asker: Asker | None, *, repeats: bool) -> None:
-        self._asker = asker
+    def __init__(self, ask: Ask | None, *, repeats: bool) -> None:
+        self._ask = ask
         self._repeats = repeats
         self._always: set[str] = set()
 
@@ -71,13 +70,13 @@ class Elicitation:
         """Ask, unless the user allowed all calls of that tool in this run."""
         if request.tool.name in self._always:
             return Allow()
-        if self._asker is None:
+        if self._ask is None:
             return Deny(NOBODY)
         try:
             asked = self._question(request)
         except RecursionError:
             return Deny("its arguments are nested too deeply to be shown to the user")
-        answer = await self._asker.ask(asked)
+        answer = await self._ask(asked)
         if isinstance(answer, str):
             return Deny(answer)
         if answer.action != "accept":
@@ -114,26 +113,23 @@ async def ask_client(request: ApprovalRequest) -> Allow | Deny:
     return await elicitation.decide(request)
 
 
-class InTheMiddle:
-    """Asks with a request to the client while its own request is going on (up to 2025-11-25)."""
+def in_the_middle(context: Context, client: Client, seconds: float) -> Ask:
+    """Asks with a request to the client while its own request is going on (up to 2025-11-25): one question at a time,
+    and a client that fails at asking has not said yes."""
 
-    def __init__(self, context: Context, client: Client, seconds: float) -> None:
-        self._context = context
-        self._client = client
-        self._seconds = seconds
-
-    async def ask(self, question: ElicitRequestFormParams) -> ElicitResult | str:
-        """One question at a time; a client that fails at asking has not said yes."""
-        async with self._client.asking:
-            with anyio.move_on_after(self._seconds):
+    async def ask(question: ElicitRequestFormParams) -> ElicitResult | str:
+        async with client.asking:
+            with anyio.move_on_after(seconds):
                 try:
-                    return await self._context.session.elicit_form(
-                        question.message, question.requested_schema, self._context.request_id
+                    return await context.session.elicit_form(
+                        question.message, question.requested_schema, context.request_id
                     )
                 except (MCPError, ValidationError) as error:
                     logger.warning("the client could not ask its user: %s", error)
                     return ElicitResult(action="cancel")
         return NOT_ANSWERED
+
+    return ask
 
 
 def question(request: ApprovalRequest) -> str:

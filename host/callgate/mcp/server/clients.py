@@ -30,7 +30,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from callgate.errors import ConfigurationError, ToolError
 from callgate.runtime import Conversation, Runtime, Session
 
-__all__ = ["NEW", "Client", "Clients", "Context", "Sandboxes", "Serving", "asks_by_form", "is_modern"]
+__all__ = ["NEW", "Client", "Clients", "Context", "Sandboxes", "Serving", "asks_by_form", "connection_of", "is_modern"]
 
 Context = ServerRequestContext[Any, Any]
 
@@ -102,8 +102,7 @@ class Clients:
         if is_modern(context):
             # over HTTP nothing says that two requests come from one user: what one found is not shown to another
             return self._pipe if context.request is None else Client(alone=True)
-        # 2.3.0 hands a request its connection in no other way; tests/with_mcp/server/test_sessions.py would tell
-        connection = context.session._connection
+        connection = connection_of(context)
         client = self._connections.get(connection)
         if client is None:
             client = self._connections[connection] = Client()
@@ -224,6 +223,12 @@ class Sandboxes:
 async def _leave(kept: _Kept) -> None:
     with anyio.CancelScope(shield=True):
         await kept.block.__aexit__(None, None, None)
+
+
+def connection_of(context: Context) -> Connection:
+    """The connection that a request came on."""
+    # 2.3.0 hands a request its connection in no other way; tests/with_mcp/server/test_sessions.py would tell
+    return context.session._connection
 
 
 def is_modern(context: Context) -> bool:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import anyio
 import anyio.abc
+from mcp.server.connection import Connection
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
@@ -31,7 +32,6 @@ from mcp_types import (
     PaginatedRequestParams,
     SetLevelRequestParams,
 )
-from mcp_types import Tool as McpTool
 
 from callgate.errors import CallgateError
 from callgate.mcp.verbatim import Heard, heard
@@ -40,8 +40,8 @@ from callgate.runtime.model import META_TOOLS, meant
 from callgate.tools.faults import did_you_mean
 from callgate.version import __version__
 
-from .asking import Asker, Elicitation, InTheMiddle, asking
-from .clients import NEW, Client, Clients, Context, Sandboxes, Serving, asks_by_form, is_modern
+from .asking import Ask, Elicitation, asking, in_the_middle
+from .clients import NEW, Client, Clients, Context, Sandboxes, Serving, asks_by_form, connection_of, is_modern
 from .listing import Listing, NoPage, page
 from .notes import McpTeller, Notes
 from .paused import Paused
@@ -152,29 +152,23 @@ class Gateway:
                     await clients.sandboxes.sweep()
                     now = self.listing.tools()
                     if now is not before and now != before:
-                        await self._tell_of_change(clients)
+                        await self._tell_of_change(clients.connections(), modern=True)
                     before = now
                 except Exception:
                     logger.exception("looking after the clients failed; it is tried again")
         finally:
             unsubscribe()
 
-    async def _tell_of_change(self, clients: Clients) -> None:
-        await self._bus.publish(ToolsListChanged())
-        for connection in clients.connections():
-            with anyio.move_on_after(_TELL_SECONDS):  # one that does not read holds nobody up for long
-                await connection.send_tool_list_changed()
-
-    async def _tell_of_found(self, context: Context) -> None:
-        """One client's list has grown by what it found. Who cannot be told has the answer all the same."""
+    async def _tell_of_change(self, connections: Iterable[Connection], *, modern: bool) -> None:
+        """Who cannot be told has the list all the same; one that does not read holds nobody up for long."""
         try:
-            with anyio.move_on_after(_TELL_SECONDS):
-                if is_modern(context):
-                    await self._bus.publish(ToolsListChanged())
-                else:
-                    await context.session.send_tool_list_changed()
+            if modern:
+                await self._bus.publish(ToolsListChanged())
+            for connection in connections:
+                with anyio.move_on_after(_TELL_SECONDS):
+                    await connection.send_tool_list_changed()
         except Exception as error:
-            logger.debug("a client could not be told that its list has grown: %r", error)
+            logger.debug("a client could not be told that its list has changed: %r", error)
 
     # what is called
 
@@ -186,16 +180,16 @@ class Gateway:
             if params.request_state is not None:
                 return await house.paused.go_on(params, teller)
 
-            def work(asker: Asker | None, notes: Notes) -> Awaitable[CallToolResult]:
-                return self._answer(context, client, params, Elicitation(asker, repeats=params.name in _RUNS), notes)
+            def work(ask: Ask | None, notes: Notes) -> Awaitable[CallToolResult]:
+                return self._answer(context, client, params, Elicitation(ask, repeats=params.name in _RUNS), notes)
 
             if is_modern(context) and asks_by_form(context):
                 return await house.paused.begin(params, teller, work)
-            asker = InTheMiddle(context, client, self._serving.approval_seconds) if asks_by_form(context) else None
+            ask = in_the_middle(context, client, self._serving.approval_seconds) if asks_by_form(context) else None
             notes = Notes()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(notes.deliver, teller)
-                result = await work(asker, notes)
+                result = await work(ask, notes)
                 notes.finish()
             return result
 
@@ -208,30 +202,50 @@ class Gateway:
         notes: Notes,
     ) -> CallToolResult:
         """One call from beginning to end; raises nothing but cancellation."""
-        http = context.request is not None
-        token = asking.set(elicitation)
+        tokens = asking.set(elicitation), heard.set(listener := Heard())
         try:
-            arguments = dict(params.arguments or {})
-            if params.name == "execute_code" and "session" in arguments:
-                sandboxes = context.lifespan_context.clients.sandboxes
-                return carried(await self._in_session(client, sandboxes, arguments, notes), http=http)
-            tools = {tool.name: tool for tool in self.listing.tools_of(client)}
-            listed = tools.get(meant(params.name, tools))
-            if listed is None:
-                return failed(self._not_listed(params.name))
-            if listed.name not in META_TOOLS:
-                return carried(await self._passed(client, listed, arguments, notes, http=http), http=http)
-            answer = await self.listing.conversation(client).answer(listed.name, arguments, on_event=notes.put)
-            if answer.tools_changed:
-                await self._tell_of_found(context)
-            return carried(result_of(answer), http=http)
+            result = await self._outcome(context, client, params, listener, notes)
+            return carried(result, http=context.request is not None)
         except CallgateError as error:
             return failed(str(error))
         except Exception:
             logger.exception("the call of %r failed on the host", params.name[:100])
             return failed(_FAILED.format("this call"))
         finally:
-            asking.reset(token)
+            asking.reset(tokens[0])
+            heard.reset(tokens[1])
+
+    async def _outcome(
+        self, context: Context, client: Client, params: CallToolRequestParams, listener: Heard, notes: Notes
+    ) -> CallToolResult:
+        arguments = dict(params.arguments or {})
+        conversation = self.listing.conversation(client)
+        handle = arguments.pop("session", None) if params.name == "execute_code" else None
+        if handle is not None:
+            sandboxes: Sandboxes = context.lifespan_context.clients.sandboxes
+            if not isinstance(handle, str):
+                return failed(f'session is text: "{NEW}", or the name of a session that was begun')
+            if handle == NEW:
+                handle = await sandboxes.open(client.owner)
+            async with sandboxes.use(handle, client.owner) as session:
+                answer = await conversation.answer("execute_code", arguments, on_event=notes.put, session=session)
+            if handle not in sandboxes:
+                return result_of(answer, note="The session has ended; its variables are gone.")
+            return result_of(answer, session=handle, note=f'Session: "{handle}" (pass it to go on with its variables).')
+        tools = {tool.name: tool for tool in self.listing.tools_of(client)}
+        listed = tools.get(meant(params.name, tools))
+        if listed is None:
+            return failed(self._not_listed(params.name))
+        answer = await conversation.answer(listed.name, arguments, on_event=notes.put)
+        if answer.tools_changed:
+            alone = is_modern(context)
+            await self._tell_of_change([] if alone else [connection_of(context)], modern=alone)
+        if listed.name in META_TOOLS or listener.sent is None:
+            return result_of(answer)
+        # its server's own answer, where that can be sent
+        most = min(self._runtime.limits.max_message_bytes, sys.maxsize if context.request is None else MAX_HTTP_BYTES)
+        outputs = listed.output_schema is not None
+        return passed_on(answer, listener.sent, outputs=outputs, most_bytes=most) or result_of(answer)
 
     def _not_listed(self, name: str) -> str:
         known = self._runtime.registry.resolve(name)
@@ -247,38 +261,6 @@ class Gateway:
                 f"the tool {name[:60]!r} is not called by itself here: make it a step of a plan, with execute_tool_plan"
             )
         return f"the tool {name[:60]!r} is not offered here"
-
-    async def _passed(
-        self, client: Client, listed: McpTool, arguments: dict[str, Any], notes: Notes, *, http: bool
-    ) -> CallToolResult:
-        """A tool that is called by itself: its server's own answer, where it has a server and can be sent."""
-        listener = Heard()
-        token = heard.set(listener)
-        try:
-            answer = await self.listing.conversation(client).answer(listed.name, arguments, on_event=notes.put)
-        finally:
-            heard.reset(token)
-        most = min(self._runtime.limits.max_message_bytes, MAX_HTTP_BYTES if http else sys.maxsize)
-        outputs = listed.output_schema is not None
-        passed = listener.sent and passed_on(answer, listener.sent, outputs=outputs, most_bytes=most)
-        return passed or result_of(answer)
-
-    async def _in_session(
-        self, client: Client, sandboxes: Sandboxes, arguments: dict[str, Any], notes: Notes
-    ) -> CallToolResult:
-        handle = arguments.pop("session")
-        conversation = self.listing.conversation(client)
-        if handle is None:
-            return result_of(await conversation.answer("execute_code", arguments, on_event=notes.put))
-        if not isinstance(handle, str):
-            return failed(f'session is text: "{NEW}", or the name of a session that was begun')
-        if handle == NEW:
-            handle = await sandboxes.open(client.owner)
-        async with sandboxes.use(handle, client.owner) as session:
-            answer = await conversation.answer("execute_code", arguments, on_event=notes.put, session=session)
-        if handle in sandboxes:
-            return result_of(answer, session=handle, note=f'Session: "{handle}" (pass it to go on with its variables).')
-        return result_of(answer, note="The session has ended; its variables are gone.")
 
 
 @contextlib.contextmanager

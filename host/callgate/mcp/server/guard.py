@@ -55,7 +55,6 @@ class Policy:
 
     bind: str
     """The address that is listened on."""
-    port: int
     token: str | None = None
     hosts: tuple[str, ...] = ()
     """Names, besides the address, that the server is reached by; with or without a port."""

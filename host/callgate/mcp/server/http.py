@@ -30,7 +30,7 @@ from callgate.errors import ConfigurationError
 from .guard import Guard, Policy
 from .peers import SessionBounds
 
-__all__ = ["MAX_HALF_OPEN", "bound", "check_loop", "most_connections", "serve_app", "url_of"]
+__all__ = ["MAX_HALF_OPEN", "most_connections", "serve_app"]
 
 MAX_SESSIONS = 1_000
 """Client sessions at the same time, of all peers."""
@@ -65,12 +65,13 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._made = self.loop.time()
         self._watch()
         half_open = [each for each in self.connections if isinstance(each, _Connection) and each._half_open]
         # one that is aborted is among them until the next turn of the loop, and many may come in one turn
         half_open = [each for each in half_open if not each.transport.is_closing()]
         if len(half_open) > MAX_HALF_OPEN:
-            min(half_open, key=_Connection._until).transport.abort()
+            min(half_open, key=lambda each: each._made).transport.abort()
 
     def handle_events(self) -> None:
         super().handle_events()
@@ -87,9 +88,6 @@ class _Connection(H11Protocol):
     @property
     def _half_open(self) -> bool:
         return self._cycle() is None and self._deadline is not None
-
-    def _until(self) -> float:
-        return 0.0 if self._deadline is None else self._deadline.when()
 
     def _cycle(self) -> RequestResponseCycle | None:
         """The newest request that had complete headers."""
@@ -114,15 +112,7 @@ def most_connections() -> int:
     return _MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else max(min(soft // 2, _MOST_CONNECTIONS), 16)
 
 
-def check_loop() -> None:
-    """Raise `ConfigurationError` where uvicorn cannot run."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        raise ConfigurationError("HTTP is served under asyncio only: uvicorn knows no other event loop") from None
-
-
-def bound(host: str, port: int) -> socket.socket:
+def _bound(host: str, port: int) -> socket.socket:
     """A socket that listens there.
 
     Raises:
@@ -145,23 +135,25 @@ def bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-def url_of(listening: socket.socket, host: str, path: str) -> str:
-    """Where a client finds the server."""
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{listening.getsockname()[1]}{path}"
-
-
-async def serve_app(
-    server: Server[Any], listening: socket.socket, policy: Policy, ready: Callable[[], None] | None
-) -> None:
+async def serve_app(server: Server[Any], policy: Policy, port: int, ready: Callable[[str], None] | None) -> None:
     """Serve until cancelled; then end every run, stream and connection.
 
     Args:
         server: the SDK's.
-        listening: a socket that listens already; closed afterwards.
-        policy: what is let in.
-        ready: called when requests are answered.
+        policy: where to listen, and what is let in.
+        port: 0 for one that is free.
+        ready: called with the URL when requests are answered.
+
+    Raises:
+        ConfigurationError: the address cannot be listened on, or this is not asyncio.
     """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise ConfigurationError("HTTP is served under asyncio only: uvicorn knows no other event loop") from None
+    listening = _bound(policy.bind, port)
+    shown = f"[{policy.bind}]" if ":" in policy.bind else policy.bind
+    url = f"http://{shown}:{listening.getsockname()[1]}{policy.path}"
     manager = StreamableHTTPSessionManager(
         server,
         max_request_body_size=policy.max_body_bytes,
@@ -186,7 +178,7 @@ async def serve_app(
         try:
             async with manager.run():
                 if ready is not None:
-                    ready()
+                    ready(url)
                 await anyio.sleep_forever()
         finally:
             web.should_exit = True

@@ -34,7 +34,7 @@ from mcp_types import (
 
 from callgate.tools.encoding import canonical_json
 
-from .asking import NOT_ANSWERED, Asker
+from .asking import NOT_ANSWERED, Ask
 from .notes import Notes, Teller
 
 __all__ = ["MAX_PAUSED", "Paused"]
@@ -45,7 +45,7 @@ TOO_MANY = "it needs the user's approval, and too many calls wait for answers he
 _GATHERING_SECONDS = 0.02
 """Calls made together ask together: so long the first question waits for others."""
 
-Work = Callable[[Asker, Notes], Awaitable[CallToolResult]]
+Work = Callable[[Ask, Notes], Awaitable[CallToolResult]]
 
 
 @dataclass(slots=True)
@@ -175,7 +175,7 @@ class Paused:
     async def _live(self, run: _Run, work: Work) -> None:
         try:
             with run.scope:
-                run.result = await work(run, run.notes)
+                run.result = await work(run.ask, run.notes)
                 run.end()
                 await anyio.sleep_forever()  # until somebody has taken the result, or the deadline comes
         finally:

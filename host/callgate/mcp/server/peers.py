@@ -14,9 +14,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
@@ -51,24 +50,16 @@ class SessionBounds:
         per_peer: sessions of one peer.
         in_all: sessions of all peers.
         idle_seconds: after so long without a request `app` ends a session itself.
-        clock: seconds, never going back.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        per_peer: int,
-        in_all: int,
-        idle_seconds: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, per_peer: int, in_all: int, idle_seconds: float) -> None:
         self._app = app
         self._per_peer = per_peer
         self._in_all = in_all
         self._idle_seconds = idle_seconds
-        self._clock = clock
         self._sessions: dict[str, _Session] = {}
+        self._opening: set[_Session] = set()
+        """Those that no answer has named so far."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -91,7 +82,7 @@ class SessionBounds:
             await send(message)
 
         session.requests += 1
-        session.used = self._clock()
+        session.used = time.monotonic()
         listens = scope["method"] == "GET"
         session.listening += listens
         session.working += not listens
@@ -100,19 +91,19 @@ class SessionBounds:
         finally:
             session.listening -= listens
             session.working -= not listens
-            session.used = self._clock()
+            session.used = time.monotonic()
 
     async def _first(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A request that may open a session."""
-        session = _Session(_peer(scope), self._clock(), working=1)
-        opening = f"opening {id(session)}"  # until the answer names it
-        self._sessions[opening] = session
+        session = _Session(_peer(scope), time.monotonic(), working=1)
+        self._opening.add(session)
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] < 400:
                 given = Headers(raw=list(message.get("headers", ()))).get(_SESSION)
                 if given is not None:
-                    self._sessions[given] = self._sessions.pop(opening)
+                    self._opening.discard(session)
+                    self._sessions[given] = session
             await send(message)
 
         try:
@@ -124,16 +115,16 @@ class SessionBounds:
                 await error_response(503, told, {})(scope, receive, send)
         finally:
             session.working -= 1
-            session.used = self._clock()
-            self._sessions.pop(opening, None)
+            session.used = time.monotonic()
+            self._opening.discard(session)
 
     async def _make_room(self, scope: Scope, peer: str) -> bool:
         """Whether that peer's newest session may stay, if need be in place of an idle one."""
-        now = self._clock()
+        now = time.monotonic()
         for name, session in list(self._sessions.items()):
             if not session.working and not session.listening and now - session.used > self._idle_seconds:
                 del self._sessions[name]  # the application has ended it
-        held = Counter(session.peer for session in self._sessions.values())
+        held = Counter(session.peer for session in (*self._sessions.values(), *self._opening))
         if held[peer] > self._per_peer:
             return await self._end_one(scope, peer)
         if held.total() > self._in_all:
@@ -161,14 +152,11 @@ class SessionBounds:
 
 
 def _peer(scope: Scope) -> str:
-    client = scope.get("client")
-    text = str(client[0]) if client else ""
+    text = str(scope["client"][0]) if scope.get("client") else ""
     try:
         address = ip_address(text)
     except ValueError:
         return text
-    if isinstance(address, IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        return str(IPv6Address(int(address) >> 64 << 64)) + "/64"
-    return text
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is None:
+        return str(IPv6Network((int(address), 64), strict=False))
+    return str(address if isinstance(address, IPv4Address) else address.ipv4_mapped)

@@ -72,15 +72,9 @@ async def serve_http(
             asyncio.
     """
     from .guard import Policy
-    from .http import bound, check_loop, serve_app, url_of
+    from .http import serve_app
 
-    check_loop()
-    policy = Policy(
-        bind=host, port=port, token=token, hosts=allowed_hosts, origins=allowed_origins, max_body_bytes=max_body_bytes
-    )
+    policy = Policy(bind=host, token=token, hosts=allowed_hosts, origins=allowed_origins, max_body_bytes=max_body_bytes)
     if not 0 <= port <= 65535:
         raise ConfigurationError(f"there is no port {port}")
-    server = Gateway(runtime, serving or Serving()).server
-    listening = bound(host, port)
-    url = url_of(listening, host, policy.path)
-    await serve_app(server, listening, policy, (lambda: ready(url)) if ready is not None else None)
+    await serve_app(Gateway(runtime, serving or Serving()).server, policy, port, ready)
