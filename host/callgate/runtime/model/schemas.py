@@ -28,7 +28,6 @@ __all__ = [
     "MAX_SCHEMA_CHARACTERS",
     "mapped",
     "own_arguments",
-    "pointed",
     "promises_object",
     "result_schema",
     "shown_names",
@@ -111,7 +110,7 @@ def own_arguments(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
 
 def _without_nulls(value: Any, schema: Any, root: Schema) -> Any:
     """Without members that are null and cannot be. Goes as deep as one schema is sure to hold: not into unions."""
-    schema = pointed(root, schema)
+    schema = _pointed(root, schema)
     if not isinstance(schema, dict):
         return value
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
@@ -137,7 +136,7 @@ def takes_null(schema: Any, root: Schema, via: int = 0) -> bool:
     if not isinstance(schema, dict) or via > _MOST_REFERENCES:
         return True
     if "$ref" in schema:
-        return takes_null(pointed(root, schema), root, via + 1)
+        return takes_null(_pointed(root, schema), root, via + 1)
     if isinstance(schema.get("enum"), list) or "const" in schema:
         return None in schema.get("enum", [schema.get("const")])
     kind = schema.get("type")
@@ -147,7 +146,7 @@ def takes_null(schema: Any, root: Schema, via: int = 0) -> bool:
     return not isinstance(union, list) or any(takes_null(each, root, via + 1) for each in union)
 
 
-def pointed(root: Schema, schema: Any) -> Any:
+def _pointed(root: Schema, schema: Any) -> Any:
     """What a schema refers to; itself where it refers to nothing, None where its reference leads nowhere."""
     reference = schema.get("$ref") if isinstance(schema, dict) else None
     if not isinstance(reference, str):
@@ -235,7 +234,7 @@ def _gathered(schema: Any, root: Schema, via: tuple[str, ...], left: list[int]) 
     properties, required = dict(_properties(schema)), set(_required(schema))
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference not in via:
-        more, needed = _gathered(pointed(root, schema), root, (*via, reference), left)
+        more, needed = _gathered(_pointed(root, schema), root, (*via, reference), left)
         properties, required = {**more, **properties}, required | needed
     for key, join in (("allOf", set.union), ("anyOf", set.intersection), ("oneOf", set.intersection)):
         branches = schema.get(key)
