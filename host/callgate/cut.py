@@ -1,8 +1,8 @@
-"""Texts that are too long for their place, cut at the end of a word. Knows no place."""
+"""Texts for people: cut at the end of a word where they are too long for their place, and durations. Knows no place."""
 
 from __future__ import annotations
 
-__all__ = ["cut", "cut_middle"]
+__all__ = ["cut", "cut_middle", "duration"]
 
 
 def cut(text: str, most: int) -> str:
@@ -34,3 +34,15 @@ def _head(text: str, most: int) -> str:
         return text[:most].rstrip()
     words, blank, _ = text[:most].rpartition(" ")
     return words.rstrip() if blank and 2 * len(words) >= most else text[:most]
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person reads them: ``0.4 ms``, ``51 ms``, ``1.25 s``, ``3 min 20 s``."""
+    if seconds < 0.00995:
+        return f"{seconds * 1000:.1f} ms"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 119.5:
+        return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 120 else f"{minutes // 60:,} h {minutes % 60} min"

@@ -272,7 +272,7 @@ def test_a_run_says_which_path_it_took_only_where_that_is_asked_for(cli: Command
     quiet = cli(*arguments)
     assert (quiet.status, quiet.out, quiet.err) == (0, "large\nsaved 21600 of 3\n", "")
     result = json.loads(cli(*arguments, "--json").out)
-    assert (result["path"], len(result["plan"]["steps"]), result["speculative"]) == ("plan", 4, [])
+    assert (result["path"], len(result["plan"]["steps"]), result["speculative"]) == ("plan", 6, [])
     assert "path: plan" in cli(*arguments, "--verbose").err
     sandboxed = json.loads(cli(*arguments, "--json", "--path", "sandbox").out)
     assert (sandboxed["path"], sandboxed["plan"], sandboxed["speculative"]) == ("sandbox", None, [])
@@ -297,3 +297,16 @@ def test_calls_begun_early_and_not_reached_are_told_apart(cli: Command) -> None:
     result = json.loads(cli("run", "--json", "-c", code, *TOOLS).out)
     assert [call["tool"] for call in result["calls"]] == ["get_team"]
     assert [call["tool"] for call in result["speculative"]] == ["get_budget"]
+
+
+def test_a_program_that_no_plan_shows_is_shown_by_what_begins_at_once(cli: Command) -> None:
+    code = "team = await get_team('west')\nif len(team) > 2:\n    await save('x')"
+    done = compiled(cli, code)
+    assert (done.status, done.err) == (0, "")
+    assert "no plan shows it: line 2: if: a branch makes calls" in done.out
+    assert 'line 1: get_team {"name": "west"}' in done.out
+    for option in ("--json", "--mermaid"):
+        none = compiled(cli, code, option)
+        assert (none.status, none.out) == (0, "")
+        assert "<command>:2: if: a branch makes calls" in none.err
+    assert compiled(cli, code, "--why").status == 0

@@ -177,7 +177,7 @@ class Statements(Expressions):
             head = head.replace(f"{{{place}}}", names[place])
         named = dict(zip(names, kinds, strict=True))
         before = self._excluded
-        if not self.chance(200):  # mostly loops that only read: others are no graph, but with one call
+        if not self.chance(500):
             self._excluded |= {"write"}
         gone_over = {name: kind for name, kind in self._kinds.items() if kind not in _SIMPLE and name in head.split()}
         if not self.chance(200):  # and do not change what they go over
@@ -189,11 +189,11 @@ class Statements(Expressions):
             self._kinds = {**gone_over, **self._kinds}
 
     def _rounds(self, head: str, names: list[str], named: dict[str, str]) -> list[str]:
-        grown = self.one_of(("", "append", "total", "item", "slots", "text", ""))
+        grown = self.one_of(("", "append", "total", "item", "slots", "text", "", "chain", "perhaps"))
         if not grown:
             return [f"{head}:", *self._inner(named)]
         result = self.fresh(*names)
-        start = {"total": "0", "item": "{}", "text": "''"}.get(grown, "[]")
+        start = {"total": "0", "item": "{}", "text": "''", "chain": "1", "perhaps": "0"}.get(grown, "[]")
         body = self._inner(named, 2) if self.chance(600) else []
         with self.binding(named):
             last = {
@@ -202,9 +202,11 @@ class Statements(Expressions):
                 "text": lambda: f"{result} += {self.expression('str')}",
                 "item": lambda: f"{result}[{names[0]}] = {self.expression(self.one_of(KINDS))}",
                 "slots": lambda: f"{result}.append({self.call('any', families=('read',))})",
+                "chain": lambda: f"{result} = await get_number({result} % 5) + {self.expression('int')} % 3",
+                "perhaps": lambda: f"if {self.expression('bool')}:\n    {result} = await {self.call('int')}",
             }[grown]()
         body += ["    " + line for line in last.split("\n")]
-        kind = {"append": "any", "total": "int", "item": "any", "text": "str", "slots": "any"}[grown]
+        kind = {"append": "any", "total": "int", "item": "any", "text": "str", "slots": "any"}.get(grown, "int")
         if grown == "slots":
             held = result
             self.hold(held)
@@ -219,12 +221,8 @@ class Statements(Expressions):
     def _branch(self) -> list[str]:
         if self.chance(250):
             name, kind, test = self._target(), self.one_of(KINDS), self.expression("bool")
-            lines = [
-                f"if {test}:",
-                f"    {name} = {self.expression(kind)}",
-                "else:",
-                f"    {name} = {self.expression(kind)}",
-            ]
+            sides = ["await " + self.call(kind) if self.chance(400) else self.expression(kind) for _ in ("if", "else")]
+            lines = f"if {test}:\n    {name} = {sides[0]}\nelse:\n    {name} = {sides[1]}".split("\n")
             self.bind(name, kind)
             return lines
         lines = [f"if {self.expression('bool')}:", *self._inner(most=2)]

@@ -236,6 +236,19 @@ PROGRAMS = {
     "a list in a list": "x = []\nfor i in range(30000):\n    x = [x, x]\nlen(x)",
 }
 
+ROWS = "u = await nap()\nrows = [[i] for i in range(20000)]\n"
+AHEAD = {
+    "a large value that may be changed in each round": f"{ROWS}for i in range(3000):\n    if u:\n        rows[0].append(i)",
+    "a loop over it that goes on": f"{ROWS}for row in rows:\n    if u:\n        row.append(1)\n    await echo(row)",
+    "many names of it": f"{ROWS}" + "".join(f"n{i} = [rows]\n" for i in range(900)) + "if u:\n    rows.append(1)",
+    "a chain of unknown values": "u = await nap()\nt = []\nfor i in range(9000):\n    t = [t, u]\n    u[i] = t\nawait echo(t)",
+    "unknown values in one another": "u = await nap()\nt = u\nfor i in range(9000):\n    t = t[u]\n    t.append(u)",
+    "expressions that fail for want of a value": f"{ROWS}for i in range(9000):\n    x = rows[u]",
+    "values that hold it": f"{ROWS}rows.append(u)\nfor i in range(9000):\n    x = sum(rows)\nawait echo(1)",
+    "arguments of which one is unknown": f"{ROWS}rows.append(u)\nfor i in range(900):\n    await echo(rows)",
+}
+"""What a walk ahead meets while a call is under way."""
+
 PLANS: dict[str, Any] = {
     "a literal of many values": [0] * 1_900_000,
     "a literal of empty arrays": [[]] * 900_000,
@@ -308,6 +321,13 @@ async def rows() -> Any:
 
 
 @tool(read_only=True)
+async def nap() -> Any:
+    """Give something, later."""
+    await anyio.sleep(0.3)
+    return {}
+
+
+@tool(read_only=True)
 async def digits() -> Any:
     """Give integers of four thousand digits."""
     return [10**4000] * 200
@@ -327,7 +347,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def runtime(anyio_backend: str) -> AsyncIterator[Runtime]:
-    async with Runtime([echo, rows, digits, take], sandbox=None) as entered:
+    async with Runtime([echo, rows, nap, digits, take], sandbox=None) as entered:
         await entered.execute_code("x = await echo(1)\nx")
         await entered.execute_tool_plan(plan_of("1 + 1"))
         yield entered
@@ -390,6 +410,16 @@ async def test_no_expression_of_a_plan_holds_the_event_loop_or_fills_the_host(ru
 @pytest.mark.parametrize("name", PROGRAMS)
 async def test_no_statement_holds_the_event_loop_or_fills_the_host(runtime: Runtime, name: str) -> None:
     await check(runtime, PROGRAMS[name])
+
+
+@pytest.mark.parametrize("attack", rows_of_attacks())
+async def test_nothing_that_is_looked_at_ahead_does(runtime: Runtime, attack: str) -> None:
+    await check(runtime, f"_u = await nap()\n{as_program(attack)}\nawait echo(1)")
+
+
+@pytest.mark.parametrize("name", AHEAD)
+async def test_no_unknown_value_does(runtime: Runtime, name: str) -> None:
+    await check(runtime, AHEAD[name])
 
 
 @contextmanager

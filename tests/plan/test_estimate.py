@@ -230,5 +230,5 @@ def test_an_estimate_is_told_to_people() -> None:
         "number of calls not known yet, counted as 1: a"
     )
     long = estimate(*(step(f"s{n}", *([n - 1] if n else [])) for n in range(100)), one=100.0).for_people()
-    assert "about 2.78 h" in long
+    assert "about 2 h 46 min" in long
     assert "longest chain: s0 → s1 → s2 → s3 → … 92 more … → s96 → s97 → s98 → s99" in long

@@ -46,7 +46,7 @@ async def test_a_text_grows_old() -> None:
     assert (await cache.get_or_run("a", 5, make))[1]
     clock.now = 5.0
     assert await cache.get_or_run("a", 5, make) == ("2", False)
-    assert len(cache) == 1
+    assert len(cache.kept) == 1
 
 
 async def test_the_least_recently_used_goes_first() -> None:
@@ -62,14 +62,14 @@ async def test_the_least_recently_used_goes_first() -> None:
 async def test_bytes_are_bounded_and_counted() -> None:
     cache = ResultCache(max_bytes=10)
     await cache.get_or_run("a", 5, Counter("x" * 6))
-    assert cache.bytes == 7
+    assert cache.kept.bytes == 7
     await cache.get_or_run("b", 5, Counter("1234"))
-    assert (cache.bytes, len(cache)) == (5, 1)
+    assert (cache.kept.bytes, len(cache.kept)) == (5, 1)
     await cache.get_or_run("c", 5, Counter("x" * 10))
-    assert (cache.bytes, len(cache)) == (5, 1)
+    assert (cache.kept.bytes, len(cache.kept)) == (5, 1)
     wide = ResultCache(max_bytes=100_000)
     await wide.get_or_run("a", 5, Counter("x" * 50_000 + "😀"))  # four bytes a character
-    assert len(wide) == 0
+    assert len(wide.kept) == 0
 
 
 async def test_identical_calls_at_the_same_time_run_once() -> None:

@@ -86,7 +86,7 @@ async def test_writes_of_one_gather_begin_in_the_order_of_the_program() -> None:
 
 async def test_what_the_program_does_not_reach_is_speculative() -> None:
     async with world() as (runtime, made):
-        result = await runtime.execute_code("a = await watch(3)\nb = {}['gone']\nc = await look(2)\nd = await hang(3)")
+        result = await runtime.execute_code("a = await watch(3)\nb = {}[str(a)]\nc = await look(2)\nd = await hang(3)")
     assert result.error is not None
     assert (result.error.kind, result.error.line) == ("KeyError", 2)
     assert [call.arguments for call in result.calls] == [{"entries": 3}]

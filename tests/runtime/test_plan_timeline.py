@@ -1,9 +1,9 @@
-"""The timeline of a plan: what is laid out, and what it is in the terminal; what no text can do to it."""
+"""The timeline of a plan, in the terminal and as a page: what is laid out, and what no text can do to it."""
 
 from __future__ import annotations
 
 import re
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -13,33 +13,30 @@ from rich.cells import cell_len
 from callgate.plan.faults import PlanFault
 from callgate.plan.outcomes import StepStatus
 from callgate.runtime.plans.result import PlanResult
-from callgate.runtime.plans.timeline import MOST_ROWS, timeline_text
-from callgate.runtime.plans.timeline_page import timeline_page
-from callgate.runtime.plans.timeline_rows import (
-    MARKS,
-    STATUS_WORDS,
-    duration_words,
-    lay_out,
-    most_telling,
-    ticks,
-    visible,
-)
+from callgate.runtime.plans.timeline import MARKS, MOST_ROWS, STATUS_WORDS, lay_out, timeline_text
+from callgate.runtime.plans.timeline_page import PAGE, timeline_page
 from callgate.runtime.result import RunError
+from callgate.tools.faults import printable
 from runtime.golden_files import same
-from runtime.timelines import CHAIN, CONTROL, HOSTILE, Checked, call, hostile, ran, results, step
+from runtime.timelines import CHAIN, CONTROL, HOSTILE, Checked, call, hostile, ran, results, step, texts
 
 # what is laid out
 
 
+def critical(result: PlanResult) -> list[str]:
+    return [step.id for step in lay_out(result, 100).critical]
+
+
 def test_rows_stand_by_wave_and_then_by_when_they_began() -> None:
-    result = ran(step("late", 2.0, 1.0), step("second", 3.0, 1.0, wave=1), step("early", 1.0, 1.0))
-    assert [row.step.id for row in lay_out(result).rows] == ["early", "late", "second"]
+    result = ran(
+        step("late", 2.0, 1.0), step("second", 3.0, 1.0, wave=1), step("early", 1.0, 1.0), step("first", 0.0, 5.0)
+    )
+    assert [row.step.id for row in lay_out(result, 100).rows] == ["first", "early", "late", "second"]
 
 
 def test_the_critical_path_is_walked_back_from_the_step_that_ended_last() -> None:
-    timeline = lay_out(CHAIN)
-    assert [row.step.id for row in timeline.critical] == ["login", "slow", "report"]
-    assert {row.step.id for row in timeline.rows if row.critical} == {"login", "slow", "report"}
+    assert critical(CHAIN) == ["login", "slow", "report"]
+    assert {row.step.id for row in lay_out(CHAIN, 100).rows if row.critical} == {"login", "slow", "report"}
 
 
 def test_the_critical_path_goes_through_a_skipped_step_without_naming_it() -> None:
@@ -48,83 +45,30 @@ def test_the_critical_path_goes_through_a_skipped_step_without_naming_it() -> No
         step("b", wave=1, needs=("a",), error="its condition was false"),
         step("c", 1.2, 1.0, wave=2, after=("b",)),
     )
-    timeline = lay_out(result)
-    assert [row.step.id for row in timeline.critical] == ["a", "c"]
-    assert timeline.rows[2].ready_seconds == 1.0
-    assert timeline.rows[2].waited_seconds == pytest.approx(0.2)
+    assert critical(result) == ["a", "c"]
 
 
 def test_steps_that_wait_for_each_other_or_for_nobody_known_do_not_run_it_forever() -> None:
     result = ran(step("a", 0.0, 1.0, needs=("b", "zz")), step("b", 0.0, 2.0, needs=("a",)))
-    assert [row.step.id for row in lay_out(result).critical] == ["b"]
+    assert critical(result)[-1] == "b"
 
 
 def test_a_chain_of_10000_steps_is_walked_without_recursion() -> None:
     result = ran(*(step(f"s{n}", n * 0.1, 0.1, wave=n, needs=(f"s{n - 1}",) if n else ()) for n in range(10_000)))
-    assert len(lay_out(result).critical) == 10_000
-    assert "→ … 9," in timeline_text(result).splitlines()[-1]
-
-
-def test_items_of_a_for_each_count_one_by_one_in_the_time_in_calls() -> None:
-    calls = [call(n, 0.0, 1.0) for n in range(1, 5)]
-    timeline = lay_out(ran(step("all", 0.0, 1.0, items=4, calls=(1, 2, 3, 4)), calls=calls, wall=2.0))
-    assert (timeline.call_seconds, timeline.parallel) == (4.0, 2.0)
+    assert len(critical(result)) == 10_000
+    assert "→ … 9,988 more … → s9994 →" in " ".join(timeline_text(result).split())
 
 
 def test_what_did_not_succeed_is_kept_when_rows_are_left_out() -> None:
     steps = [step(f"s{n}", 0.0, float(n), status="failed" if n == 7 else "succeeded") for n in range(100)]
-    kept, left_out = most_telling(lay_out(ran(*steps, step("never"))).rows, 3)
-    assert [row.step.id for row in kept] == ["s7", "s98", "s99"]
-    assert len(left_out) == 98
-
-
-@pytest.mark.parametrize(
-    ("span", "labels"),
-    [
-        (0, ["0"]),
-        (0.0000004, ["0", "0.1 µs", "0.2 µs", "0.3 µs", "0.4 µs"]),
-        (0.00034, ["0", "100 µs", "200 µs", "300 µs"]),
-        (0.0128, ["0", "5 ms", "10 ms"]),
-        (0.9, ["0", "200 ms", "400 ms", "600 ms", "800 ms"]),
-        (1.0, ["0", "0.5 s", "1 s"]),
-        (4.3, ["0", "1 s", "2 s", "3 s", "4 s"]),
-        (75, ["0", "20 s", "40 s", "60 s"]),
-        (100, ["0", "30 s", "60 s", "90 s"]),
-        (201, ["0", "1 min", "2 min", "3 min"]),
-        (40_000, ["0", "3 h", "6 h", "9 h"]),
-    ],
-)
-def test_ticks_stand_at_round_numbers(span: float, labels: list[str]) -> None:
-    assert [tick.label for tick in ticks(span, 5)] == labels
-
-
-@given(st.floats(0, 1e9), st.integers(1, 40))
-def test_ticks_are_never_more_than_asked_for_and_never_beyond_the_end(span: float, most: int) -> None:
-    told = ticks(span, most)
-    assert 1 <= len(told) <= most
-    assert told[0].seconds == 0
-    assert all(tick.seconds <= span * (1 + 1e-6) for tick in told)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0, "0 ms"), (1e-9, "1 µs"), (0.00042, "420 µs"), (0.00123, "1.23 ms"), (0.0712, "71.2 ms"), (0.42, "420 ms"),
-        (0.9996, "1.00 s"), (3.544, "3.54 s"), (61.0, "61.0 s"), (99.97, "1 min 40 s"), (125, "2 min 05 s"),
-        (3725, "1 h 02 min"), (1e9, "277,777 h 46 min"),
-    ],
-)  # fmt: skip
-def test_a_duration_has_three_digits_and_a_unit(seconds: float, words: str) -> None:
-    assert duration_words(seconds) == words
+    timeline = lay_out(ran(*steps, step("never")), 3)
+    assert [row.step.id for row in timeline.rows] == ["s7", "s98", "s99"]
+    assert timeline.left_out == 98
 
 
 def test_every_status_has_a_mark_of_its_own_and_words() -> None:
     assert set(MARKS) == set(STATUS_WORDS) == set(get_args(StepStatus))
     assert len(set(MARKS.values())) == len(MARKS)
-
-
-def test_what_would_drive_a_terminal_or_turn_the_writing_is_written_as_an_escape() -> None:
-    assert visible("a\x1b[31m \u202e\n\U000e0041 天 é") == "a\\x1b[31m \\u202e\\n\\U000e0041 天 é"
 
 
 # in the terminal and on the page
@@ -146,7 +90,7 @@ SCENES = {
         step("warned", 0.0, 1.0, warnings=("a", "b")), step("some", 0.0, 1.0, items=5, status="skipped"),
         calls=[call(1, 0.0, 1.0, attempts=2)],
     ),
-    "could have begun": ran(step("a", 0.0, 1.0), step("b", 2.0, 1.0, wave=1, needs=("a",))),
+    "a wait between": ran(step("a", 0.0, 1.0), step("b", 2.0, 1.0, wave=1, needs=("a",))),
     "refused": PlanResult(
         ok=False, error=RunError("PlanRefused", "see faults"), faults=[UNKNOWN, *WRONG], goal="Pay",
         calls=[call(1, 0.0, 1.0)],
@@ -174,7 +118,7 @@ def test_of_many_steps_some_are_shown_and_the_others_counted() -> None:
     steps = [step(f"s{n}", n * 0.01, 0.5, status="failed" if n % 1000 == 0 else "succeeded") for n in range(10_000)]
     text = timeline_text(ran(*steps, calls=[]))
     assert sum(" look_up " in line for line in text.splitlines()) == MOST_ROWS
-    assert "… and 9,940 more: 9,940 succeeded, none longer than 500 ms" in text
+    assert "… and 9,940 more steps" in text
     assert "✗ s0 failed: no reason given" in text
     assert "… 2 more errors" in text
     assert "9,990/10,000 steps succeeded, 10 failed" in text
@@ -185,14 +129,142 @@ def test_no_text_drives_the_terminal(text: str) -> None:
     told = timeline_text(hostile(text))
     assert not CONTROL.search(told)
     told.encode()
-    without_colours = re.sub("\x1b\\[[0-9]+m", "", timeline_text(hostile(text), color=True))
-    assert without_colours == told
+    without_colours = re.sub("\x1b\\[[0-9;]+m", "", timeline_text(hostile(text), color=True))
+    assert [line.rstrip() for line in without_colours.splitlines()] == told.splitlines()
 
 
 @settings(deadline=None)
 @given(results(), st.integers(1, 200), st.booleans())
 def test_no_line_is_ever_wider_than_the_terminal(result: PlanResult, width: int, color: bool) -> None:
     for line in timeline_text(result, width, color).split("\n"):
-        plain = re.sub("\x1b\\[[0-9]+m", "", line) if color else line
+        plain = re.sub("\x1b\\[[0-9;]+m", "", line) if color else line
         assert cell_len(plain) <= width
         assert not CONTROL.search(plain)
+
+
+# the page
+
+
+@settings(deadline=None)
+@given(results(), st.none() | texts)
+def test_the_page_of_any_run_is_balanced_and_can_be_written(result: PlanResult, title: str | None) -> None:
+    page = timeline_page(result, title)
+    Checked(page)
+    page.encode()
+    assert not CONTROL.search(page)
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_no_text_becomes_markup(text: str) -> None:
+    page = timeline_page(hostile(text), title=text)
+    harmless = timeline_page(hostile("harmless"), title="harmless")
+    assert {tag for tag, _ in Checked(page).seen} == {tag for tag, _ in Checked(harmless).seen}
+    assert {name for _, attrs in Checked(page).seen for name in attrs} == {
+        name for _, attrs in Checked(harmless).seen for name in attrs
+    }
+    assert printable(text[:200]) in Checked(page).text
+
+
+def test_the_page_loads_nothing_and_runs_nothing() -> None:
+    page = timeline_page(CHAIN)
+    tags = {tag for tag, _ in Checked(page).seen}
+    assert not tags & {"script", "link", "img", "iframe", "object", "form", "base"}
+    assert Checked(page).attributes("content")[0].startswith("default-src 'none'; style-src 'unsafe-inline'")
+    assert "url(" not in page
+    assert "@import" not in page
+    assert Checked(page).attributes("href") == []
+
+
+def test_the_page_says_in_words_what_its_colours_say() -> None:
+    page = Checked(timeline_page(ran(step("a", 0.0, 1.0, status="failed"), step("b", error="no need")), "Run 7"))
+    assert page.attributes("lang") == ["en"]
+    assert "width=device-width, initial-scale=1" in page.attributes("content")
+    assert "✗a look_up1.00 sfailed" in page.text
+    assert "–b look_upno needskipped" in page.text
+
+
+def test_a_for_each_is_one_bar_and_its_calls_are_told_in_its_step() -> None:
+    calls = [call(n, n * 0.1, 0.5, "failed" if n == 3 else "succeeded", error="gone") for n in range(1, 61)]
+    page = timeline_page(ran(step("each", 0.1, 6.5, items=60, calls=tuple(range(1, 61))), calls=calls))
+    assert page.count("class=bar") == 1
+    assert "<dd>3 look_up: failed, began at 300 ms, took 500 ms: gone\n1 look_up" in page
+    assert "… and 36 more</dd>" in page
+
+
+def test_a_step_can_be_opened_for_everything_that_is_known_of_it() -> None:
+    page = Checked(
+        timeline_page(
+            ran(
+                step("a", 0.0, 1.0, arguments={"city": "Oslo"}, result_json='{"temp":[1,2]}', attempts=1, after=("z",)),
+                step("b", 2.0, 1.0, wave=1, needs=("a",), status="failed", error="gone", kind="ToolError"),
+                outputs={"a": {}},
+            )
+        )
+    )
+    for told in (
+        '{\n  "city": "Oslo"\n}', '{\n  "temp": [\n    1,\n    2\n  ]\n}', "gone (ToolError)",
+        "2.00 s to 3.00 s, wave 1", "Begins afterz",
+    ):  # fmt: skip
+        assert told in page.text
+    opened = [("open" in attrs) for tag, attrs in page.seen if tag == "details"]
+    assert opened == [False, True]
+
+
+def test_a_long_value_is_cut_and_the_rest_is_counted() -> None:
+    page = timeline_page(ran(step("a", 0.0, 1.0, result_json='"' + "<" * 100_000 + '"')))
+    assert "… (95,906 more characters)" in page
+    assert len(page) < 30_000
+
+
+def test_values_that_are_no_json_or_too_deep_are_shown_as_they_can_be() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    text = "[" * 30_000 + "]" * 30_000
+    page = timeline_page(ran(step("a", 0.0, 1.0, arguments=deep, result_json=text), step("b", 0, 1, result_json="{")))
+    assert "cannot be shown: RecursionError" in page
+    assert "… (55,904 more characters)" in page
+    while deep:  # to take it apart without recursion
+        deep = deep.pop()
+
+
+@pytest.mark.slow
+def test_the_page_of_10000_hostile_steps_stays_small() -> None:
+    name, ids = "&" * 256, range(10_000)
+    calls = [call(n + 1, n * 0.01, 1.0, "failed", error="<" * 5000) for n in ids]
+    steps = [
+        step(
+            f"{n}{name}", n * 0.01, 1.0, tool=name, wave=n // 100, error="\U000e0041" * 5000, status="failed",
+            needs=tuple(f"{k}{name}" for k in range(200)), warnings=("<" * 5000,) * 50, items=50,
+            arguments={"a": "<" * 9000}, result_json='"' + "\U000e0041" * 9000 + '"',
+            calls=tuple(range(n // 50 * 50 + 1, n // 50 * 50 + 51)),
+        )
+        for n in ids
+    ]  # fmt: skip
+    page = timeline_page(ran(*steps, calls=calls, goal="<" * 100_000))
+    assert len(page.encode()) < 5_000_000
+    assert "… and 9,600 more steps" in page
+    assert re.search("… and [0-9]+ more steps, left out here because of their size", page)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_colours_have_the_contrast_that_wcag_asks_for(scheme: int) -> None:
+    style = PAGE.template.split("@media (prefers-color-scheme: dark)")[scheme]
+    colours = dict(re.findall(r"--(\w+): (#\w+);", style))
+    for ground in ("paper", "band"):
+        for text in ("ink", "soft", "good", "bad", "unknown", "idle"):
+            assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+        assert contrast(colours["gem"], colours[ground]) >= 3
+
+
+def contrast(one: str, other: str) -> float:
+    """https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio"""
+
+    def luminance(colour: str) -> float:
+        digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+        parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)

@@ -1,4 +1,4 @@
-"""Statistics that outlive the process. `test_kept_files` has what all kept files do."""
+"""Statistics, and what searches taught, outlive the process in one file. `test_kept_files` has what all do."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ import anyio.to_thread
 import pytest
 
 from callgate.limits import Limits
-from callgate.runtime import kept_file, statistics_file
+from callgate.runtime import statistics_file
 from callgate.runtime.gate import Gate
 from callgate.runtime.keeper import Keeper
-from callgate.runtime.statistics_file import BATCH, StatisticsFile
+from callgate.runtime.statistics_file import LearnedFile, StatisticsFile
+from callgate.search.learned import MAX_LESSONS, MAX_PER_TOOL, Learned
 from callgate.tools import Registry, tool
 from callgate.tools.statistics import WINDOW, Statistics, ToolStats
 from runtime.kept_files import database
@@ -32,7 +33,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_file, "FLUSH_SECONDS", 1e6)
+    monkeypatch.setattr(statistics_file, "FLUSH_SECONDS", 1e6)
 
 
 @contextlib.asynccontextmanager
@@ -72,7 +73,7 @@ async def test_a_tool_keeps_its_newest_attempts_and_the_file_does_not_grow(path:
 async def test_tools_that_are_called_otherwise_at_each_start_do_not_make_the_file_grow(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statistics_file, "MAX_ROWS", 300)
+    monkeypatch.setattr(StatisticsFile, "most", 300)
     for start in range(5):
         async with kept(path) as statistics:
             for n in range(100):
@@ -101,7 +102,7 @@ async def test_a_note_from_another_thread_does_not_touch_the_loop(path: Path) ->
     statistics = Statistics()
 
     def note() -> None:
-        for _ in range(BATCH):
+        for _ in range(StatisticsFile.batch):
             statistics.note("a", 1.0, "succeeded")
 
     async with StatisticsFile(path, statistics) as file:
@@ -109,44 +110,66 @@ async def test_a_note_from_another_thread_does_not_touch_the_loop(path: Path) ->
         thread.start()
         await anyio.to_thread.run_sync(thread.join)
         assert file.written == 0
-    assert file.written == BATCH
+    assert file.written == StatisticsFile.batch
 
 
-async def test_rows_that_make_no_sense_are_skipped(path: Path) -> None:
-    async with kept(path) as statistics:
-        statistics.note("a", 1.0, "succeeded")
-    rows: list[tuple[Any, ...]] = [
-        ("a", -1.0, "succeeded", None),
-        ("a", 1e300, "succeeded", None),
-        ("a", float("inf"), "succeeded", None),
-        ("a", "nan", "succeeded", None),
-        ("a", b"\xff", "succeeded", None),
-        ("a", 1.0, "splendid", None),
-        ("a", 1.0, b"\xff", None),
-        (b"\xff", 1.0, "succeeded", None),
-        ("", 1.0, "succeeded", None),
-        ("a", 3.0, "succeeded", 17.0),
-    ]
+# what searches taught
+
+
+async def lessons(path: Path) -> Learned:
+    learned = Learned()
+    async with LearnedFile(path, learned):
+        return learned
+
+
+def rows(path: Path) -> list[tuple[Any, ...]]:
     with database(path) as connection:
-        connection.executemany("INSERT INTO attempts (tool, seconds, outcome, confidence) VALUES (?, ?, ?, ?)", rows)
-        connection.execute(
-            "INSERT INTO attempts (tool, seconds, outcome) VALUES (CAST(x'61ff' AS TEXT), 1.0, 'succeeded')"
-        )
-    found = await read(path)
-    assert (found["a"].calls, found["a"].p95_seconds, found["a"].average_confidence) == (2, 3.0, None)
-    assert sorted(found) == ["a", "a\ufffd"]
+        return connection.execute("SELECT tool, terms FROM lessons ORDER BY id").fetchall()
 
 
-async def test_a_file_that_cannot_be_written_for_long_does_not_fill_the_host(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kept_file, "LOCK_SECONDS", 0.01)
-    monkeypatch.setattr(kept_file, "MAX_UNWRITTEN", 10)
-    statistics = Statistics()
-    async with StatisticsFile(path, statistics) as file:
-        with database(path) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            for n in range(25):
-                statistics.note("a", float(n), "succeeded")
-            await file.flush()
-    assert (await read(path))["a"].average_seconds == sum(range(15, 25)) / 10
+async def test_what_was_learned_is_there_after_a_restart(path: Path) -> None:
+    learned = Learned()
+    async with LearnedFile(path, learned):
+        learned.learn("do I need an umbrella", "get_weather")
+    found = await lessons(path)
+    assert list(found.scores({"umbrella": 1})) == ["get_weather"]
+    assert rows(path) == [("get_weather", "umbrella")]
+
+
+async def test_statistics_and_lessons_share_a_file(path: Path) -> None:
+    statistics, learned = Statistics(), Learned()
+    async with StatisticsFile(path, statistics), LearnedFile(path, learned):
+        statistics.note("get_weather", 1.0, "succeeded")
+        learned.learn("umbrella", "get_weather")
+    again = Statistics()
+    async with StatisticsFile(path, again):
+        assert again.all()["get_weather"].calls == 1
+    assert (await lessons(path)).of("get_weather") == 1
+
+
+async def test_the_file_keeps_the_newest_of_each_tool(path: Path) -> None:
+    for start in range(0, 3 * MAX_PER_TOOL, 40):
+        learned = Learned()
+        async with LearnedFile(path, learned):
+            for n in range(start, start + 40):
+                learned.learn("word" + "abcdefghij"[n // 10 % 10] + "abcdefghij"[n % 10] * (1 + n // 100), "busy")
+            learned.learn("first", "rare")
+    kept = rows(path)
+    assert [terms for tool, terms in kept if tool == "rare"] == ["first"]
+    assert [terms for tool, terms in kept if tool == "busy"][-1] == "wordbjj"
+    assert len(kept) == MAX_PER_TOOL + 1
+
+
+async def test_the_file_is_bounded_as_a_whole(path: Path) -> None:
+    await lessons(path)
+    with database(path) as connection:
+        connection.execute("BEGIN")
+        many = [(f"tool{n}", "rain") for n in range(MAX_LESSONS + 500)]
+        connection.executemany("INSERT INTO lessons (tool, terms) VALUES (?, ?)", many)
+        connection.execute("COMMIT")
+    learned = Learned()
+    async with LearnedFile(path, learned):
+        assert (len(learned), learned.of("tool0"), learned.of(f"tool{MAX_LESSONS + 499}")) == (MAX_LESSONS, 0, 1)
+        learned.learn("umbrella", "get_weather")
+    assert len(rows(path)) == MAX_LESSONS
+    assert rows(path)[-1] == ("get_weather", "umbrella")

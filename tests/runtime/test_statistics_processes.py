@@ -18,13 +18,14 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from callgate.runtime import kept_file
-from callgate.runtime.statistics_file import BATCH, StatisticsFile
+from callgate.runtime import statistics_file
+from callgate.runtime.statistics_file import StatisticsFile
 from callgate.tools.statistics import Statistics
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 TOOLS = 100
+BATCH = StatisticsFile.batch
 
 
 def process(how: str, path: Path) -> subprocess.Popen[str]:
@@ -136,7 +137,7 @@ async def write(path: str) -> None:
 
 
 async def wait(path: str) -> None:
-    kept_file.FLUSH_SECONDS = 1e6
+    statistics_file.FLUSH_SECONDS = 1e6
     statistics = Statistics()
     async with StatisticsFile(path, statistics) as file:
         for batch in range(4):

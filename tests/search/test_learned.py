@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from callgate.errors import ConfigurationError
 from callgate.search import learned as module
-from callgate.search.learned import MAX_PER_TOOL, Learned, Lesson, lesson_of
+from callgate.search.learned import MAX_PER_TOOL, Learned, Lesson
 from callgate.search.words import query_terms
 
 
@@ -35,9 +34,10 @@ def test_a_query_that_is_repeated_counts_once() -> None:
 
 def test_numbers_and_long_words_are_not_kept_nor_the_order() -> None:
     learned = Learned()
-    learned.keep(100, lambda: None)
+    noted: list[Lesson] = []
+    learned.on_note = noted.append
     learned.learn(f"pay invoice 4711 for Ada with key {'k' * 40}", "pay")
-    assert learned.drain() == [("pay", ("ada", "invoic", "key", "pay"))]
+    assert noted == [("pay", ("ada", "invoic", "key", "pay"))]
 
 
 @pytest.mark.parametrize(("query", "tool"), [("4711", "pay"), ("?!", "pay"), ("pay", ""), ("pay", "x" * 257)])
@@ -87,24 +87,6 @@ def test_few_lessons_count_at_once_and_many_when_2_of_100_are_new() -> None:
     assert list(scores(learned, "umbrella")) == ["tool1"]
 
 
-def test_lessons_are_kept_by_one_at_a_time_and_told_in_batches() -> None:
-    learned = Learned()
-    told: list[int] = []
-    learned.learn("before", "a")
-    learned.keep(2, lambda: told.append(len(learned)))
-    with pytest.raises(ConfigurationError, match="what was learned is kept in a file already"):
-        learned.keep(2, lambda: None)
-    for query in ("one", "three", "five"):
-        learned.learn(query, "a")
-    assert told == [3]
-    assert [terms for _, terms in learned.drain()] == [("one",), ("three",), ("five",)]
-    assert learned.drain() == []
-    learned.keep_no_more()
-    learned.learn("seven", "a")
-    assert learned.drain() == []
-    learned.keep(2, lambda: None)
-
-
 def test_what_is_loaded_is_older_than_what_is_there() -> None:
     learned = Learned()
     learned.learn("new", "a")
@@ -112,26 +94,3 @@ def test_what_is_loaded_is_older_than_what_is_there() -> None:
     assert learned.of("a") == MAX_PER_TOOL
     assert "a" in scores(learned, "new")
     assert scores(learned, "old0") == {}
-
-
-@pytest.mark.parametrize(
-    ("row", "lesson"),
-    [
-        (("a", "rain oslo"), ("a", ("oslo", "rain"))),
-        (("a", " ".join(f"t{n}" for n in range(10_000))), None),
-        (("a", "x" * 100), None),
-        (("a", "  4711 "), None),
-        (("", "rain"), None),
-        (("x" * 257, "rain"), None),
-        ((b"a", "rain"), None),
-        (("a", None), None),
-        (("a",), None),
-        (("a", "rain", 1), None),
-    ],
-)
-def test_rows_of_a_file_are_not_trusted(row: tuple[object, ...], lesson: Lesson | None) -> None:
-    found = lesson_of(row)
-    if lesson is None and found is not None:
-        assert len(found[1]) <= 32
-    else:
-        assert found == lesson

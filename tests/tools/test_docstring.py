@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callgate.tools.docstring import read_docstring
+from callgate.tools.signature import read_docstring
 
 GOOGLE = """Current weather.
 

@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from callgate.tools.faults import did_you_mean
-from callgate.tools.nearness import near
+from callgate.tools.faults import did_you_mean, near
 
 TOOLS = [
     f"{server}_{verb}_{noun}"

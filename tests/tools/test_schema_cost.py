@@ -72,9 +72,9 @@ def chain(count: int, names: int) -> dict[str, Any]:
     [
         *((levels(word, 20) | {"$ref": "#/$defs/0"}, "branches too often") for word in ("oneOf", "anyOf", "allOf")),
         (levels("anyOf", 20) | {"items": {"if": {"$ref": "#/$defs/0"}, "then": False}}, "branches too often"),
-        ({"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}] * 2}}, "$ref": "#/$defs/a"}, "in several ways without"),
-        ({"$anchor": "a", "allOf": [{"$ref": "#a"}], "not": {"$ref": "#a"}}, "in several ways without going into"),
-        ({"$id": "http://h.example/s", "oneOf": [{"$ref": "/s"}, {"$ref": "s"}]}, "in several ways without going into"),
+        ({"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}] * 2}}, "$ref": "#/$defs/a"}, "without going into"),
+        ({"$anchor": "a", "allOf": [{"$ref": "#a"}], "not": {"$ref": "#a"}}, "without going into"),
+        ({"$id": "http://h.example/s", "oneOf": [{"$ref": "/s"}, {"$ref": "s"}]}, "without going into"),
         (unevaluated(20), "branches too often"),
         ({"properties": {"a": {"pattern": r"\w{900}", "allOf": [{"pattern": f"[a-z]{{{n}}}"} for n in range(800)]}}},
          "patterns with too many repetitions"),
@@ -358,7 +358,7 @@ def test_whatever_a_schema_is_a_check_by_it_ends_soon() -> None:
                 with contextlib.suppress(ValueError):
                     list(check.faults(value, json.dumps(value)))
         assert time.process_time() - began < SECONDS, schema
-    assert taken > 15
+    assert taken > 10
 
 
 def test_as_many_ways_as_are_taken_are_quick() -> None:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from callgate.errors import ConfigurationError
 from callgate.tools.statistics import (
     MAX_CONFIDENCE_CHARACTERS,
-    MAX_SECONDS,
     MAX_TOOLS,
-    MAX_UNDRAINED,
     WINDOW,
     Attempt,
     Outcome,
     Statistics,
     ToolStats,
     adaptive_timeout_seconds,
-    attempt_of,
     confidence_in,
 )
 
@@ -209,47 +204,22 @@ def test_a_long_result_is_not_searched() -> None:
 # keeping
 
 
-def test_notes_are_held_only_for_somebody_who_keeps_them() -> None:
+def test_whoever_keeps_notes_is_called_with_each() -> None:
     statistics = Statistics()
-    batches: list[int] = []
     statistics.note("t", 1.0, "succeeded")
-    assert statistics.drain() == []
-    statistics.keep(2, lambda: batches.append(len(batches)))
-    for n in range(5):
+    noted: list[Attempt] = []
+    statistics.on_note = noted.append
+    for n in range(3):
         statistics.note("t", float(n), "failed", 0.5)
-    assert batches == [0, 1]
-    assert statistics.drain() == [("t", float(n), "failed", 0.5) for n in range(5)]
-    assert statistics.drain() == []
-    statistics.keep_no_more()
-    statistics.note("t", 1.0, "succeeded")
-    assert statistics.drain() == []
+    assert noted == [("t", float(n), "failed", 0.5) for n in range(3)]
 
 
-def test_notes_that_nobody_drains_do_not_fill_the_host() -> None:
+def test_what_was_kept_is_the_beginning_and_is_no_new_note() -> None:
     statistics = Statistics()
-    statistics.keep(1000, lambda: None)
-    for n in range(MAX_UNDRAINED + 10):
-        statistics.note("t", float(n), "succeeded")
-    kept = statistics.drain()
-    assert (len(kept), kept[0][1]) == (MAX_UNDRAINED, 10.0)
-
-
-def test_two_files_for_one_registry_are_refused() -> None:
-    statistics = Statistics()
-    statistics.keep(2, lambda: None)
-    with pytest.raises(ConfigurationError) as caught:
-        statistics.keep(2, lambda: None)
-    assert str(caught.value) == (
-        "these statistics are kept in a file already: "
-        "give the other runtime a Registry of its own, or leave its statistics file out"
-    )
-
-
-def test_what_was_kept_is_the_beginning_and_is_not_drained() -> None:
-    statistics = Statistics()
-    statistics.keep(2, lambda: None)
+    noted: list[Attempt] = []
+    statistics.on_note = noted.append
     statistics.load([("t", 1.0, "timed_out", 0.5), ("u", 1.0, "succeeded", None), ("t", 2.0, "failed", None)])
-    assert statistics.drain() == []
+    assert noted == []
     statistics.note("t", 3.0, "succeeded")
     stats = of(statistics)
     assert (stats.calls, stats.failures, stats.timeouts, stats.samples) == (3, 2, 1, 2)
@@ -278,30 +248,3 @@ def test_endless_names_do_not_fill_the_host() -> None:
     statistics.load([(f"t{n}", 1.0, "succeeded", None) for n in range(MAX_TOOLS + 10)])
     assert len(statistics.all()) == MAX_TOOLS
     assert statistics.of("t0") is None
-
-
-@pytest.mark.parametrize(
-    ("row", "attempt"),
-    [
-        (("t", 1.5, "failed", 0.5), ("t", 1.5, "failed", 0.5)),
-        (("t", 0, "timed_out", None), ("t", 0.0, "timed_out", None)),
-        (("t", MAX_SECONDS, "succeeded", 1), ("t", MAX_SECONDS, "succeeded", 1.0)),
-        (("t", 1.0, "succeeded", 2.0), ("t", 1.0, "succeeded", None)),
-        (("t", 1.0, "succeeded", "high"), ("t", 1.0, "succeeded", None)),
-        (("t", -1.0, "succeeded", None), None),
-        (("t", math.nan, "succeeded", None), None),
-        (("t", math.inf, "succeeded", None), None),
-        (("t", 10**400, "succeeded", None), None),
-        (("t", 1e300, "succeeded", None), None),
-        (("t", None, "succeeded", None), None),
-        (("t", True, "succeeded", None), None),
-        (("t", "1.0", "succeeded", None), None),
-        (("t", 1.0, "great", None), None),
-        (("t", 1.0, None, None), None),
-        (("", 1.0, "succeeded", None), None),
-        ((b"t", 1.0, "succeeded", None), None),
-        (("t", 1.0, "succeeded"), None),
-    ],
-)
-def test_a_row_that_makes_no_sense_is_no_attempt(row: tuple[Any, ...], attempt: Attempt | None) -> None:
-    assert attempt_of(row) == attempt

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-import pytest
 from pydantic import BaseModel
 
 from callgate.tools import Registry, Tool, tool
@@ -40,7 +39,6 @@ def foreign(name: str, properties: dict[str, Any], **schema: Any) -> Tool:
 
 
 RECURSIVE_LIST = {"json": {"anyOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#/$defs/json"}}]}}
-ENDLESS = {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}]}}
 MUTUAL = {
     "a": {"type": "object", "properties": {"b": {"$ref": "#/$defs/b"}}},
     "b": {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}},
@@ -51,7 +49,6 @@ ODD = [
     foreign("Any", {"optional": {"type": "integer"}, "Any": HIDING}, required=["Any"]),
     foreign("OMITTED", {"late": {"type": "array"}, "early": {}}, required=["early"], additionalProperties=True),
     foreign("json", {"value": {"$ref": "#/$defs/json"}}, **{"$defs": RECURSIVE_LIST}),
-    foreign("endless", {"value": {"$ref": "#/$defs/a"}}, **{"$defs": ENDLESS}),
     foreign("mutual", {"value": {"$ref": "#/$defs/a"}}, **{"$defs": MUTUAL}),
     foreign("defaults", {"a": {"type": "string", "default": "'\\\n"}, "b": {"type": "string", "default": 3}}),
     foreign("naïve_größe", {"ü": {"type": "string"}, "enum": {"enum": ["ü", 'a"b', "\x00"]}}, required=["ü"]),
@@ -78,36 +75,6 @@ def test_a_model_that_two_schemas_describe_alike_is_one_class() -> None:
 
 def test_no_tools_are_an_empty_module(tmp_path: Path) -> None:
     passes_mypy(tmp_path, *(stubs(Registry(), detail=detail) for detail in DETAILS))
-
-
-@pytest.mark.parametrize(
-    ("schema", "annotation"),
-    [
-        ({}, "Any"),
-        (True, "Any"),
-        (False, "Any"),
-        ({"type": "integer"}, "int"),
-        ({"type": "number"}, "float"),
-        ({"type": "array"}, "list[Any]"),
-        ({"type": "array", "items": {"type": "string"}}, "list[str]"),
-        ({"prefixItems": [{"type": "string"}, {"type": "integer"}], "type": "array"}, "list[str | int]"),
-        ({"type": "object"}, "dict[str, Any]"),
-        ({"type": "object", "additionalProperties": {"type": "boolean"}}, "dict[str, bool]"),
-        ({"type": ["null", "string"]}, "str | None"),
-        ({"type": "string", "nullable": True}, "str | None"),
-        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "str | None"),
-        ({"oneOf": [{"type": "string"}, {}]}, "Any"),
-        ({"enum": ["a", 1, True, None]}, "Literal['a', 1, True, None]"),
-        ({"const": "x"}, "Literal['x']"),
-        ({"allOf": [{"type": "string"}, {"minLength": 1}]}, "str"),
-        ({"allOf": [{"type": "string"}, {"type": "integer"}]}, "Any"),
-    ],
-)
-def test_a_schema_becomes_an_annotation(schema: Any, annotation: str) -> None:
-    output = {"type": "object", "properties": {"x": schema}}
-    made = Tool.from_schema("f", "", {"type": "object"}, lambda: None, output_schema=output)
-    text = stubs(Registry([made]))
-    assert f"class FResult(TypedDict, total=False):\n    x: {annotation}\n" in text
 
 
 def test_a_signature_is_one_line() -> None:

@@ -26,6 +26,19 @@ B = {"type": "object", "properties": {"b": {"type": "integer"}}}
 @pytest.mark.parametrize(
     ("schema", "annotation"),
     [
+        ({}, "Any"),
+        ({"type": "number"}, "float"),
+        ({"type": "array"}, "list[Any]"),
+        ({"type": "array", "items": True}, "list[Any]"),
+        ({"prefixItems": [{"type": "string"}, {"type": "integer"}], "type": "array"}, "list[str | int]"),
+        ({"type": "object"}, "dict[str, Any]"),
+        ({"type": "object", "additionalProperties": {"type": "boolean"}}, "dict[str, bool]"),
+        ({"type": ["null", "string"]}, "str | None"),
+        ({"type": "string", "nullable": True}, "str | None"),
+        ({"oneOf": [{"type": "string"}, {}]}, "Any"),
+        ({"enum": ["a", 1, True, None]}, "Literal['a', 1, True, None]"),
+        ({"allOf": [{"type": "string"}, {"minLength": 1}]}, "str"),
+        ({"allOf": [{"type": "string"}, {"type": "integer"}]}, "Any"),
         ({"$ref": "#/$defs/x", "$defs": {"x": {"type": "string"}}}, "str"),
         ({"$ref": "#/definitions/x", "definitions": {"x": {"type": "string"}}}, "str"),
         ({"$ref": "#/$defs/a%20b~1c~0d", "$defs": {"a b/c~d": {"type": "integer"}}}, "int"),
@@ -41,7 +54,6 @@ B = {"type": "object", "properties": {"b": {"type": "integer"}}}
         ({"type": ["string", "null"], "allOf": [{"type": "string"}]}, "str"),
         ({"type": "number", "allOf": [{"type": "integer"}]}, "int"),
         ({"type": "integer", "enum": [1, "2", 3]}, "Literal[1, 3]"),
-        ({"allOf": [{"$ref": "#"}, {"type": "string"}]}, "str"),
         ({"oneOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]}, "Literal['a', 'b']"),
         ({"anyOf": [{"type": "string"}, False]}, "str"),
         ({"anyOf": [{"type": "integer"}, {"type": "number"}]}, "float"),
@@ -159,11 +171,11 @@ def test_recursion_of_every_kind_is_a_type(tmp_path: Path) -> None:
         "$ref": "#/$defs/x",
         "$defs": {
             "x": {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/y"}}, {"$ref": "#/$defs/y"}]},
-            "y": {"anyOf": [{"$ref": "#/$defs/x"}, {"type": "null"}]},
+            "y": {"anyOf": [{"additionalProperties": {"$ref": "#/$defs/x"}}, {"type": "null"}]},
         },
     }
     tools = [foreign("a", output=json_value), foreign("b", output=tree), foreign("c", crossed, crossed)]
-    tools += [foreign("d", {"type": "object", "properties": {"again": {"$ref": "#"}}}, {"allOf": [{"$ref": "#"}]})]
+    tools += [foreign("d", {"type": "object", "properties": {"again": {"$ref": "#"}}})]
     text = stubs(Registry(tools))
     passes_mypy(tmp_path, text)
     module = imported(tmp_path, text)

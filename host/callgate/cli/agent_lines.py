@@ -30,6 +30,7 @@ from callgate.agent.events import (
     ToolsFound,
 )
 from callgate.agent.models.model import ToolCall
+from callgate.cut import duration
 
 from .agent_rows import (
     ARGUMENTS,
@@ -48,7 +49,6 @@ from .agent_rows import (
     tokens,
 )
 from .live import call_line
-from .plan_live import duration
 from .words import one_line
 
 __all__ = ["META", "AgentLines", "Box"]

@@ -9,8 +9,8 @@ from typing import Any
 
 from callgate import StepResult
 from callgate.agent.models.model import Usage
+from callgate.cut import duration
 
-from .plan_live import duration
 from .words import one_line
 
 __all__ = [

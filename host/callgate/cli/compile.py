@@ -1,4 +1,4 @@
-"""``callgate compile``: the plan that a program is, or why it is none. Runs nothing."""
+"""``callgate compile``: what the fast path makes of a program, or why it does not take it. Runs nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LIMITS = {
 }
 
 
-@click.command("compile", short_help="Print the plan that a program is, or why it is none.")
+@click.command("compile", short_help="Print a program as a plan, or why it is none.")
 @click.argument("file", required=False)
 @click.option("-c", "--code", metavar="CODE", help="The program itself, instead of a file.")
 @tools_option
@@ -44,9 +44,9 @@ _LIMITS = {
 def command(**options: Any) -> int:
     """Look at a program as the fast path does: FILE, or - for stdin, or -c CODE. Needs no sandbox.
 
-    A program that is a graph of tool calls is printed as the plan it is run as. Any other runs in the sandbox; then the
-    reason is a line on stderr, file:line: construct: why not; what to write instead. With --why all reasons are, on
-    stdout.
+    A program that is a graph of tool calls is printed as a plan, or, where no plan shows it, with the calls that begin
+    at once. Any other runs in the sandbox; then the reason is a line on stderr, file:line: construct: why not; what to
+    write instead. With --why all reasons are, on stdout.
 
     Exit codes: 0 it takes the fast path, 1 it does not, 2 usage, 130 interrupted.
     """
@@ -102,7 +102,7 @@ def _show_why(data: TextIO, name: str, compiled: Compilation, options: dict[str,
 
 
 def _show_plan(data: TextIO, name: str, compiled: Compilation, options: dict[str, Any]) -> int:
-    if compiled.plan is None:
+    if not compiled.ok:
         first = compiled.reasons[0]
         say(_reason_line(name, first), "yellow")
         others = len(compiled.reasons) - 1
@@ -110,6 +110,12 @@ def _show_plan(data: TextIO, name: str, compiled: Compilation, options: dict[str
         tip = "`callgate compile --why` lists them all" if others else ""
         explain(f"line {first.line} is not certain to be part of a graph: the program runs in the sandbox{more}", tip)
         return FAILED
+    if compiled.no_plan is not None and (options["as_json"] or options["mermaid"]):
+        say(_reason_line(name, compiled.no_plan), "yellow")
+        explain(
+            "the program takes the fast path, and no plan shows it", "without --json and --mermaid, see what begins"
+        )
+        return OK
     if options["as_json"]:
         text = json.dumps(compiled.plan, ensure_ascii=False)
     else:

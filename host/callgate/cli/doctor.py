@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from callgate.mcp import McpServers, ServerStatus
     from callgate.sandbox.docker.doctor import DockerReport
     from callgate.sandbox.doctor import Report
-    from callgate.sandbox.fact import Fact, Trial
+    from callgate.sandbox.self_test import Fact, Trial
 
 __all__ = ["command"]
 
@@ -93,9 +93,6 @@ def _show(report: Report, states: list[ServerStatus]) -> None:
     if report.leaks:
         _list(console, f"What a program can still see or lacks in {report.auto}", report.leaks)
     _list(console, "What it does not defend against", report.not_confined)
-    _heading(console, "Besides")
-    for fact in report.alternatives:
-        _fact(console, fact)
     if states:
         _heading(console, "MCP servers")
     for state in states:

@@ -15,6 +15,7 @@ from typing import Any, TextIO
 import click
 
 from callgate import ConfigurationError, Limits, PlanResult, Runtime, event_loop
+from callgate.cut import duration
 
 from .ending import only_end
 from .live import data_only, log_to_stderr
@@ -23,7 +24,7 @@ from .load import load_tools
 from .mcp_option import Ask, listed, mcp_option, servers_from, with_servers
 from .options import allowed_from, limits_from, some_limit_options, tools_option
 from .plan_approval import PlanApprover
-from .plan_live import PlanScreen, duration, tally
+from .plan_live import PlanScreen, tally
 from .plan_look import say_faults, show_estimate, show_explanation, show_faults
 from .source import Source
 from .tips import plan_headline, plan_tip

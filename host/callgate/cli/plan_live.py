@@ -5,28 +5,18 @@ from __future__ import annotations
 import time
 
 from callgate import CallEnded, CallStarted, Event, StepEnded, StepResult, StepStarted
+from callgate.cut import duration
 
 from .live import call_line
 from .live_view import LiveView
 from .words import one_line
 
-__all__ = ["PlanScreen", "duration", "tally"]
+__all__ = ["PlanScreen", "tally"]
 
 _WIDEST = 32
 _MOST_NOTES = 3
 _WORDS = {"succeeded": "ok", "failed": "failed", "skipped": "skipped", "unknown_outcome": "unknown"}
 _STYLES = {"succeeded": "green", "failed": "red", "skipped": "dim", "unknown_outcome": "yellow"}
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person reads them: ``0.4 ms``, ``51 ms``, ``1.25 s``, ``3 min 20 s``."""
-    if seconds < 0.00995:
-        return f"{seconds * 1000:.1f} ms"
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 119.5:
-        return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.1f} s"
-    return f"{round(seconds) // 60} min {round(seconds) % 60} s"
 
 
 def tally(steps: list[StepResult]) -> list[str]:

@@ -218,7 +218,7 @@ async def _yes(_: ApprovalRequest) -> Allow:
 
 def _report(runtime: Runtime, servers: McpServers | None, serving: Serving, where: str) -> None:
     """The start-up report: one line. What is merely odd has lines of its own."""
-    from callgate.mcp.server.definitions import chosen
+    from callgate.mcp.server.listing import chosen
 
     tools = len(runtime.registry)
     parts = [f"{tools} tool{'' if tools == 1 else 's'}"]

@@ -10,17 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from callgate.limits import Limits
-from callgate.tools.turns import Work, at_once
 
 from .faults import MAX_WARNINGS, PlanFault, too_many
-from .graph import cycles, finding_waves
-from .model import Plan, Step, reading_model
+from .graph import cycles, waves
+from .model import Plan, Step, read_model
 from .steps import CompiledStep, Offering, StepCompiler
 
-__all__ = ["CompiledPlan", "CompiledStep", "Offering", "Reading", "read_plan", "reading_plan"]
+__all__ = ["CompiledPlan", "CompiledStep", "Offering", "Reading", "read_plan"]
 
 _POSITION = re.compile(r"steps\[[0-9]+\]")
-_NAMES_A_TURN = 5_000
 _RESERVED_IDS = {
     "steps": "how steps are named by position",
     "item": "the item of a for_each",
@@ -56,19 +54,16 @@ class Reading:
 
 
 def read_plan(given: Any, offering: Offering, limits: Limits) -> Reading:
-    """The same as `reading_plan`, at once."""
-    return at_once(reading_plan(given, offering, limits))
+    """Read, check and compile a plan; whatever is given, the answer is a `Reading`, never an exception.
 
-
-def reading_plan(given: Any, offering: Offering, limits: Limits) -> Work[Reading]:
-    """Read, check and compile a plan, in turns; whatever is given, the answer is a `Reading`, never an exception.
+    A large plan takes seconds: read it in a thread. No step of it holds the interpreter's lock for long.
 
     Args:
         given: an object, or its JSON as text.
         offering: the tools it may call.
         limits: `max_message_bytes`, `max_tool_calls` and `memory_bytes` bound it.
     """
-    model, steps, ids, faults = yield from reading_model(
+    model, steps, ids, faults = read_model(
         given,
         max_bytes=limits.max_message_bytes,
         max_steps=limits.max_tool_calls,
@@ -77,9 +72,8 @@ def reading_plan(given: Any, offering: Offering, limits: Limits) -> Work[Reading
     if model is None or not steps or too_many(faults):
         return _reading(None, model, faults)
     compilation = _Compilation(model, offering, faults, limits.memory_bytes)
-    yield from compilation.knowing(ids, steps)
-    compiled = yield from compilation.running()
-    return _reading(compiled, model, faults)
+    compilation.know(ids, steps)
+    return _reading(compilation.run(), model, faults)
 
 
 def _reading(plan: CompiledPlan | None, model: Plan | None, faults: list[PlanFault]) -> Reading:
@@ -94,7 +88,7 @@ class _Compilation:
         self._faults = faults
         self._steps = StepCompiler(offering, model.missing, faults, max_memory_bytes)
 
-    def knowing(self, ids: list[str], steps: list[Step | None]) -> Work[None]:
+    def know(self, ids: list[str], steps: list[Step | None]) -> None:
         """Take note of all steps by name."""
         for index, (name, step) in enumerate(zip(ids, steps, strict=True)):
             new = self._steps.know(name, step)
@@ -107,22 +101,17 @@ class _Compilation:
                 self._duplicate(index, name)
             if too_many(self._faults):
                 return
-            if index % _NAMES_A_TURN == _NAMES_A_TURN - 1:
-                yield
 
-    def running(self) -> Work[CompiledPlan | None]:
+    def run(self) -> CompiledPlan | None:
         """The plan, compiled; None where it has faults."""
         if too_many(self._faults):
             return None
         compiled = []
         for index in range(len(self._steps.ids)):
-            compiled.append((yield from self._steps.compiling(index)))
+            compiled.append(self._steps.compile(index))
             if too_many(self._faults):
                 return None
-            if self._steps.turn_is_over():
-                yield
-        outputs = yield from self._finding_outputs()
-        wave = yield from self._finding_cycles()
+        outputs, wave = self._outputs(), self._waves()
         plan = [step for step in compiled if step is not None]
         return CompiledPlan(self._model, tuple(plan), tuple(wave), outputs) if len(plan) == len(compiled) else None
 
@@ -132,7 +121,7 @@ class _Compilation:
         hint = f"rename this one, for example to {f'{name}_{number}'!r}, and the references that mean it"
         self._steps.fault("duplicate-id", index, ".id", message, hint)
 
-    def _finding_outputs(self) -> Work[tuple[int, ...]]:
+    def _outputs(self) -> tuple[int, ...]:
         found: dict[int, None] = {}
         for number, name in enumerate(self._model.output_steps):
             index = self._steps.index.get(name)
@@ -144,12 +133,10 @@ class _Compilation:
                     break
             else:
                 found[index] = None
-            if number % _NAMES_A_TURN == _NAMES_A_TURN - 1:
-                yield
         return tuple(found) or tuple(range(len(self._steps.ids)))
 
-    def _finding_cycles(self) -> Work[list[int]]:
-        wave = yield from finding_waves(self._steps.edges)
+    def _waves(self) -> list[int]:
+        wave = waves(self._steps.edges)
         if -1 not in wave:
             return wave
         for cycle in cycles(self._steps.edges, wave):

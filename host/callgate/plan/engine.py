@@ -23,8 +23,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from callgate.tools.faults import described
+from callgate.tools.statistics import confidence_in
 from callgate.tools.turns import Work, at_once
 
 from .actions import (
@@ -43,15 +45,15 @@ from .actions import (
     Stop,
 )  # fmt: skip
 from .inputs import EXPRESSION_STEPS, Arguments, Inputs
-from .opinions import SecondOpinions, Verdict
 from .outcomes import Items, Outcome, StepStatus, json_inside
-from .reasons import UNKNOWN, because, plain_reason
 from .sizes import memory_of
 from .steps import CompiledStep
-from .under_way import UnderWay
 from .values import Unresolvable, Values
 
-__all__ = ["Engine"]
+__all__ = ["UNKNOWN", "Engine"]
+
+UNKNOWN: Any = None
+"""Stands for a step that arrived and cannot be run; it has ended before it began."""
 
 _MAX_WARNINGS = 20
 _MESSAGE = 1000
@@ -59,6 +61,9 @@ _MESSAGE = 1000
 _TURN = 20_000
 """What one `handle` may do before the driver gets a turn: followers told, or ten for a step begun or ended."""
 _STEP = 10
+_MOST_OPEN_BYTES = 16 * 1024 * 1024
+"""Of large arguments of calls under way, as JSON; beyond that, steps that are ready wait. Each takes some times that
+in memory, since a tool gets a copy of its own."""
 _EDGES_A_TURN = 10_000
 _WORK_A_TURN = 50_000
 """Steps of expressions and mapped references after which the driver gets a turn, too."""
@@ -91,13 +96,17 @@ class Engine:
         self.inputs = Inputs(max_bytes, max_memory_bytes, expression_steps)
         self._max_memory_bytes = max_memory_bytes
         self._window = window
-        self._under_way = UnderWay(max_open)
+        self._max_open = max_open
+        self._open: dict[tuple[int, int | None, bool], int] = {}
+        """Calls under way, and what was made for each."""
+        self._open_bytes = 0
         self._hungry: deque[int] = deque()
         """Steps with items that wait until more calls may be under way."""
         self._left: list[int] = []
         self._followers: list[list[int] | None] = []
         self._items: dict[int, Items] = {}
-        self._opinions = SecondOpinions()
+        self._first: dict[tuple[int, int | None], tuple[str, float]] = {}
+        """Results that were not confident enough, and how confident; the fallback is asked."""
         self._unended = 0
         self._ready: deque[int] = deque()
         self._ending: deque[int] = deque()
@@ -131,22 +140,22 @@ class Engine:
     def handle(self, event: Event) -> list[Action]:
         """What to do next. Events about steps that have ended are ignored."""
         actions: list[Action] = []
-        kind = type(event)
         self._turn = _TURN
-        if kind is Begin or kind is GoOn:  # only then others had a turn for sure
+        if isinstance(event, Begin | GoOn):  # only then others had a turn for sure
             self._work_before = self.inputs.work_left
-        if kind is Returned or kind is Failed:
-            self._under_way.end(event[:3])  # type: ignore[arg-type]
-            if kind is Returned:
-                self._returned(event, actions)  # type: ignore[arg-type]
-            else:
-                self._failed(event, actions)  # type: ignore[arg-type]
-        elif kind is Begin:
-            self._ready.extend(index for index, left in enumerate(self._left) if not left)
-        elif isinstance(event, Arrived):
-            self._arrived(event)
-        elif isinstance(event, Stop):
-            self._stop(event)
+        match event:
+            case Returned() | Failed():
+                self._open_bytes -= self._open.pop((event.step, event.item, event.again), 0)
+                if self.outcomes[event.step].status == "pending":
+                    self._came_back(event, actions)
+            case Begin():
+                self._ready.extend(index for index, left in enumerate(self._left) if not left)
+            case Arrived():
+                self._arrived(event)
+            case Stop():
+                self._stop(event)
+            case GoOn():
+                pass
         self._go_on(actions)
         if self.inputs.held_bytes > self._max_memory_bytes and not self._exceeded:
             self._exceeded = True
@@ -157,6 +166,11 @@ class Engine:
     def _turn_is_over(self) -> bool:
         """Whether the driver has to give others a turn, which it tells by `GoOn`, before anything more is begun."""
         return self._turn <= 0 or self._work_before - self.inputs.work_left > _WORK_A_TURN
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether one more call may begin; always, when there is none."""
+        return not self._open or (len(self._open) < self._max_open and self._open_bytes < _MOST_OPEN_BYTES)
 
     # the graph
 
@@ -197,34 +211,50 @@ class Engine:
 
     # what comes back
 
-    def _returned(self, event: Returned, actions: list[Action]) -> None:
-        step = self.steps[event.step]
-        if self.outcomes[event.step].status != "pending":
-            return
-        text = event.text
+    def _came_back(self, event: Returned | Failed, actions: list[Action]) -> None:
+        step, item = self.steps[event.step], event.item
         if event.again:
-            text = self._settled(event.step, self._opinions.settle((event.step, event.item), step, text))
-        elif step.threshold is not None and self._asked(step, event, actions):
-            return
-        self._counts(step, event.item, text, actions)
+            self._second_opinion(step, event, actions)
+        elif isinstance(event, Returned):
+            if step.threshold is None or not self._asked(step, event, actions):
+                self._counts(step, item, event.text, actions)
+        elif item is None:
+            self._fail(event.step, event.message, event.kind, unknown=event.unknown)
+        else:
+            items = self._items[event.step]
+            items.errors[item] = (event.message[:_MESSAGE], event.kind)
+            items.unknown = items.unknown or event.unknown
+            self._item_ended(step, actions)
 
     def _asked(self, step: CompiledStep, event: Returned, actions: list[Action]) -> bool:
         """Whether the fallback is asked before this result counts."""
-        key = (event.step, event.item)
-        if self._stopped is not None or not self._opinions.wanted(key, step, event.text):
+        confidence = confidence_in(event.text)
+        if self._stopped is not None or step.threshold is None or confidence is None or confidence >= step.threshold:
             return False
         arguments = self._resolved(step, event.item)
         if isinstance(arguments, Unresolvable):  # it was put together once
-            self._opinions.forget(key)
             return False
+        self._first[event.step, event.item] = event.text, confidence
         actions.append(self._call(step, event.item, arguments, again=True))
         return True
 
-    def _settled(self, index: int, verdict: Verdict) -> str:
-        """The result that counts after a second opinion."""
-        self._warn(index, verdict.warning)
-        self.outcomes[index].fallback = verdict.fallback or self.outcomes[index].fallback
-        return verdict.text
+    def _second_opinion(self, step: CompiledStep, event: Returned | Failed, actions: list[Action]) -> None:
+        """The fallback has answered, or failed: one of the two results counts."""
+        assert step.fallback is not None
+        name = step.fallback.name
+        text, confidence = self._first.pop((step.index, event.item))
+        second = confidence_in(event.text) if isinstance(event, Returned) else None
+        if isinstance(event, Failed):
+            warning = f"confidence {confidence:g} is low, and the fallback failed: {event.message}"
+        elif second is not None and second < confidence:
+            less = f"{second:g} than {confidence:g}"
+            warning = f"the fallback {name!r} was less confident ({less}), and not taken"
+        else:
+            low = f"confidence {confidence:g} is below {step.threshold:g}"
+            warning = f"{low}: the result is that of the fallback {name!r}"
+            text, self.outcomes[step.index].fallback = event.text, name
+        self._warn(step.index, warning)
+        self._counts(step, event.item, text, actions)
 
     def _counts(self, step: CompiledStep, item: int | None, text: str, actions: list[Action]) -> None:
         """A result is final."""
@@ -233,23 +263,6 @@ class Engine:
             return
         self._items[step.index].results[item] = text
         self.inputs.held_bytes += len(text)
-        self._item_ended(step, actions)
-
-    def _failed(self, event: Failed, actions: list[Action]) -> None:
-        step = self.steps[event.step]
-        outcome = self.outcomes[event.step]
-        if outcome.status != "pending":
-            return
-        if event.again:
-            verdict = self._opinions.failed((event.step, event.item), event.message)
-            self._counts(step, event.item, self._settled(event.step, verdict), actions)
-            return
-        if event.item is None:
-            self._fail(event.step, event.message, event.kind, unknown=event.unknown)
-            return
-        items = self._items[event.step]
-        items.errors[event.item] = (event.message[:_MESSAGE], event.kind)
-        items.unknown = items.unknown or event.unknown
         self._item_ended(step, actions)
 
     def _item_ended(self, step: CompiledStep, actions: list[Action]) -> None:
@@ -316,7 +329,7 @@ class Engine:
             if not self._tell_of_ends(actions):
                 actions.append(Paused())
                 return
-            if not self._under_way.has_room:
+            if not self._has_room:
                 break
             if self._turn_is_over:
                 if self._ready or self._hungry:
@@ -363,19 +376,35 @@ class Engine:
             return
         status = self.outcomes[ended].status
         if status != "succeeded" and ended in self.steps[follower].needs:
-            reason, cause = because(self.steps, self.outcomes, ended)
-            self._skip(follower, reason, cause)
+            self._skip(follower, *self._because(ended))
             return
         self._left[follower] -= 1
         if not self._left[follower]:
             self._ready.append(follower)
+
+    def _because(self, ended: int) -> tuple[str, int | None]:
+        """Why a step that needs one that did not succeed is skipped, and the step that began it."""
+        if self.steps[ended] is UNKNOWN:
+            return "Skipped because it needs a step that is not known", None
+        outcome, name = self.outcomes[ended], self.steps[ended].id
+        if outcome.status == "failed":
+            return f"Skipped because dependency {name!r} failed", ended
+        if outcome.status == "unknown_outcome":
+            return f"Skipped because the outcome of dependency {name!r} is unknown", ended
+        if outcome.cause is None:
+            return f"Skipped because dependency {name!r} was skipped: {_plain(outcome.error)}", ended
+        what = {"failed": "failed", "unknown_outcome": "has an unknown outcome"}.get(
+            self.outcomes[outcome.cause].status, "was skipped: its condition is false"
+        )
+        root = self.steps[outcome.cause].id
+        return f"Skipped because dependency {name!r} was skipped: {root!r} {what}", outcome.cause
 
     def _begin(self, index: int, actions: list[Action]) -> None:
         step = self.steps[index]
         self._left[index] = -1  # under way
         if step.when is not None or step.for_each is not None:
             try:
-                values = self.inputs.values(step)
+                values = self.inputs.values()
                 held = step.when is None or bool(step.when.resolve(values))
                 self._note(index, values)
                 if not held:
@@ -387,8 +416,6 @@ class Engine:
             except (Unresolvable, RecursionError) as error:
                 self._fail(index, _unresolvable(error), "Unresolvable")
                 return
-            finally:
-                self.inputs.charge(step)
         arguments = self._resolved(step, None)
         if isinstance(arguments, Unresolvable):
             self._fail(index, str(arguments), "Unresolvable")
@@ -418,7 +445,7 @@ class Engine:
         """Call further items, and end the step when all have ended."""
         count = len(items.values)
         while items.next < count and items.running < self._window and not items.stopped:
-            if not self._under_way.has_room or self._turn_is_over:
+            if not self._has_room or self._turn_is_over:
                 self._hungry.append(step.index)
                 return
             self._turn -= _STEP
@@ -444,7 +471,7 @@ class Engine:
         if items.stopped and not items.next and count:
             self._skip(step.index, str(self._stopped), self._cause)
         elif items.stopped and items.next < count:
-            reason = f"only {items.next} of {count} items were begun: {plain_reason(self._stopped)}"
+            reason = f"only {items.next} of {count} items were begun: {_plain(self._stopped)}"
             self._fail(step.index, reason, "Stopped", unknown=items.unknown)
         elif failed and (step.model.on_item_error == "fail" or failed == count or items.unknown):
             kind = items.errors[min(items.errors)][1]
@@ -457,7 +484,8 @@ class Engine:
     # calls
 
     def _call(self, step: CompiledStep, item: int | None, arguments: Arguments, *, again: bool = False) -> Call:
-        self._under_way.begin((step.index, item, again), arguments.made_bytes)
+        self._open[step.index, item, again] = arguments.made_bytes
+        self._open_bytes += arguments.made_bytes
         tool, timeout, retry, instead = step.tool, step.model.timeout_seconds, step.retry, step.fallback
         if again and instead is not None:
             tool, retry = instead, None
@@ -469,7 +497,7 @@ class Engine:
     def _resolved(self, step: CompiledStep, item: int | None) -> Arguments | Unresolvable:
         """The arguments of a call, or why they cannot be put together."""
         try:
-            values = self.inputs.values(step)
+            values = self.inputs.values()
             if item is not None:
                 items = self._items[step.index]
                 values.item, values.index, values.item_bytes = items.values[item], item, items.bytes_each
@@ -489,6 +517,10 @@ class Engine:
         outcome = self.outcomes[index]
         if len(outcome.warnings) < _MAX_WARNINGS and warning not in outcome.warnings:
             outcome.warnings += (warning,)
+
+
+def _plain(reason: str | None) -> str:
+    return (reason or "").removeprefix("Skipped because ")
 
 
 def _unresolvable(error: BaseException) -> str:

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from callgate.cut import duration
 from callgate.tools import Tool
 from callgate.tools.statistics import Statistics
 
@@ -85,8 +86,8 @@ class PlanEstimate:
         lines = [
             "how long it takes is not known: none of its tools has a history yet"
             if nothing_known
-            else f"{least}{_duration(self.duration_seconds)}, {_duration(self.p95_seconds)} on a bad day; "
-            f"one call at a time: {_duration(self.sequential_seconds)}",
+            else f"{least}{duration(self.duration_seconds)}, {duration(self.p95_seconds)} on a bad day; "
+            f"one call at a time: {duration(self.sequential_seconds)}",
             f"{'at least ' if self.open_ended else ''}{self.calls} call{'' if self.calls == 1 else 's'}, "
             + self._odds(),
         ]
@@ -150,47 +151,38 @@ def _makespan(
     steps: Sequence[EstimatedStep], counts: Sequence[int], seconds: Mapping[str, float], places: int
 ) -> tuple[float, list[int]]:
     """When the last call ends, and the steps in the order of their ends."""
-    waits = [len(step.needs) for step in steps]
-    dependents = _dependents(steps)
-    unfinished = list(counts)
-    ready: deque[tuple[int, int]] = deque()  # step, calls that have not begun
+    dependents: list[list[int]] = [[] for _ in steps]
+    for index, step in enumerate(steps):
+        for need in step.needs:
+            dependents[need].append(index)
+    waits, left, unended = [len(step.needs) for step in steps], list(counts), list(counts)
+    begin = [index for index, wait in enumerate(waits) if not wait]
+    ready = deque(sorted(begin, key=lambda index: counts[index] > 0))  # a step without calls waits for no place
     running: list[tuple[float, int, int, int]] = []  # when it ends, number of the start, step, calls
-    ended: list[int] = []
+    order: list[int] = []
     now, free, starts = 0.0, places, 0
-    just_ended: deque[int] = deque()
-
-    def arrive(index: int) -> None:
-        if counts[index] > 0:
-            ready.append((index, counts[index]))
-        else:
-            just_ended.append(index)
-
-    for index, wait in enumerate(waits):
-        if wait == 0:
-            arrive(index)
     while True:
-        while just_ended:
-            index = just_ended.popleft()
-            ended.append(index)
-            for dependent in dependents[index]:
-                waits[dependent] -= 1
-                if waits[dependent] == 0:
-                    arrive(dependent)
-        while ready and free:
-            index, left = ready.popleft()
-            begun = min(left, free)
+        while ready and (free or not left[ready[0]]):
+            index = ready[0]
+            begun = min(left[index], free)
+            left[index] -= begun
             free -= begun
             starts += 1
-            heapq.heappush(running, (now + seconds[steps[index].tool], starts, index, begun))
-            if begun < left:
-                ready.appendleft((index, left - begun))
+            heapq.heappush(running, (now + (seconds[steps[index].tool] if begun else 0.0), starts, index, begun))
+            if not left[index]:
+                ready.popleft()
         if not running:
-            return now, ended
-        now, _, index, calls = heapq.heappop(running)
-        free += calls
-        unfinished[index] -= calls
-        if unfinished[index] == 0:
-            just_ended.append(index)
+            return now, order
+        now, _, index, ended = heapq.heappop(running)
+        free += ended
+        unended[index] -= ended
+        if unended[index]:
+            continue
+        order.append(index)
+        for dependent in dependents[index]:
+            waits[dependent] -= 1
+            if not waits[dependent]:
+                (ready.append if counts[dependent] else ready.appendleft)(dependent)
 
 
 def _longest_chain(
@@ -220,23 +212,6 @@ def _longest_chain(
         chain.append(steps[at].id)
         at = before.get(at)
     return tuple(reversed(chain))
-
-
-def _dependents(steps: Sequence[EstimatedStep]) -> list[list[int]]:
-    dependents: list[list[int]] = [[] for _ in steps]
-    for index, step in enumerate(steps):
-        for need in step.needs:
-            dependents[need].append(index)
-    return dependents
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 1:
-        return f"{1000 * seconds:.3g} ms"
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.3g} h"
 
 
 def _shown(listed: Sequence[str], separator: str) -> str:

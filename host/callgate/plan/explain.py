@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from callgate.cut import duration
 from callgate.tools.faults import printable
 
 from .compile import CompiledPlan
@@ -114,9 +115,7 @@ def _details(step: ExplainedStep) -> list[str]:
     if step.after:
         details.append(f"begins after {', '.join(step.after)}")
     if step.status is not None:
-        took = (
-            f" in {step.duration_seconds * 1000:.1f} ms" if step.duration_seconds and step.status != "skipped" else ""
-        )
+        took = f" in {duration(step.duration_seconds)}" if step.duration_seconds and step.status != "skipped" else ""
         why = f": {step.error}" if step.error else ""
         details.append(f"{step.status}{took}{why}")
     return details + [f"warning: {warning}" for warning in step.warnings]

@@ -9,7 +9,9 @@ from typing import Literal
 
 from callgate.tools.faults import printable
 
-__all__ = ["MAX_ERRORS", "MAX_WARNINGS", "PLAN_FAULT_CODES", "PlanFault", "too_many"]
+__all__ = ["MAX_ERRORS", "MAX_WARNINGS", "PLAN_FAULT_CODES", "PlanFault", "Severity", "Spot", "too_many"]
+
+Severity = Literal["error", "warning"]
 
 MAX_ERRORS = 100
 """After so many errors nobody looks for more: wording them takes time, and a model has enough to do."""
@@ -53,13 +55,37 @@ class PlanFault:
     """What is wrong, with the value, in one line."""
     hint: str = ""
     """What to write instead, in one line; empty where the message says it."""
-    severity: Literal["error", "warning"] = "error"
+    severity: Severity = "error"
     """An error means that no step is run. A warning stops nothing."""
 
     def __str__(self) -> str:
         who = f"step {self.step[:80]!r}" if self.step is not None else "the plan"
         where = f" ({self.place})" if self.place and self.place != self.step else ""
         return printable(f"{who}{where}: {self.message}" + (f"; {self.hint}" if self.hint else ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place in a plan, and where the faults that are found there are added."""
+
+    step: str | None
+    place: str
+    faults: list[PlanFault]
+
+    def fault(self, message: str, hint: str = "", below: str = "", *, code: str = "shape") -> None:
+        """Add one.
+
+        Args:
+            message: what is wrong.
+            hint: what to write instead.
+            below: where within this place, e.g. ``.timeout``.
+            code: of the fault.
+        """
+        self.faults.append(PlanFault(code, self.step, self.place + below, message, hint))
+
+    def repaired(self, message: str, below: str = "") -> None:
+        """Add a warning: it was not written as it should be, and was read all the same."""
+        self.faults.append(PlanFault("repaired", self.step, self.place + below, message, "", "warning"))
 
 
 def too_many(faults: list[PlanFault]) -> bool:

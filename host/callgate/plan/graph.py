@@ -7,11 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from callgate.tools.turns import Work, at_once
-
-__all__ = ["cycles", "finding_waves", "waves"]
-
-_EDGES_A_TURN = 20_000
+__all__ = ["cycles", "waves"]
 
 
 def waves(needs: Sequence[Sequence[int]]) -> list[int]:
@@ -23,23 +19,13 @@ def waves(needs: Sequence[Sequence[int]]) -> list[int]:
     Returns:
         Steps in a cycle, and those that wait for one, get -1.
     """
-    return at_once(finding_waves(needs))
-
-
-def finding_waves(needs: Sequence[Sequence[int]]) -> Work[list[int]]:
-    """The same as `waves`, in turns where there are many steps."""
     count = len(needs)
-    seen = 0
     waves = [0] * count
     left = [len(each) for each in needs]
     followers: list[list[int]] = [[] for _ in range(count)]
     for step, each in enumerate(needs):
         for need in each:
             followers[need].append(step)
-        seen += 1 + len(each)
-        if seen > _EDGES_A_TURN:
-            seen = 0
-            yield
     ready = [step for step in range(count) if not left[step]]
     for step in ready:
         wave = waves[step] + 1
@@ -49,10 +35,6 @@ def finding_waves(needs: Sequence[Sequence[int]]) -> Work[list[int]]:
             left[follower] -= 1
             if not left[follower]:
                 ready.append(follower)
-        seen += 1 + len(followers[step])
-        if seen > _EDGES_A_TURN:
-            seen = 0
-            yield
     for step in range(count):
         if left[step]:
             waves[step] = -1

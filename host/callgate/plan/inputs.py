@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from .expressions import Budget
 from .outcomes import Result
-from .sizes import json_size, memory_of
+from .sizes import json_size
 from .steps import CompiledStep
 from .values import Unresolvable, Values
 
@@ -20,7 +20,7 @@ EXPRESSION_BYTES = 256 * 1024 * 1024
 
 
 _SMALL = 64 * 1024
-"""Characters; larger results are charged for before they are read, and larger arguments measured."""
+"""Bytes; larger arguments are measured."""
 
 
 class Arguments(NamedTuple):
@@ -49,7 +49,7 @@ class Inputs:
         budget = Budget(steps=expression_steps, bytes=EXPRESSION_BYTES)
         self._values = Values(self.results, budget, max_bytes)
         self._readers: list[int] = []
-        self._read_bytes: list[int] = []
+        self._reserve = self.reserve  # one for all results
 
     @property
     def work_left(self) -> int:
@@ -60,7 +60,6 @@ class Inputs:
         """One more step."""
         self.results.append(None)
         self._readers.append(0)
-        self._read_bytes.append(0)
 
     def expect(self, step: CompiledStep) -> None:
         """This step will read the results of those it needs, until `release`."""
@@ -69,18 +68,11 @@ class Inputs:
 
     def keep(self, index: int, text: str) -> None:
         """A step's result."""
-        self.results[index] = Result(text)
+        self.results[index] = Result(text, self._reserve)
         self.held_bytes += sys.getsizeof(text)
 
-    def values(self, step: CompiledStep) -> Values:
-        """What references of a step stand for; good until it is asked for again. Raises `Unresolvable` where reading
-        them would take too much memory."""
-        for need in step.needs:
-            result = self.results[need]
-            if result is not None and len(result.text) > _SMALL and not self._read_bytes[need]:
-                size = memory_of(result.text)
-                self._read_bytes[need] = size
-                self.reserve(size)
+    def values(self) -> Values:
+        """What the references of a step stand for; good until it is asked for again."""
         values = self._values
         values.item, values.index, values.item_bytes, values.size, values.made = None, 0, 0, 0, 0
         if values.warnings:
@@ -99,8 +91,6 @@ class Inputs:
             value = step.template.resolve(values)
         except RecursionError:
             raise Unresolvable("a value is nested too deeply") from None
-        finally:
-            self.charge(step)
         if values.size > self._max_bytes and (size := json_size(value, self._max_bytes)) > self._max_bytes:
             raise Unresolvable(f"the arguments would be more than {size} bytes; max_message_bytes is {self._max_bytes}")
         size = values.made
@@ -113,16 +103,5 @@ class Inputs:
         for need in step.needs:
             self._readers[need] -= 1
             result = self.results[need]
-            if result is not None and not self._readers[need] and self._read_bytes[need]:
-                self.results[need] = Result(result.text)
-                self.held_bytes -= self._read_bytes[need]
-                self._read_bytes[need] = 0
-
-    def charge(self, step: CompiledStep) -> None:
-        """Count what was read of the step's inputs."""
-        for need in step.needs:
-            result = self.results[need]
-            if result is not None and result.read_bytes and len(result.text) <= _SMALL:
-                self.held_bytes += result.read_bytes
-                self._read_bytes[need] += result.read_bytes
-                result.read_bytes = 0
+            if result is not None and not self._readers[need]:
+                self.held_bytes -= result.forget()

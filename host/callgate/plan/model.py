@@ -1,6 +1,6 @@
 """A plan as it is written, in either dialect, as one model. Knows fields and their other names; no tools, no graph.
 
-`reading_model` takes what a model sent (an object, or its JSON as text) and reports everything that is wrong with its
+`read_model` takes what a model sent (an object, or its JSON as text) and reports everything that is wrong with its
 shape at once; what is merely written in an odd way is read as what it must have meant, and reported as a warning.
 """
 
@@ -15,12 +15,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from callgate.tools import Retry
 from callgate.tools.annotations import expected
 from callgate.tools.faults import described, did_you_mean, path_text
-from callgate.tools.turns import Work, at_once
 
-from .decode import decoding_arguments, decoding_plan
-from .faults import PlanFault, too_many
+from .decode import decode_arguments, decode_plan
+from .faults import PlanFault, Spot, too_many
 
-__all__ = ["Fallback", "Plan", "Step", "StepRetry", "plan_json", "read_step", "reading_model", "writing_plan"]
+__all__ = ["Fallback", "Plan", "Step", "StepRetry", "plan_json", "read_model", "read_step"]
 
 Made = TypeVar("Made", bound=BaseModel)
 Text = Annotated[str, Field(min_length=1, max_length=256)]
@@ -141,7 +140,6 @@ _PLAN_WORDS = frozenset(
     | {"estimatedDuration", "estimatedCost", "estimated_duration", "estimated_cost"}
 )
 """Fields of a plan that tell a reader something and change nothing."""
-_STEPS_A_TURN = 100
 _STEP_BYTES = 3 * 1024
 """What a step takes in memory when it has run, beside its arguments and its result; measured."""
 _SMALL_BYTES = 16 * 1024 * 1024
@@ -171,10 +169,10 @@ _WANTED: Mapping[str, str] = {
 _validate_step = Step.__pydantic_validator__.validate_python
 
 
-def reading_model(
+def read_model(
     given: Any, *, max_bytes: int, max_steps: int, max_memory_bytes: int
-) -> Work[tuple[Plan | None, list[Step | None], list[str], list[PlanFault]]]:
-    """A plan as it came; in turns where it is large.
+) -> tuple[Plan | None, list[Step | None], list[str], list[PlanFault]]:
+    """A plan as it came.
 
     Args:
         given: an object, or its JSON as text.
@@ -187,35 +185,33 @@ def reading_model(
         nothing is left), their ids, and the faults.
     """
     faults: list[PlanFault] = []
-    raw = yield from decoding_plan(given, max_bytes, faults, max_memory_bytes)
+    raw = decode_plan(given, max_bytes, faults, max_memory_bytes)
     if raw is None:
         return None, [], [], faults
-    top = _plan_fields(raw, faults)
+    whole = Spot(None, "", faults)
+    top = _plan_fields(raw, whole)
     listed = top.pop("steps", None)
-    own = _validated(lambda fields: _Top(**fields), top, None, "", tuple(Plan.model_fields), faults)
+    own = _validated(lambda fields: _Top(**fields), top, tuple(Plan.model_fields), whole)
     if not isinstance(listed, list) or not listed:
         problem = "there are no steps" if listed in (None, []) else f"'steps' is {described(listed)}"
         hint = 'a plan must contain at least one step: {"steps": [{"id": "a", "tool": "…", "arguments": {…}}]}'
-        faults.append(PlanFault("shape", None, "steps", problem, hint))
+        whole.fault(problem, hint, "steps")
         return None, [], [], faults
-    if len(listed) > max_steps:
-        message = f"the plan has {len(listed)} steps, more than max_tool_calls, which is {max_steps}"
-        hint = "split it, or let the operator raise max_tool_calls"
-        faults.append(PlanFault("too-large", None, "steps", message, hint))
-        return None, [], [], faults
-    if (size := _STEP_BYTES * len(listed)) > max(max_memory_bytes, _SMALL_BYTES):
-        would = f"{len(listed)} steps would take {size} bytes of memory"
-        message = f"{would}, more than memory_bytes, which is {max_memory_bytes}"
-        hint = "split it, or let the operator raise memory_bytes"
-        faults.append(PlanFault("too-large", None, "steps", message, hint))
-        return None, [], [], faults
+    size = _STEP_BYTES * len(listed)
+    for much, limit, most, is_too_much in (
+        (f"the plan has {len(listed)} steps", "max_tool_calls", max_steps, len(listed) > max_steps),
+        (f"{len(listed)} steps would take {size} bytes of memory", "memory_bytes", max_memory_bytes,
+         size > max(max_memory_bytes, _SMALL_BYTES)),
+    ):  # fmt: skip
+        if is_too_much:
+            hint = f"split it, or let the operator raise {limit}"
+            whole.fault(f"{much}, more than {limit}, which is {most}", hint, "steps", code="too-large")
+            return None, [], [], faults
     steps: list[Step | None] = []
     ids: list[str] = []
     for index, each in enumerate(listed):
-        if index % _STEPS_A_TURN == _STEPS_A_TURN - 1:
-            yield
         before = len(faults)
-        step_id, step = yield from _reading_step(each, index, faults)
+        step_id, step = _read_step(each, index, faults)
         listed[index] = None  # it is our own; freed one by one, and not all in one go at the end
         ids.append(step_id)
         steps.append(step)
@@ -234,30 +230,21 @@ class _Top(_Model):
     missing: Literal["null", "error"] | None = None
 
 
-def _plan_fields(raw: dict[str, Any], faults: list[PlanFault]) -> dict[str, Any]:
-    top = _renamed(raw, _PLAN_NAMES, None, "", faults)
+def _plan_fields(raw: dict[str, Any], whole: Spot) -> dict[str, Any]:
+    top = _renamed(raw, _PLAN_NAMES, whole)
     for name in _PLAN_WORDS:
         top.pop(name, None)
     if len(top) > _MOST_FIELDS:
-        faults.append(PlanFault("shape", None, "", f"the plan has {len(top)} fields", _FIELDS_HINT))
+        whole.fault(f"the plan has {len(top)} fields", _FIELDS_HINT)
         top = {key: value for key, value in top.items() if key in Plan.model_fields}
-    outputs = top.get("output_steps")
-    if isinstance(outputs, list) and len(outputs) > _MANY and not all(isinstance(each, (str, int)) for each in outputs):
-        faults.append(PlanFault("shape", None, "output_steps", "the ids of steps are text", 'write ["s1", "s2"]'))
-        outputs = None
-    if outputs is None:
-        top.pop("output_steps", None)
-    elif isinstance(outputs, str):
-        top["output_steps"] = [outputs]
-    if isinstance(top.get("output_steps"), list):
-        top["output_steps"] = [_bare(name, None, "output_steps", faults) for name in top["output_steps"]]
+    _settle_ids(top, "output_steps", whole)
     return top
 
 
 def read_step(raw: Any, index: int, faults: list[PlanFault]) -> tuple[str, Step | None]:
     """One step as it came: its id (its position, where it has none), and the step, None where it has faults."""
     before = len(faults)
-    name, step = at_once(_reading_step(raw, index, faults))
+    name, step = _read_step(raw, index, faults)
     return name, None if _failed(faults, before) else step
 
 
@@ -265,87 +252,65 @@ def _failed(faults: list[PlanFault], before: int) -> bool:
     return len(faults) > before and any(fault.severity == "error" for fault in faults[before:])
 
 
-def _reading_step(raw: Any, index: int, faults: list[PlanFault]) -> Work[tuple[str, Step | None]]:
+def _read_step(raw: Any, index: int, faults: list[PlanFault]) -> tuple[str, Step | None]:
     """The step without the options that are wrong, so that the rest of it is checked as well."""
     at = f"steps[{index}]"
+    spot = Spot(at, at, faults)
     if not isinstance(raw, dict):
-        message, hint = f"a step is an object, got {described(raw)}", 'write {"id": "a", "tool": "…", "arguments": {…}}'
-        faults.append(PlanFault("shape", at, at, message, hint))
+        spot.fault(f"a step is an object, got {described(raw)}", 'write {"id": "a", "tool": "…", "arguments": {…}}')
         return at, None
     if len(raw) > _MOST_FIELDS:
-        faults.append(PlanFault("shape", at, at, f"a step with {len(raw)} fields", _FIELDS_HINT))
+        spot.fault(f"a step with {len(raw)} fields", _FIELDS_HINT)
         return at, None
     given = raw.get("id")
     named = type(given) in (str, int) and given != ""
     name = str(given) if named else at
-    fields = _renamed(raw, _STEP_NAMES, name, at, faults)
+    spot = Spot(name, at, faults)
+    fields = _renamed(raw, _STEP_NAMES, spot)
     if named or given is None or given == "":
         fields["id"] = name
-    if "arguments" in fields:
-        arguments = fields["arguments"]
-        if not isinstance(arguments, dict):
-            read = yield from decoding_arguments(arguments, name, f"{at}.arguments", faults)
-            fields["arguments"] = read or {}
+    if "arguments" in fields and not isinstance(fields["arguments"], dict):
+        fields["arguments"] = decode_arguments(fields["arguments"], name, f"{at}.arguments", faults) or {}
     if not fields.keys() <= _PLAIN_FIELDS:
-        _settle(fields, name, at, faults)
-    return name, _validated(_validate_step, fields, name, at, _STEP_FIELDS, faults)
+        _settle(fields, spot)
+    return name, _validated(_validate_step, fields, _STEP_FIELDS, spot)
 
 
 def _validated(
-    validate: Callable[[dict[str, Any]], Made],
-    fields: dict[str, Any],
-    step: str | None,
-    at: str,
-    known: tuple[str, ...],
-    faults: list[PlanFault],
+    validate: Callable[[dict[str, Any]], Made], fields: dict[str, Any], known: tuple[str, ...], spot: Spot
 ) -> Made | None:
     """The model, of those fields that are right; None where that is too little."""
     try:
         return validate(fields)
     except pydantic.ValidationError as error:
-        faults.extend(_shape_faults(error, step, at, known))
-        wrong = {detail["loc"][0] for detail in error.errors(include_url=False, include_context=False)}
+        details = error.errors(include_url=False, include_context=False)
+    for detail in details[:20]:
+        _shape_fault(detail["loc"], detail["type"], detail["msg"], detail["input"], known, spot)
+    wrong = {detail["loc"][0] for detail in details}
     try:
         return validate({name: value for name, value in fields.items() if name not in wrong})
     except pydantic.ValidationError:
         return None
 
 
-def _settle(fields: dict[str, Any], name: str, at: str, faults: list[PlanFault]) -> None:
+def _settle(fields: dict[str, Any], spot: Spot) -> None:
     """The shorter ways to write an option."""
     if "timeout" in fields:
         milliseconds = fields.pop("timeout")
         if "timeout_seconds" in fields:
-            hint = "leave one of them out"
-            faults.append(PlanFault("shape", name, at, "both 'timeout' and 'timeout_seconds' are given", hint))
-        elif isinstance(milliseconds, (int, float)) and not isinstance(milliseconds, bool):
-            if not _MIN_MILLISECONDS <= milliseconds <= _MAX_MILLISECONDS:
-                shown = described(milliseconds).removesuffix(" (a number)")
-                few = "few" if milliseconds < _MIN_MILLISECONDS else "many"
-                message = f"'timeout' is in milliseconds, and {shown} of them are too {few}"
-                hint = f'for {shown} seconds write "timeout_seconds": {shown}' if few == "few" else "at most an hour"
-                faults.append(PlanFault("shape", name, f"{at}.timeout", message, hint))
-            else:
-                fields["timeout_seconds"] = milliseconds / 1000
+            spot.fault("both 'timeout' and 'timeout_seconds' are given", "leave one of them out")
         elif milliseconds is not None:
-            message = f"'timeout' must be a number of milliseconds, got {described(milliseconds)}"
-            faults.append(PlanFault("shape", name, f"{at}.timeout", message, 'or write "timeout_seconds": 30'))
-    for option in ("depends_on", "after", "execution_mode", "max_items", "on_item_error", "critical"):
+            fields["timeout_seconds"] = _seconds(milliseconds, spot)
+    for option in ("execution_mode", "max_items", "on_item_error", "critical"):
         if option in fields and fields[option] is None:
             del fields[option]
     for option in ("depends_on", "after"):
-        ids, place = fields.get(option), f"{at}.{option}"
-        if isinstance(ids, list) and len(ids) > _MANY and not all(isinstance(each, (str, int)) for each in ids):
-            faults.append(PlanFault("shape", name, place, "the ids of steps are text", 'write ["s1", "s2"]'))
-            del fields[option]
-        elif isinstance(ids, str | list):
-            ids = [ids] if isinstance(ids, str) else ids
-            fields[option] = [_bare(each, name, place, faults) for each in ids]
+        _settle_ids(fields, option, spot)
     retry = fields.get("retry")
     for option in ("retry", "fallback"):
         nested = fields.get(option)
         if isinstance(nested, dict) and len(nested) > _MOST_FIELDS:
-            faults.append(PlanFault("shape", name, f"{at}.{option}", f"it has {len(nested)} fields", _FIELDS_HINT))
+            spot.fault(f"it has {len(nested)} fields", _FIELDS_HINT, f".{option}")
             fields[option] = retry = None
     if isinstance(retry, bool):
         fields["retry"] = {"attempts": 3 if retry else 1}
@@ -357,71 +322,79 @@ def _settle(fields: dict[str, Any], name: str, at: str, faults: list[PlanFault])
         fields["fallback"] = {"tool": fields["fallback"]}
 
 
-def _bare(name: Any, step: str | None, place: str, faults: list[PlanFault]) -> Any:
+def _seconds(milliseconds: Any, spot: Spot) -> float | None:
+    """A `timeout`, which is in milliseconds; None and a fault where it cannot be one."""
+    if not isinstance(milliseconds, (int, float)) or isinstance(milliseconds, bool):
+        message = f"'timeout' must be a number of milliseconds, got {described(milliseconds)}"
+        spot.fault(message, 'or write "timeout_seconds": 30', ".timeout")
+    elif _MIN_MILLISECONDS <= milliseconds <= _MAX_MILLISECONDS:
+        return milliseconds / 1000
+    else:
+        shown = described(milliseconds).removesuffix(" (a number)")
+        few = milliseconds < _MIN_MILLISECONDS
+        message = f"'timeout' is in milliseconds, and {shown} of them are too {'few' if few else 'many'}"
+        hint = f'for {shown} seconds write "timeout_seconds": {shown}' if few else "at most an hour"
+        spot.fault(message, hint, ".timeout")
+    return None
+
+
+def _settle_ids(fields: dict[str, Any], option: str, spot: Spot) -> None:
+    """A list of ids, which may be one id alone, or null."""
+    ids, below = fields.pop(option, None), f".{option}" if spot.place else option
+    if isinstance(ids, list) and len(ids) > _MANY and not all(isinstance(each, (str, int)) for each in ids):
+        spot.fault("the ids of steps are text", 'write ["s1", "s2"]', below)
+    elif isinstance(ids, str | list):
+        fields[option] = [_bare(each, spot, below) for each in ([ids] if isinstance(ids, str) else ids)]
+    elif ids is not None:
+        fields[option] = ids
+
+
+def _bare(name: Any, spot: Spot, below: str) -> Any:
     """An id as it is named outside of references: text, without `$ref:`."""
     if isinstance(name, int) and not isinstance(name, bool):
         return str(name)
     if isinstance(name, str) and name.startswith("$ref:"):
         bare = name.removeprefix("$ref:")
-        faults.append(PlanFault("repaired", step, place, f"{name[:80]!r} was read as {bare[:80]!r}", "", "warning"))
+        spot.repaired(f"{name[:80]!r} was read as {bare[:80]!r}", below)
         return bare
     return name
 
 
-def _renamed(
-    raw: dict[str, Any], names: Mapping[str, str], step: str | None, at: str, faults: list[PlanFault]
-) -> dict[str, Any]:
+def _renamed(raw: dict[str, Any], names: Mapping[str, str], spot: Spot) -> dict[str, Any]:
     fields: dict[str, Any] = {}
+    written: dict[str, str] = {}
     for key, value in raw.items():
         name = names.get(key, key)
         if name in fields:
-            hint = "leave one of them out"
-            others = [other for other in raw if other != key and names.get(other, other) == name]
-            message = f"both {others[0]!r} and {key!r} are given, and mean the same"
-            faults.append(PlanFault("shape", step, at, message, hint))
+            spot.fault(f"both {written[name]!r} and {key!r} are given, and mean the same", "leave one of them out")
             continue
-        fields[name] = value
+        fields[name], written[name] = value, key
     return fields
 
 
-def _shape_faults(
-    error: pydantic.ValidationError, step: str | None, at: str, known: tuple[str, ...]
-) -> list[PlanFault]:
-    faults = []
-    for detail in error.errors(include_url=False, include_context=False)[:20]:
-        path = detail["loc"]
-        place = path_text(path, at)
-        name = str(path[-1])[:80] if path else ""
-        if detail["type"] == "extra_forbidden":
-            there = _NESTED.get(str(path[0]), known) if len(path) > 1 else known
-            meant = _MEANT.get(name) if len(path) == 1 and _MEANT.get(name) in known else None
-            near = f"write {meant!r}" if meant else did_you_mean(name, there).removeprefix("; ")
-            message, hint = f"there is no field {name!r}", near or f"the fields are: {', '.join(there)}"
-            if path[0] == "fallback" and name in ("arguments", "args", "parameters"):
-                hint = "the fallback is called with the step's own arguments"
-        elif detail["type"] == "missing":
-            message, hint = f"the field {name!r} is missing", ""
-        else:
-            wanted = _WANTED.get(detail["type"]) or expected(detail["msg"]).replace("String should have", "text of")
-            message, hint = f"{path_text(path)} must be {wanted}, got {described(detail['input'])}", ""
-        faults.append(PlanFault("shape", step, place, message, hint))
-    return faults
+def _shape_fault(
+    path: tuple[str | int, ...], kind: str, words: str, given: Any, known: tuple[str, ...], spot: Spot
+) -> None:
+    name, hint = str(path[-1])[:80] if path else "", ""
+    if kind == "extra_forbidden":
+        there = _NESTED.get(str(path[0]), known) if len(path) > 1 else known
+        meant = _MEANT.get(name) if len(path) == 1 and _MEANT.get(name) in known else None
+        near = f"write {meant!r}" if meant else did_you_mean(name, there).removeprefix("; ")
+        message, hint = f"there is no field {name!r}", near or f"the fields are: {', '.join(there)}"
+        if path[0] == "fallback" and name in ("arguments", "args", "parameters"):
+            hint = "the fallback is called with the step's own arguments"
+    elif kind == "missing":
+        message = f"the field {name!r} is missing"
+    else:
+        wanted = _WANTED.get(kind) or expected(words).replace("String should have", "text of")
+        message = f"{path_text(path)} must be {wanted}, got {described(given)}"
+    spot.faults.append(PlanFault("shape", spot.step, path_text(path, spot.place), message, hint))
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
     """The plan as it would be written today, without what is left at its default. Arguments are not copied."""
-    return at_once(writing_plan(plan))
-
-
-def writing_plan(plan: Plan) -> Work[dict[str, Any]]:
-    """The same as `plan_json`, in turns where there are many steps."""
     told: dict[str, Any] = {"goal": plan.goal} if plan.goal else {}
-    written: list[dict[str, Any]] = []
-    told["steps"] = written
-    for step in plan.steps:
-        written.append(_step_json(step))
-        if len(written) % _STEPS_A_TURN == 0:
-            yield
+    told["steps"] = [_step_json(step) for step in plan.steps]
     if plan.output_steps:
         told["output_steps"] = list(plan.output_steps)
     if plan.missing:

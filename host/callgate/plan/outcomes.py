@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,14 +21,19 @@ _UNREAD: Any = object()
 
 
 class Result:
-    """A step's result: its text, and the value it stands for, read when it is asked for."""
+    """A step's result: its text, and the value it stands for, read when it is asked for.
 
-    __slots__ = ("_inside", "_value", "read_bytes", "text")
+    Args:
+        text: JSON.
+        charge: told how many bytes of memory reading is about to take; may raise.
+    """
 
-    def __init__(self, text: str) -> None:
+    __slots__ = ("_charge", "_inside", "_read_bytes", "_value", "text")
+
+    def __init__(self, text: str, charge: Callable[[int], None] | None = None) -> None:
         self.text = text
-        self.read_bytes = 0
-        """Memory that the value takes beside the text, about."""
+        self._charge = charge
+        self._read_bytes = 0
         self._value: Any = _UNREAD
         self._inside: Any = _UNREAD
 
@@ -36,8 +41,8 @@ class Result:
     def value(self) -> Any:
         """The JSON value; shared, not to be changed."""
         if self._value is _UNREAD:
+            self._count(self.text)
             self._value = json.loads(self.text)
-            self.read_bytes += memory_of(self.text)
         return self._value
 
     @property
@@ -47,8 +52,20 @@ class Result:
             value = self.value
             self._inside = json_inside(value)
             if self._inside is not value:
-                self.read_bytes += memory_of(value)
+                self._count(value)
         return self._inside
+
+    def forget(self) -> int:
+        """Keep the text alone. Returns how many bytes of memory the values took beside it, about."""
+        freed, self._read_bytes = self._read_bytes, 0
+        self._value = self._inside = _UNREAD
+        return freed
+
+    def _count(self, text: str) -> None:
+        if self._charge is not None:
+            size = memory_of(text)
+            self._read_bytes += size
+            self._charge(size)
 
 
 @dataclass(slots=True)

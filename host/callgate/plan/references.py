@@ -61,7 +61,7 @@ class Names:
 
     Args:
         ids: the steps' indices by id; it may grow, see `note`.
-        item: whether `item` and `index` mean something.
+        item: whether `item` and `index` mean something; may be changed while a step is compiled.
     """
 
     def __init__(self, ids: Mapping[str, int], *, item: bool = False) -> None:

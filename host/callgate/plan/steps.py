@@ -10,27 +10,19 @@ from dataclasses import dataclass
 from callgate.errors import InvalidArguments, ToolError
 from callgate.tools import Retry, Tool
 from callgate.tools.faults import described, path_text
-from callgate.tools.turns import Work, at_once
+from callgate.tools.turns import at_once
 
 from .faults import MAX_WARNINGS, PlanFault, too_many
 from .model import Step
 from .references import INDEX, ITEM, Names, Reference
-from .schema_paths import impossible
+from .schemas import impossible, with_texts
 from .sizes import json_size
-from .templates import Expressions, Scope, compile_template, compiling_template, literal_members
-from .text_parameters import with_texts
-from .values import Literal, Template, Text, Whole
+from .templates import Expressions, Scope, compile_template, literal_members
+from .values import Literal, Template, Text
 
 __all__ = ["CompiledStep", "Offering", "StepCompiler"]
 
 _LARGE = 64 * 1024
-_MODEST = 8 * 1024
-"""Characters of arguments that are compiled at once."""
-_STEP_WORK = 512
-"""What a step counts for beside its arguments, in characters."""
-_EXPRESSION_WORK = 16
-"""What a character of an expression counts for."""
-_WORK_A_TURN = 64 * 1024
 _CONDITIONAL = frozenset(
     {"allOf", "anyOf", "oneOf", "if", "not", "dependentRequired", "dependentSchemas", "dependencies"}
 )
@@ -110,16 +102,11 @@ class StepCompiler:
         self.edges: list[tuple[int, ...]] = []
         """For every step those it waits for, as far as it was compiled."""
         self.names = Names(self.index)
-        self._with_item = Names(self.index, item=True)
         self._offering = offering
         self._missing = missing
         self._faults = faults
         self._steps: list[Step | None] = []
         self._warnings = 0
-        self._compiled = 0
-        """Characters, about."""
-        self._next_turn = _WORK_A_TURN
-        self._wholes: dict[int, Whole] = {}
         self._expressions = Expressions(max_memory_bytes)
 
     def know(self, name: str, step: Step | None) -> bool:
@@ -130,8 +117,7 @@ class StepCompiler:
         self._steps.append(step)
         new = name not in self.index
         self.index.setdefault(name, index)
-        for names in (self.names, self._with_item):
-            names.note(name)
+        self.names.note(name)
         return new
 
     def fault(self, code: str, index: int, place: str, message: str, hint: str = "", *, warning: bool = False) -> None:
@@ -143,47 +129,29 @@ class StepCompiler:
         at = f"steps[{index}]{place}"
         self._faults.append(PlanFault(code, self.ids[index], at, message, hint, "warning" if warning else "error"))
 
-    def turn_is_over(self) -> bool:
-        """Whether so much was compiled that others should have their turn; begins the next one."""
-        work = self._compiled + _EXPRESSION_WORK * self._expressions.size
-        if work < self._next_turn:
-            return False
-        self._next_turn = work + _WORK_A_TURN
-        return True
-
     def compile(self, index: int) -> CompiledStep | None:
         """The step of that index, ready to run; None where it has faults."""
-        return at_once(self.compiling(index))
-
-    def compiling(self, index: int) -> Work[CompiledStep | None]:
-        """The same as `compile`, in turns where the step is large."""
         step = self._steps[index]
         if step is None:
             return None
         before = len(self._faults)
         tool = self._tool(index, step.tool, ".tool")
-        scope = Scope(
-            step.id, self.names, self._missing, f"steps[{index}]", self._faults, self._wholes, self._expressions
-        )
+        scope = Scope(step.id, self.names, self._missing, f"steps[{index}]", self._faults, self._expressions)
         size = json_size(step.arguments, _LARGE)
-        self._compiled += _STEP_WORK + min(size, _MODEST)
         when = None if step.when is None else compile_template(step.when, scope, ("when",))
-        each = None if step.for_each is None else (yield from compiling_template(step.for_each, scope, ("for_each",)))
-        if each is not None:
-            scope.names = self._with_item
-        if size <= _MODEST:
-            template = compile_template(step.arguments, scope, ("arguments",))
-        else:
-            template = yield from compiling_template(step.arguments, scope, ("arguments",))
+        each = None if step.for_each is None else compile_template(step.for_each, scope, ("for_each",))
+        self.names.item = each is not None
+        template = compile_template(step.arguments, scope, ("arguments",))
+        self.names.item = False
         fallback = None if step.fallback is None else self._tool(index, step.fallback.tool, ".fallback.tool")
         self._check_conditions(index, step, when, each)
         if tool is not None:
-            yield from self._checking_arguments(index, tool, template, size)
+            self._check_arguments(index, tool, template, size)
             if self._offering.writes_text:
                 template = with_texts(template, step.arguments, tool.input_schema)
             self._check_options(index, step, tool, fallback)
             if fallback is not None and fallback is not tool:
-                yield from self._checking_arguments(index, fallback, template, size, instead=True)
+                self._check_arguments(index, fallback, template, size, instead=True)
         self._check_paths(index, scope.references)
         self._check_texts(index, scope.bare)
         needs = dict.fromkeys(
@@ -246,9 +214,7 @@ class StepCompiler:
             message = f"it has {len(step.for_each)} items, more than max_items, which is {step.max_items}"
             self.fault("too-large", index, ".for_each", message, "set max_items on the step, or split it")
 
-    def _checking_arguments(
-        self, index: int, tool: Tool, template: Template, size: int, *, instead: bool = False
-    ) -> Work[None]:
+    def _check_arguments(self, index: int, tool: Tool, template: Template, size: int, *, instead: bool = False) -> None:
         """Hold the arguments against the schema, where no reference stands."""
         if isinstance(template, Literal) and not isinstance(template.value, dict):
             given = described(template.value)
@@ -259,7 +225,7 @@ class StepCompiler:
             return
         try:
             if size > _LARGE:
-                yield from tool.validating(arguments)
+                at_once(tool.validating(arguments))
             else:
                 tool.validate(arguments)
             return

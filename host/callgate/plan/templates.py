@@ -12,24 +12,20 @@ Knows how things are written; which steps a step waits for follows from the refe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import is_
 from typing import Any
 
-from callgate.tools.faults import described
-from callgate.tools.faults import path_text as place_text
-from callgate.tools.turns import Work
+from callgate.tools.faults import described, path_text
 
 from .expressions import Expression, ExpressionFault, parse_expression
-from .faults import MAX_ERRORS, PlanFault
-from .notations import Meant, meant_by
-from .paths import PathFault, read_path
+from .faults import MAX_ERRORS, PlanFault, Severity
+from .notations import meant_by
+from .paths import Path, PathFault, read_path
 from .references import INDEX, ITEM, Names, Reference, UnknownStep, read_reference
-from .sizes import json_size
 from .values import Array, At, Broken, Computed, Literal, Object, Template, Text, Whole
 
-__all__ = ["MAX_DEPTH", "Expressions", "Scope", "compile_template", "compiling_template", "literal_members"]
+__all__ = ["MAX_DEPTH", "Expressions", "Scope", "compile_template", "literal_members"]
 
 MAX_DEPTH = 100
 """Levels of nesting of a plan; a deeper one is refused. pydantic reads 200, of which the tool's schema takes some."""
@@ -40,8 +36,6 @@ _EXPRESSION_BYTES = 350
 """What a character of an expression takes at most when it is compiled; measured. 100 are common."""
 _LEAST_EXPRESSIONS = 48 * 1024
 """Characters that are taken however small `memory_bytes` is."""
-_PIECE = 4 * 1024
-"""Characters of a large value that are compiled at once."""
 _SHOWN = 80
 _OPENING = re.compile(r"(?<!\$)(\$++)(\{|ref:)")  # every run of `$` is looked at once, whatever its length
 _OWN = re.compile(r"\$(item(?=$|[.\[])|index$)")
@@ -108,90 +102,60 @@ class Scope:
     at: str
     """The step's place in the plan."""
     faults: list[PlanFault]
-    wholes: dict[int, Whole] = field(default_factory=dict)
-    """Templates of whole results; one for each is enough for the plan."""
     expressions: Expressions = field(default_factory=lambda: Expressions())
     references: list[Reference] = field(default_factory=list)
     bare: list[tuple[str, Place]] = field(default_factory=list)
     """Texts that begin with a step's id and a dot, and where they stand."""
+    place: Place = ()
+    """Of the value that is compiled now."""
 
-    def fault(self, code: str, place: Place, message: str, hint: str = "", *, warning: bool = False) -> None:
+    def fault(self, code: str, message: str, hint: str, *, warning: bool = False) -> None:
         """Note one, unless there are far too many already."""
         if len(self.faults) > 10 * MAX_ERRORS:
             return
-        where = place_text([part[:60] if isinstance(part, str) else part for part in place[:20]], self.at)
-        self.faults.append(PlanFault(code, self.step, where, message, hint, "warning" if warning else "error"))
+        place = [part[:60] if isinstance(part, str) else part for part in self.place[:20]]
+        severity: Severity = "warning" if warning else "error"
+        self.faults.append(PlanFault(code, self.step, path_text(place, self.at), message, hint, severity))
 
-    def refer(self, source: int, path: Any, text: str, place: Place, default: str) -> Reference:
+    def doubt(self, message: str, hint: str) -> None:
+        """Warn of a text that may have been meant as a reference."""
+        self.fault("looks-like-a-reference", message, f"{hint}; if the text is meant, leave it", warning=True)
+
+    def refer(self, source: int, path: Path, text: str, default: str) -> Reference:
         """Note a reference."""
-        made = Reference(source, path, text[:_SHOWN], place, (self.missing or default) == "null")
+        made = Reference(source, path, text[:_SHOWN], self.place, (self.missing or default) == "null")
         self.references.append(made)
         return made
+
+
+class _Fault(Exception):
+    """A value that cannot be compiled: the code, what is wrong, and what to write instead."""
+
+    def __init__(self, code: str, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
 
 
 def compile_template(value: Any, scope: Scope, place: Place) -> Template:
     """A JSON value, at most `MAX_DEPTH` levels deep, as a template. Faults are noted in the scope."""
     kind = type(value)
-    if kind is str:
-        if "$" in value:
-            return _compile_text(value, scope, place)
-        if _MARK.search(value) and (meant := meant_by(value, scope.names, scope.step)) is not None:
-            return _other_notation(value, meant, scope, place)
-        if "." in value and value.partition(".")[0] in scope.names.ids:
-            scope.bare.append((value, place))
-        return Literal(value)
-    if kind is dict:
-        if any(key[:1] == "$" for key in value) and (special := _special(value, scope, place)) is not None:
-            return special
-        _warn_of_keys(value, scope, place)
-        return _object(value, [compile_template(member, scope, (*place, key)) for key, member in value.items()])
     if kind is list:
         return _array(value, [compile_template(item, scope, (*place, index)) for index, item in enumerate(value)])
-    return Literal(value)
-
-
-def compiling_template(value: Any, scope: Scope, place: Place) -> Work[Template]:
-    """The same as `compile_template`, in turns: for a value that is large."""
-    kind = type(value)
-    if (kind is not dict and kind is not list) or json_size(value, _PIECE) <= _PIECE:
-        template = compile_template(value, scope, place)
-        yield
-        return template
-    if kind is list:
-        items: list[Template] = []
-        for start, end in _pieces(value):
-            if end - start > 1:
-                items += [compile_template(value[at], scope, (*place, at)) for at in range(start, end)]
-                yield
-            else:
-                items.append((yield from compiling_template(value[start], scope, (*place, start))))
-        return _array(value, items)
-    if any(key[:1] == "$" for key in value) and (special := _special(value, scope, place)) is not None:
-        return special
-    _warn_of_keys(value, scope, place)
-    members: list[Template] = []
-    keys = list(value)
-    for start, end in _pieces(list(value.values())):
-        for key in keys[start:end]:
-            if end - start > 1:
-                members.append(compile_template(value[key], scope, (*place, key)))
-            else:
-                members.append((yield from compiling_template(value[key], scope, (*place, key))))
-        yield
-    return _object(value, members)
-
-
-def _pieces(members: list[Any]) -> Iterator[tuple[int, int]]:
-    """Where runs of members begin and end, each of which is compiled at once, or is one member."""
-    start = size = 0
-    for at, member in enumerate(members):
-        size += 16 + json_size(member, _PIECE)
-        if size > _PIECE:
-            if at > start:
-                yield start, at
-            start, size = at, json_size(member, _PIECE)
-    if start < len(members):
-        yield start, len(members)
+    if kind is not str and kind is not dict:
+        return Literal(value)
+    scope.place = place
+    try:
+        if kind is str:
+            return _text(value, scope)
+        if any(key[:1] == "$" for key in value) and (special := _special(value, scope)) is not None:
+            return special
+    except _Fault as fault:
+        scope.fault(fault.code, fault.message, fault.hint)
+        return Broken()
+    _doubt_keys(value, scope)
+    return _object(value, [compile_template(member, scope, (*place, key)) for key, member in value.items()])
 
 
 def _object(written: dict[str, Any], members: list[Template]) -> Template:
@@ -224,50 +188,38 @@ def literal_members(template: Template) -> tuple[dict[str, Any] | None, frozense
     return literal, frozenset(key for key, member in members if not isinstance(member, Literal))
 
 
-def _special(value: dict[str, Any], scope: Scope, place: Place) -> Template | None:
-    for key, compiled in _SPECIAL.items():
-        if key not in value:
-            continue
-        if len(value) > 1:
-            scope.fault(
-                "reference-syntax", place, f"an object with {key!r} holds nothing else",
-                'leave the other keys out, or write {"$literal": {…}} for an object that is meant as it stands',
-            )  # fmt: skip
-            return Broken()
-        return compiled(value[key], scope, place)
-    return None
-
-
-def _literal(value: Any, scope: Scope, place: Place) -> Template:
-    return Literal(value)
-
-
-def _reference(value: Any, scope: Scope, place: Place) -> Template:
-    if not isinstance(value, str):
+def _special(value: dict[str, Any], scope: Scope) -> Template | None:
+    key = next((key for key in ("$ref", "$literal", "$expr") if key in value), None)
+    if key is None:
+        return None
+    if len(value) > 1:
+        hint = 'leave the other keys out, or write {"$literal": {…}} for an object that is meant as it stands'
+        raise _Fault("reference-syntax", f"an object with {key!r} holds nothing else", hint)
+    inside = value[key]
+    if key == "$literal":
+        return Literal(inside)
+    if key == "$expr":
+        return _expression(inside, scope)
+    if not isinstance(inside, str):
         hint = 'write {"$ref": "s1.field"}, or {"$literal": …} for an object that is meant as it stands'
-        scope.fault("reference-syntax", place, f"'$ref' must be text, got {described(value)}", hint)
-        return Broken()
-    bare = value[1:] if _OWN.match(value) else value.removeprefix("$ref:")
-    return _whole_reference(value, bare, scope, place, "error")
+        raise _Fault("reference-syntax", f"'$ref' must be text, got {described(inside)}", hint)
+    bare = inside[1:] if _OWN.match(inside) else inside.removeprefix("$ref:")
+    return _whole_reference(inside, bare, scope, "error")
 
 
-def _expression(value: Any, scope: Scope, place: Place) -> Template:
-    if not isinstance(value, str):
-        scope.fault("expression", place, f"'$expr' must be text, got {described(value)}", 'write {"$expr": "s1.n * 2"}')
-        return Broken()
+def _expression(text: Any, scope: Scope) -> Template:
+    if not isinstance(text, str):
+        raise _Fault("expression", f"'$expr' must be text, got {described(text)}", 'write {"$expr": "s1.n * 2"}')
     try:
-        expression = scope.expressions.parsed(value)
-        if expression is None:
-            most = scope.expressions.most
-            message = f"the expressions of this plan have more than {most} characters, all together"
-            scope.fault("too-large", place, message, "compute less of it in the plan, or use a program")
-            return Broken()
+        expression = scope.expressions.parsed(text)
     except ExpressionFault as fault:
         column = fault.column or 1
-        there = value[max(column - 3, 0) : column + 2]
+        there = text[max(column - 3, 0) : column + 2]
         hint = next((hint for mark, hint in _NOT_PYTHON if mark in there), fault.hint)
-        scope.fault("expression", place, f"{fault.message} (column {fault.column})", hint)
-        return Broken()
+        raise _Fault("expression", f"{fault.message} (column {fault.column})", hint) from None
+    if expression is None:
+        message = f"the expressions of this plan have more than {scope.expressions.most} characters, all together"
+        raise _Fault("too-large", message, "compute less of it in the plan, or use a program")
     sources: dict[str, int] = {}
     for name in sorted(expression.names):
         own = {"item": ITEM, "index": INDEX}.get(name) if scope.names.item else None
@@ -275,62 +227,49 @@ def _expression(value: Any, scope: Scope, place: Place) -> Template:
         if source is None:
             unknown = scope.names.unknown(name)
             hint = _NOT_NAMES.get(name) or f"{unknown.hint}; only steps whose id is a Python name can be named here"
-            scope.fault("unknown-step", place, f"the expression names {name!r}: {unknown.message}", hint)
-            return Broken()
+            raise _Fault("unknown-step", f"the expression names {name!r}: {unknown.message}", hint)
         sources[name] = source
-        scope.refer(source, (), f"$expr {name}", place, "error")
+        scope.refer(source, (), f"$expr {name}", "error")
     return Computed(expression, sources)
 
 
-_SPECIAL: Mapping[str, Callable[[Any, Scope, Place], Template]] = {
-    "$ref": _reference,
-    "$literal": _literal,
-    "$expr": _expression,
-}
-
-
-def _whole_reference(written: str, text: str, scope: Scope, place: Place, default: str) -> Template:
+def _whole_reference(written: str, text: str, scope: Scope, default: str) -> Template:
     try:
         source, path, end = read_reference(text, 0, scope.names)
     except PathFault as fault:
-        code = "unknown-step" if isinstance(fault, UnknownStep) else "reference-syntax"
-        scope.fault(code, place, f"{written[:80]!r}: {fault.message}", fault.hint)
-        return Broken()
+        raise _Fault(_code(fault), f"{written[:80]!r}: {fault.message}", fault.hint) from None
     if end < len(text):
         name = text[:end][:60]
-        scope.fault(
-            "reference-syntax", place, f"{written[:80]!r} is a reference with text after it",
+        raise _Fault(
+            "reference-syntax", f"{written[:80]!r} is a reference with text after it",
             f"to insert a value into text write ${{{name}}}; to reach a key with a space or sign in it, "
             f'{name}["the key"]; to compute, {{"$expr": "…"}}',
         )  # fmt: skip
-        return Broken()
-    reference = scope.refer(source, path, written, place, default)
-    if source < 0 or path:
-        return At(reference)
-    whole = scope.wholes.get(source)
-    if whole is None:
-        whole = scope.wholes[source] = Whole(source)
-    return whole
+    reference = scope.refer(source, path, written, default)
+    return At(reference) if source < 0 or path else Whole(source)
 
 
-def _compile_text(text: str, scope: Scope, place: Place) -> Template:
+def _text(text: str, scope: Scope) -> Template:
+    if "$" not in text:
+        if _MARK.search(text):
+            _check_notation(text, scope)
+        if "." in text and text.partition(".")[0] in scope.names.ids:
+            scope.bare.append((text, scope.place))
+        return Literal(text)
     if text.startswith("$ref:"):
-        return _whole_reference(text, text[5:], scope, place, "null")
+        return _whole_reference(text, text[5:], scope, "null")
     own = _OWN.match(text)
-    if own is not None:
-        if scope.names.item:
-            return _whole_reference(text, text[1:], scope, place, "null")
-        if _is_path(text, own.end()):
-            if place[0] in ("when", "for_each"):
-                message = f"{text[:80]!r} stands for an item, and means something in 'arguments' alone"
-                hint = 'choose the items in for_each: {"$expr": "[each for each in list if each.open]"}'
-            else:
-                message = f"{text[:80]!r} stands for an item, and there is no `for_each`"
-                hint = f"give the step a `for_each`, or write ${text[:60]} for the text itself"
-            scope.fault("reference-syntax", place, message, hint)
-            return Broken()
-    if (meant := meant_by(text, scope.names, scope.step)) is not None:
-        return _other_notation(text, meant, scope, place)
+    if own is not None and scope.names.item:
+        return _whole_reference(text, text[1:], scope, "null")
+    if own is not None and _end_of_path(text, own.end()) == len(text):
+        if scope.place[0] in ("when", "for_each"):
+            what = "and means something in 'arguments' alone"
+            hint = 'choose the items in for_each: {"$expr": "[each for each in list if each.open]"}'
+        else:
+            what = "and there is no `for_each`"
+            hint = f"give the step a `for_each`, or write ${text[:60]} for the text itself"
+        raise _Fault("reference-syntax", f"{text[:80]!r} stands for an item, {what}", hint)
+    _check_notation(text, scope)
     parts: list[str | At] = []
     start = 1 if _ESCAPED.match(text) else 0
     for opening in _OPENING.finditer(text):
@@ -341,25 +280,22 @@ def _compile_text(text: str, scope: Scope, place: Place) -> Template:
         start = opening.end()
         if len(dollars) % 2 == 0:
             parts.append(mark)
-            _warn_of_dollars(text, opening, scope, place)
+            if opening.group() == "$${":
+                _doubt_dollars(text, opening, scope)
         elif mark == "ref:":
             hint = "inside text write ${id.field}; `$ref:` stands for a whole value; `$$ref:` for the text itself"
-            scope.fault("reference-syntax", place, f"'$ref:' stands inside longer text: {text[:80]!r}", hint)
-            return Broken()
+            raise _Fault("reference-syntax", f"'$ref:' stands inside longer text: {text[:80]!r}", hint)
         else:
-            inserted = _inserted(text, start, scope, place)
-            if inserted is None:
-                return Broken()
-            parts.append(inserted[0])
-            start = inserted[1]
+            inserted, start = _inserted(text, start, scope)
+            parts.append(inserted)
     parts.append(text[start:])
     if all(isinstance(part, str) for part in parts):
-        _warn_of_names(text, scope, place)
+        _doubt_names(text, scope)
         return Literal("".join(part for part in parts if isinstance(part, str)))
     return Text(tuple(part for part in parts if part != ""))
 
 
-def _inserted(text: str, start: int, scope: Scope, place: Place) -> tuple[At, int] | None:
+def _inserted(text: str, start: int, scope: Scope) -> tuple[At, int]:
     """The reference of `${…}` whose inside begins at `start`, and where the text goes on."""
     end = text.find("}", start)
     shown = text[start - 2 : end + 1 if end >= 0 else None][:60]
@@ -373,56 +309,28 @@ def _inserted(text: str, start: int, scope: Scope, place: Place) -> tuple[At, in
         if text[after : after + 1] != "}":
             raise PathFault(f"there is no }} after {written[:60]!r}", "close it: ${id.field}")
     except PathFault as fault:
-        code = "unknown-step" if isinstance(fault, UnknownStep) else "reference-syntax"
         hint = f"{fault.hint}; for the text itself write $${{"
-        scope.fault(code, place, f"{shown!r} in text: {fault.message}", hint)
-        return None
-    return At(scope.refer(source, path, f"${{{written}}}", place, "error")), after + 1
+        raise _Fault(_code(fault), f"{shown!r} in text: {fault.message}", hint) from None
+    return At(scope.refer(source, path, f"${{{written}}}", "error")), after + 1
 
 
-def _is_path(text: str, start: int) -> bool:
+def _code(fault: PathFault) -> str:
+    return "unknown-step" if isinstance(fault, UnknownStep) else "reference-syntax"
+
+
+def _end_of_path(text: str, start: int) -> int:
+    """Where the path at `start` ends; `start` itself where there is none."""
     try:
-        return read_path(text, start)[1] == len(text)
+        return read_path(text, start)[1]
     except PathFault:
-        return False
+        return start
 
 
-def _warn_of_names(text: str, scope: Scope, place: Place) -> None:
-    for match in _FOREIGN.finditer(text):
-        if match[1] in scope.names.ids:
-            hint = f"to insert its result write ${{{match[1]}}}; if the text is meant, leave it"
-            message = f"{text[:80]!r} names the step {match[1]!r} in another notation and is no reference"
-            scope.fault("looks-like-a-reference", place, message, hint, warning=True)
-            return
-    for match in _NAMED.finditer(text):
-        if match[1] in scope.names.ids:
-            try:
-                end = read_path(text, match.end())[1]
-            except PathFault:
-                end = match.end()
-            hint = f"to insert its result write ${{{text[match.start(1) : end][:60]}}}; if the text is meant, leave it"
-            message = f"{text[:80]!r} names the step {match[1]!r} and is no reference"
-            scope.fault("looks-like-a-reference", place, message, hint, warning=True)
-            return
-
-
-def _warn_of_dollars(text: str, opening: re.Match[str], scope: Scope, place: Place) -> None:
-    """`$${price}` is text; whoever writes it may have meant a dollar sign before a price."""
-    if opening.group() != "$${":
+def _check_notation(text: str, scope: Scope) -> None:
+    """A text that would be sent as it is, though it is a reference of another system, is a fault."""
+    meant = meant_by(text, scope.names, scope.step)
+    if meant is None:
         return
-    try:
-        _, _, end = read_reference(text, opening.end(), scope.names)
-    except PathFault:
-        return
-    if text[end : end + 1] == "}":
-        written = text[opening.start() : end + 1][:60]
-        message = f"{written!r} is text: two dollar signs stand for one, and no reference follows"
-        hint = f"for a dollar sign and the value write ${written}; if the text is meant, leave it"
-        scope.fault("looks-like-a-reference", place, message, hint, warning=True)
-
-
-def _other_notation(text: str, meant: Meant, scope: Scope, place: Place) -> Template:
-    """The fault of a text that would be sent as it is, with what to write instead."""
     if meant.is_whole:
         written = f'"${meant.reference}"' if meant.of_item else f'"$ref:{meant.reference}"'
         what = f"{text[:_SHOWN]!r} is a reference in another notation"
@@ -430,14 +338,35 @@ def _other_notation(text: str, meant: Meant, scope: Scope, place: Place) -> Temp
         written = f"${{{meant.reference}}}"
         what = f"{meant.shown[:_SHOWN]!r} in text is a reference in another notation"
     hint = f'write {written[:_SHOWN]}; for the text itself {{"$literal": "…"}}'
-    scope.fault("looks-like-a-reference", place, f"{what}, and would be sent as that text", hint)
-    return Broken()
+    raise _Fault("looks-like-a-reference", f"{what}, and would be sent as that text", hint)
 
 
-def _warn_of_keys(value: dict[str, Any], scope: Scope, place: Place) -> None:
+def _doubt_names(text: str, scope: Scope) -> None:
+    for pattern, notation in ((_FOREIGN, " in another notation"), (_NAMED, "")):
+        for match in pattern.finditer(text):
+            if match[1] in scope.names.ids:
+                end = match.end() if notation else _end_of_path(text, match.end())
+                hint = f"to insert its result write ${{{text[match.start(1) : end][:60]}}}"
+                scope.doubt(f"{text[:80]!r} names the step {match[1]!r}{notation} and is no reference", hint)
+                return
+
+
+def _doubt_dollars(text: str, opening: re.Match[str], scope: Scope) -> None:
+    """`$${price}` is text; whoever writes it may have meant a dollar sign before a price."""
+    try:
+        _, _, end = read_reference(text, opening.end(), scope.names)
+    except PathFault:
+        return
+    if text[end : end + 1] == "}":
+        written = text[opening.start() : end + 1][:60]
+        message = f"{written!r} is text: two dollar signs stand for one, and no reference follows"
+        scope.doubt(message, f"for a dollar sign and the value write ${written}")
+
+
+def _doubt_keys(value: dict[str, Any], scope: Scope) -> None:
     for key in value:
         if "{" in key and meant_by(key, scope.names, scope.step) is not None:
             message = f"the key {key[:_SHOWN]!r} is text: keys are never references"
             hint = "name the key as it is to be called; a reference stands for a value"
-            scope.fault("looks-like-a-reference", place, message, hint, warning=True)
+            scope.fault("looks-like-a-reference", message, hint, warning=True)
             return

@@ -15,6 +15,7 @@ from callgate.tools.encoding import NotJson, compact_json
 
 from .expressions import Budget, BudgetExceeded, Expression, ExpressionError, ExpressionFault, to_json
 from .expressions.weight import charge_text
+from .outcomes import Result
 from .paths import LeadsNowhere, look_up, path_text
 from .references import ITEM, Reference
 from .sizes import json_size
@@ -51,17 +52,6 @@ MAX_WARNINGS = 20
 
 class Unresolvable(Exception):
     """A value cannot be put together: the step fails with this message."""
-
-
-class Result(Protocol):
-    """What a step came to, for those who refer to it."""
-
-    text: str
-
-    @property
-    def value(self) -> Any: ...
-    @property
-    def inside(self) -> Any: ...
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain, islice
 
-from callgate.tools.nearness import near
+from callgate.tools.faults import near
 
 __all__ = ["nearest"]
 

@@ -1,9 +1,11 @@
-"""Results of read-only tools, kept for a while. Knows keys and texts; whether a call may be cached, the gate decides.
+"""What was worked out last, kept for the next time: `Cache`, and for results of read-only tools `ResultCache`.
 
 1. Bounded twice, by entries and by bytes; the least recently used goes first.
 2. Single flight: of identical calls at the same time one runs, the *leader*; the others follow and get its result or
    its error. An error is not kept. A leader that is cancelled hands over to a follower.
-3. One cache serves one gate, and so one tenant: whoever shares it can read what the others asked for.
+3. One result cache serves one gate, and so one tenant: whoever shares it can read what the others asked for.
+
+Knows keys and values; whether a call may be cached, the gate decides.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
 
 import anyio
 
@@ -19,11 +22,58 @@ from callgate.errors import ToolError
 
 from .attempt import copied
 
-__all__ = ["ResultCache"]
+__all__ = ["Cache", "ResultCache"]
+
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class Cache(Generic[Key, Value]):
+    """Values by key; the one that was not asked for the longest goes first.
+
+    Args:
+        max_entries: the most values that are kept.
+        max_bytes: of all values together, as whoever keeps them measures it.
+    """
+
+    def __init__(self, *, max_entries: int, max_bytes: int = 64 * 1024 * 1024) -> None:
+        self.bytes = 0
+        """What the values that are kept take together."""
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        self._entries: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: Key) -> Value | None:
+        """The value of a key."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        self._entries.move_to_end(key)
+        return entry[0]
+
+    def keep(self, key: Key, value: Value, size: int = 0) -> None:
+        """Keep a value; one that is larger than all may be together is not kept."""
+        self.forget(key)
+        if size > self._max_bytes:
+            return
+        self._entries[key] = value, size
+        self.bytes += size
+        while len(self._entries) > self._max_entries or self.bytes > self._max_bytes:
+            self.forget(next(iter(self._entries)))
+
+    def forget(self, key: Key) -> None:
+        """Keep the value of a key no longer."""
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self.bytes -= entry[1]
 
 
 class ResultCache:
-    """Texts by key.
+    """Texts by key, good for a while.
 
     Args:
         max_entries: the most results that are kept.
@@ -38,16 +88,10 @@ class ResultCache:
         max_bytes: int = 64 * 1024 * 1024,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._max_entries = max_entries
-        self._max_bytes = max_bytes
+        self.kept: Cache[str, tuple[str, float]] = Cache(max_entries=max_entries, max_bytes=max_bytes)
+        """Each text, and until when it is good."""
         self._clock = clock
-        self._entries: OrderedDict[str, tuple[float, str, int]] = OrderedDict()
         self._flights: dict[str, _Flight] = {}
-        self.bytes = 0
-        """Bytes of memory that the keys and results that are kept take."""
-
-    def __len__(self) -> int:
-        return len(self._entries)
 
     async def get_or_run(self, key: str, seconds: float, run: Callable[[], Awaitable[str]]) -> tuple[str, bool]:
         """The text under the key, and whether it was there already (or another call was on its way to it).
@@ -61,9 +105,9 @@ class ResultCache:
             ToolError: what `run` raised, here or in the leader that this call followed.
         """
         while True:
-            kept = self._get(key)
-            if kept is not None:
-                return kept, True
+            kept = self.kept.get(key)
+            if kept is not None and kept[1] > self._clock():
+                return kept[0], True
             flight = self._flights.get(key)
             if flight is None:
                 return await self._lead(key, seconds, run), False
@@ -84,32 +128,8 @@ class ResultCache:
         finally:
             del self._flights[key]
             flight.landed.set()
-        self._put(key, text, seconds)
+        self.kept.keep(key, (text, self._clock() + seconds), _bytes(key) + _bytes(text))
         return text
-
-    def _get(self, key: str) -> str | None:
-        entry = self._entries.get(key)
-        if entry is None:
-            return None
-        if entry[0] <= self._clock():
-            self._drop(key)
-            return None
-        self._entries.move_to_end(key)
-        return entry[1]
-
-    def _put(self, key: str, text: str, seconds: float) -> None:
-        size = _bytes(key) + _bytes(text)
-        if key in self._entries:
-            self._drop(key)
-        if size > self._max_bytes:
-            return
-        self._entries[key] = (self._clock() + seconds, text, size)
-        self.bytes += size
-        while self.bytes > self._max_bytes or len(self._entries) > self._max_entries:
-            self._drop(next(iter(self._entries)))
-
-    def _drop(self, key: str) -> None:
-        self.bytes -= self._entries.pop(key)[2]
 
 
 class _Flight:

@@ -15,10 +15,10 @@ from callgate.limits import Limits
 from callgate.program import Finding
 from callgate.tools import Registry
 
+from .cache import Cache
 from .code_runs import CodeRun, Language
 from .events import Event
 from .gate import Gate
-from .kept import Kept
 from .offer import Catalogue, Offer
 
 __all__ = ["Path", "Programs", "checked_path"]
@@ -57,7 +57,7 @@ class Programs:
         self._registry = registry
         self._gate = gate
         self._catalogues: dict[Offer, Catalogue] = {}
-        self._checked: Kept[tuple[Catalogue, str, tuple[str, ...], int], list[Finding]] = Kept(
+        self._checked: Cache[tuple[Catalogue, str, tuple[str, ...], int], list[Finding]] = Cache(
             max_entries=256, max_bytes=4 * 1024 * 1024
         )
         self._turn = anyio.Lock()

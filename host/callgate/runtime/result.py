@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
@@ -76,19 +77,25 @@ class CodeResult:
     speculative: list[CallRecord] = field(default_factory=list)
     """Calls of read-only tools that were begun early, and that the program then ended without: see `path`."""
     path: Literal["plan", "sandbox"] = "sandbox"
-    """``plan``: it was certain to be a graph of tool calls, and ran as a plan, on the host; see `plan`."""
-    plan: dict[str, Any] | None = None
-    """With the path ``plan``: its calls as a plan, as `Runtime.execute_tool_plan` takes it. Runs of the same
-    program share it: do not change it."""
+    """``plan``: it was certain to be a graph of tool calls, and ran on the host; see `plan`."""
+    plan_of_calls: Callable[[], dict[str, Any] | None] | None = field(default=None, repr=False, compare=False)
+    """Writes `plan`."""
     sandbox: str = ""
     """What confined the program, in one line."""
     usage: RunUsage = field(default_factory=RunUsage)
     truncated: tuple[str, ...] = ()
     """Names of the fields that hold less than there was, because a limit ended them."""
 
+    @property
+    def plan(self) -> dict[str, Any] | None:
+        """With the path ``plan``: the calls that it made, as a plan for `Runtime.execute_tool_plan`; written when it is
+        asked for, and always the same object. None where it made more than 1,000."""
+        return None if self.plan_of_calls is None else self.plan_of_calls()
+
     def to_dict(self) -> dict[str, Any]:
         """The whole result as JSON values. What the program and its calls gave is not copied."""
-        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        names = ("plan" if each.name == "plan_of_calls" else each.name for each in fields(self))
+        plain = {name: getattr(self, name) for name in names}
         plain["error"] = None if self.error is None else asdict(self.error)
         plain["findings"] = [asdict(finding) for finding in self.findings]
         for name in ("calls", "speculative"):

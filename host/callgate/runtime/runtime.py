@@ -145,8 +145,7 @@ class Runtime(ModelFace):
         self.gate = self._core.gate
         files: list[AbstractAsyncContextManager[Any]] = []
         if statistics is not None:
-            from .learned_file import LearnedFile  # SQLite comes with them
-            from .statistics_file import StatisticsFile
+            from .statistics_file import LearnedFile, StatisticsFile  # SQLite comes with them
 
             files += [StatisticsFile(statistics, self.registry.statistics), LearnedFile(statistics, learned)]
         self._kept = [each for each in (*files, backend, warm) if each is not None]

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol
 
+import callgate_guest.wire
 from callgate.limits import Limits
 
-__all__ = ["Allowance", "Backend", "Guest", "GuestExit", "Stream", "Usage", "python_here"]
+__all__ = ["Allowance", "Backend", "Guest", "GuestExit", "Stream", "Usage", "guest_command", "python_here"]
 
 Stream = Literal["wire", "output"]
 
@@ -94,6 +96,19 @@ class Guest(Protocol):
 def python_here() -> str:
     """Version of this process's Python, ``3.11``."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def guest_command(code: str, *flags: str, executable: str = "") -> list[str]:
+    """The command of a Python that runs `code`, which may import the guest.
+
+    Args:
+        code: statements.
+        flags: for Python, besides ``-I``, ``-B`` and ``-X utf8``.
+        executable: which Python; by default the bare one behind this process's virtual environment.
+    """
+    root = str(Path(callgate_guest.wire.__file__).parent.parent)
+    python = executable or getattr(sys, "_base_executable", None) or sys.executable
+    return [python, "-I", "-B", "-X", "utf8", *flags, "-c", f"import sys; sys.path.append({root!r}); {code}"]
 
 
 class Backend(Protocol):

@@ -45,7 +45,18 @@ def make_backend(
     if sandbox not in SANDBOXES:
         raise ConfigurationError(f"there is no sandbox {sandbox!r}; there are: {', '.join(SANDBOXES)}")
     if sandbox == "docker":
-        return _docker(packages, preimport, tier, image=image, docker_host=docker_host, runtime=docker_runtime)
+        if packages is not None:
+            raise ConfigurationError(
+                "packages is for the jail: a container has the packages of its image; put them there with "
+                "`callgate image build --requirements FILE`"
+            )
+        if tier is not None:
+            raise ConfigurationError("tier is for the jail: leave it out, a container has tier 2 of the jail inside")
+        from .docker.backend import DockerBackend
+        from .docker.image import DEFAULT_TAG
+
+        named = DEFAULT_TAG if image is None else image
+        return DockerBackend(image=named, docker_host=docker_host, runtime=docker_runtime, preimport=preimport)
     for name, value in (("image", image), ("docker_host", docker_host), ("docker_runtime", docker_runtime)):
         if value is not None:
             raise ConfigurationError(
@@ -70,27 +81,3 @@ def make_backend(
     from .jail import JailBackend
 
     return JailBackend(tier=tier, packages=packages, preimport=preimport)
-
-
-def _docker(
-    packages: str | None,
-    preimport: tuple[str, ...],
-    tier: int | None,
-    *,
-    image: str | None,
-    docker_host: str | None,
-    runtime: str | None,
-) -> Backend:
-    if packages is not None:
-        raise ConfigurationError(
-            "packages is for the jail: a container has the packages of its image; put them there with "
-            "`callgate image build --requirements FILE`"
-        )
-    if tier is not None:
-        raise ConfigurationError("tier is for the jail: leave it out, a container has tier 2 of the jail inside")
-    from .docker.backend import DockerBackend
-    from .docker.image import DEFAULT_TAG
-
-    return DockerBackend(
-        image=DEFAULT_TAG if image is None else image, docker_host=docker_host, runtime=runtime, preimport=preimport
-    )

@@ -1,24 +1,17 @@
 """What confines programs here, and if nothing does, why and what to do. Starts each sandbox; guesses nothing.
 
-The facts of the machine (`Fact`) explain; the trial of a tier (`TierTrial`), and that of docker, decide. Knows no
-command line.
+The facts of the machine (`Fact`) explain; the trial of a tier, and that of docker, decide. Knows no command line.
 """
 
 from __future__ import annotations
 
-import shutil
-import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from callgate.errors import SandboxError
-from callgate.limits import Limits
-
-from .backend import Allowance
 from .docker.doctor import DockerReport, examine_docker
-from .fact import Fact, Trial
 from .jail import JailBackend
 from .machine import look_at_machine
+from .self_test import Fact, Trial, tried
 
 __all__ = ["DOCKER_LEAKS", "LEAKS", "NOT_CONFINED", "Report", "TierTrial", "examine"]
 
@@ -58,7 +51,7 @@ NOT_CONFINED = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TierTrial(Trial):
-    """What came of starting one tier of the jail."""
+    """Outcome of starting one tier of the jail."""
 
     tier: int
 
@@ -79,7 +72,6 @@ class Report:
     docker: DockerReport
     leaks: list[str]
     not_confined: list[str]
-    alternatives: list[Fact] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -94,76 +86,40 @@ class Report:
 async def examine() -> Report:
     """Look at the machine, and try both tiers and docker. Takes a second or two, 20 at most; raises nothing."""
     facts = await look_at_machine()
-    trials = [await _try(tier) for tier in (1, 2)]
+    trials = [await _tried(tier) for tier in (1, 2)]
     docker = await examine_docker()
-    tier = next((trial.tier for trial in trials if trial.works), 0)
-    auto = _auto(tier, docker)
+    best = next((trial for trial in trials if trial.works), None)
+    tier = best.tier if best else 0
+    # the rule of `callgate.sandbox.auto`, from what was tried
+    by_docker = tier != 1 and docker.works and not docker.obstacles
+    auto = "docker" if by_docker else f"jail, tier {tier}" if tier else ""
+    taken = docker.trial if by_docker else best
     return Report(
         verdict=_verdict(auto, facts, docker),
         auto=auto,
         tier=tier,
-        description=_description(auto, trials, docker),
+        description=taken.description if taken else "",
         facts=facts,
         trials=trials,
         docker=docker,
-        leaks=list(DOCKER_LEAKS if auto == "docker" else LEAKS.get(tier, ())),
+        leaks=list(DOCKER_LEAKS if by_docker else LEAKS.get(tier, ())),
         not_confined=list(NOT_CONFINED),
-        alternatives=_alternatives(),
     )
 
 
-async def _try(tier: int) -> TierTrial:
-    started = time.perf_counter()
+async def _tried(tier: int) -> TierTrial:
     backend = JailBackend(tier=tier)
-    try:
-        async with backend:
-            ready = time.perf_counter()
-            guest = await backend.open(Allowance.of(Limits()))
-            opened = time.perf_counter()
-            await guest.aclose()
-            return TierTrial(
-                tier=tier,
-                works=True,
-                description=backend.description,
-                start_seconds=ready - started,
-                open_seconds=opened - ready,
-            )
-    except SandboxError as error:
-        return TierTrial(tier=tier, works=False, reason=backend.reasons.get(tier, str(error)))
-
-
-def _auto(tier: int, docker: DockerReport) -> str:
-    """The rule of `callgate.sandbox.auto`, from what was tried."""
-    if tier == 1:
-        return "jail, tier 1"
-    if docker.works and not docker.obstacles:
-        return "docker"
-    return f"jail, tier {tier}" if tier else ""
-
-
-def _description(auto: str, trials: list[TierTrial], docker: DockerReport) -> str:
-    if auto == "docker":
-        return docker.trial.description if docker.trial else ""
-    return next((trial.description for trial in trials if auto == f"jail, tier {trial.tier}"), "")
+    trial = asdict(await tried(backend))
+    return TierTrial(tier=tier, **trial | {"reason": backend.reasons.get(tier, trial["reason"])})
 
 
 def _verdict(auto: str, facts: list[Fact], docker: DockerReport) -> str:
-    remedies = [fact.remedy for fact in facts if fact.ok is False and fact.remedy]
-    todo = f": {remedies[0]}" if remedies else ""
+    remedy = next((fact.remedy for fact in facts if fact.ok is False and fact.remedy), "")
     if auto == "jail, tier 1":
         return "programs run confined here, by the strongest tier of the jail"
-    if auto == "docker":
-        return f"programs run confined here, in containers; for tier 1 of the jail{todo or ' see above'}"
-    if auto == "jail, tier 2":
-        return f"programs run confined here, by tier 2 of the jail; for tier 1{todo or ' see above'}"
+    if auto:
+        by = "in containers" if auto == "docker" else "by tier 2 of the jail"
+        return f"programs run confined here, {by}; for tier 1 of the jail: {remedy or 'see above'}"
     if docker.works:
         return f"programs run confined here, in containers, where sandbox='docker' is asked for: {docker.obstacles[0]}"
-    return f"no sandbox works here{todo}; or run them in containers: {docker.reason}"
-
-
-def _alternatives() -> list[Fact]:
-    found = shutil.which("bwrap")
-    return [
-        Fact("bubblewrap", None, f"{found}, not used" if found else "not installed, not needed"),
-        Fact("unsafe", None, "always there, confines nothing: for debugging only"),
-    ]  # fmt: skip
+    return f"no sandbox works here: {remedy or 'see above'}; or run them in containers: {docker.reason}"

@@ -12,15 +12,13 @@ from typing import Any
 
 import anyio.to_thread
 
-import callgate_guest.wire
-
-from .fact import Fact
+from .backend import guest_command
+from .self_test import Fact
 
 __all__ = ["look_at_machine"]
 
-_GUEST_ROOT = str(Path(callgate_guest.wire.__file__).parent.parent)
 _PROBE = (
-    "import json, sys; sys.path.append({root!r})\n"
+    "import json\n"
     "from callgate_guest.jail import landlock, namespaces, syscalls\n"
     "told = dict(known=syscalls.supported(), landlock=landlock.abi() if syscalls.supported() else 0, userns=None)\n"
     "try: namespaces.unshare(namespaces.USER)\n"
@@ -38,10 +36,8 @@ def _probe() -> dict[str, Any]:
     """What the kernel says to a process that asks; in a child, since asking for a namespace takes effect."""
     if sys.platform != "linux":
         return {}
-    executable = getattr(sys, "_base_executable", None) or sys.executable
     ran = subprocess.run(
-        [executable, "-I", "-S", "-B", "-c", _PROBE.format(root=_GUEST_ROOT)],
-        env={}, cwd="/", capture_output=True, timeout=20, check=False,
+        guest_command(_PROBE, "-S"), env={}, cwd="/", capture_output=True, timeout=20, check=False,
     )  # fmt: skip
     try:
         told: dict[str, Any] = json.loads(ran.stdout)
@@ -51,43 +47,43 @@ def _probe() -> dict[str, Any]:
 
 
 def _facts(probe: dict[str, Any]) -> list[Fact]:
-    linux = sys.platform == "linux"
-    facts = [Fact("operating system", linux, platform.platform(terse=True), "" if linux else "the jail needs Linux")]
-    if not linux:
-        return facts
+    if sys.platform != "linux":
+        return [Fact("operating system", False, platform.platform(terse=True), "the jail needs Linux")]
     known = bool(probe.get("known"))
-    facts.append(Fact("processor", known, platform.machine(), "" if known else "the jail knows x86_64 and aarch64"))
-    facts.append(Fact("python", True, f"{platform.python_version()}, {platform.libc_ver()[0] or 'unknown libc'}"))
-    facts.append(Fact("user", None, "root" if os.geteuid() == 0 else f"uid {os.geteuid()}"))
     container = _container()
-    facts.append(Fact("container", None, container or "none noticed"))
     refused = probe.get("userns", "could not be asked")
-    facts.append(
-        Fact(
-            "user namespaces", refused is None, "allowed" if refused is None else f"forbidden: {refused}",
-            "" if refused is None else _namespace_remedy(container),
-        )
-    )  # fmt: skip
     abi = int(probe.get("landlock", 0))
-    facts.append(
+    return [
+        Fact("operating system", True, platform.platform(terse=True)),
+        Fact("processor", known, platform.machine(), "" if known else "the jail knows x86_64 and aarch64"),
+        Fact("python", True, f"{platform.python_version()}, {platform.libc_ver()[0] or 'unknown libc'}"),
+        Fact("user", None, "root" if os.geteuid() == 0 else f"uid {os.geteuid()}"),
+        Fact("container", None, container or "none noticed"),
+        Fact("user namespaces", False, f"forbidden: {refused}", _namespace_remedy(container))
+        if refused else Fact("user namespaces", True, "allowed"),
         Fact("landlock", abi > 0, f"ABI {abi}" if abi else "not there",
-             "" if abi else "use Linux 5.13 or newer, booted with landlock in the lsm= list")
-    )  # fmt: skip
-    return facts
+             "" if abi else "use Linux 5.13 or newer, booted with landlock in the lsm= list"),
+    ]  # fmt: skip
+
+
+_FORBIDDING = {
+    "/proc/sys/user/max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=15000 (it is 0)"),
+    "/proc/sys/kernel/unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1 (it is 0)"),
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": (
+        "1",
+        "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (it is 1), or give python an AppArmor profile with "
+        "userns",
+    ),
+}
+"""Settings that forbid user namespaces, the value that does, and what to do."""
 
 
 def _namespace_remedy(container: str) -> str:
     """Which setting forbids user namespaces, as far as the machine tells."""
-    if _setting("/proc/sys/user/max_user_namespaces") == "0":
-        return "sysctl -w user.max_user_namespaces=15000 (it is 0)"
-    if _setting("/proc/sys/kernel/unprivileged_userns_clone") == "0":
-        return "sysctl -w kernel.unprivileged_userns_clone=1 (it is 0)"
-    if _setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
-        return (
-            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (it is 1), "
-            "or give python an AppArmor profile with userns"
-        )
-    if container or _status("Seccomp") != "0":
+    for path, (value, remedy) in _FORBIDDING.items():
+        if _setting(path) == value:
+            return remedy
+    if container or "\nSeccomp:\t0\n" not in (_setting("/proc/self/status") or ""):
         return (
             "the container's seccomp profile forbids them: start it with a profile that allows unshare, mount and "
             "pivot_root (--security-opt seccomp=FILE), or stay with tier 2"
@@ -100,12 +96,6 @@ def _setting(path: str) -> str | None:
         return Path(path).read_text().strip()
     except OSError:
         return None
-
-
-def _status(name: str) -> str:
-    """A field of this process's own status; empty where there is none."""
-    text = _setting("/proc/self/status") or ""
-    return next((line.split()[1] for line in text.splitlines() if line.startswith(f"{name}:")), "")
 
 
 def _container() -> str:

@@ -1,8 +1,8 @@
-"""File descriptors as async streams, under asyncio and under trio. Knows readiness and bytes, nothing of what they
-mean.
+"""Guests that are processes of this machine: their pipes, under asyncio and under trio, and what the kernel says of
+them. Knows readiness and bytes, nothing of what they mean.
 
-The asyncio side keeps its readers registered between reads: `anyio.wait_readable` registers anew for each, which
-costs more than the read itself.
+The readers stay registered between reads: `anyio.wait_readable` registers anew for each, which costs more than the read
+itself.
 """
 
 from __future__ import annotations
@@ -11,46 +11,27 @@ import asyncio
 import contextlib
 import errno
 import os
+import select
+import signal
 import sys
-from collections import deque
-from typing import Protocol
+import time
+from collections.abc import Callable, Generator
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 
 from callgate.errors import SandboxCrashed
 
-from .backend import Stream
-from .writer import Writer
+from .backend import GuestExit, Stream, Usage
+from .streams import END, Inbox, Writer
 
-__all__ = ["Pipes", "open_pipes"]
+__all__ = ["FILES_HINT", "Pipes", "ProcessGuest", "make_pipes", "open_pipes", "readers"]
 
+FILES_HINT = "; raise the limit on open files (ulimit -n), or run fewer programs at a time"
 _CHUNK = 1 << 16
 _PIECES_LEFT = 64
 _HELD = 1 << 20  # bytes read ahead of the consumer before the guest is left to wait
-_ITEM_BYTES = 128  # what an item takes besides its data: a guest may write single bytes
-
-
-class Pipes(Protocol):
-    """The host's ends of a guest's three pipes."""
-
-    async def receive(self) -> tuple[Stream, bytes]: ...
-
-    async def send(self, data: bytes) -> None: ...
-
-    def unread_output(self) -> bytes: ...
-
-    def close(self) -> None: ...
-
-
-def open_pipes(incoming: int, output: int, outgoing: int) -> Pipes:
-    """Take over three non-blocking descriptors: the wire from the guest, its output, the wire to the guest."""
-    return _TrioPipes(incoming, output, outgoing) if _in_trio() else _AsyncioPipes(incoming, output, outgoing)
-
-
-def _in_trio() -> bool:
-    trio = sys.modules.get("trio")
-    return trio is not None and bool(trio.lowlevel.in_trio_run())
 
 
 class _Writer(Writer):
@@ -91,37 +72,69 @@ class _Writer(Writer):
             os.close(self._fd)
 
 
-def _read(fd: int) -> bytes | None:
-    """Bytes, b"" at the end, or None when there is nothing yet."""
-    try:
-        return os.read(fd, _CHUNK)
-    except BlockingIOError:
-        return None
-    except OSError:
-        return b""
+class _TrioFuture:
+    """What `Pipes` uses of an asyncio future, under trio."""
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+
+    def done(self) -> bool:
+        return self._event.is_set()
+
+    def set_result(self, _: None) -> None:
+        self._event.set()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._event.wait().__await__()
 
 
-def _unread(inbox: deque[tuple[Stream, bytes]], fd: int) -> bytes:
-    """The output in `inbox`, which is taken out, and in the pipe `fd`."""
-    parts = [data for stream, data in inbox if stream == "output"]
-    rest = [item for item in inbox if item[0] != "output"]
-    inbox.clear()
-    inbox.extend(rest)
-    while data := _read(fd):
-        parts.append(data)
-        if len(parts) > _PIECES_LEFT:  # somebody goes on writing
-            break
-    return b"".join(parts)
+class _TrioLoop:
+    """What `Pipes` uses of an asyncio event loop, under trio: one system task for each reader."""
+
+    create_future = _TrioFuture
+
+    def __init__(self) -> None:
+        self._readers: dict[int, object] = {}
+
+    def add_reader(self, fd: int, callback: Callable[..., None], *arguments: object) -> None:
+        import trio
+
+        async def watch() -> None:
+            while self._readers.get(fd) is watch:
+                with contextlib.suppress(trio.ClosedResourceError):
+                    await trio.lowlevel.wait_readable(fd)
+                    if self._readers.get(fd) is watch:
+                        callback(*arguments)
+
+        self._readers[fd] = watch
+        trio.lowlevel.spawn_system_task(watch)
+
+    def remove_reader(self, fd: int) -> None:
+        import trio
+
+        del self._readers[fd]
+        with contextlib.suppress(OSError, RuntimeError):  # at the end of the loop
+            trio.lowlevel.notify_closing(fd)
 
 
-class _AsyncioPipes:
+def readers() -> Any:
+    """What keeps readers of descriptors registered: the running asyncio event loop, or what stands for it on trio."""
+    trio = sys.modules.get("trio")
+    return _TrioLoop() if trio is not None and trio.lowlevel.in_trio_run() else asyncio.get_running_loop()
+
+
+class Pipes:
+    """The host's ends of a guest's three pipes: the wire from the guest, its output, the wire to the guest.
+
+    They do not block, and belong to this.
+    """
+
     def __init__(self, incoming: int, output: int, outgoing: int) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._loop = readers()
         self._fds: dict[Stream, int] = {"wire": incoming, "output": output}
         self._writer = _Writer(outgoing)
-        self._inbox: deque[tuple[Stream, bytes]] = deque()
-        self._held = 0
-        self._waiter: asyncio.Future[None] | None = None
+        self._inbox = Inbox()
+        self._waiter: Any = None
         self._watched: set[Stream] = set()
         self._ended: set[Stream] = set()
         self._closed = False
@@ -147,40 +160,40 @@ class _AsyncioPipes:
             self._unwatch(stream)
             if stream == "output":
                 return
-        self._inbox.append((stream, data))
-        self._held += len(data) + _ITEM_BYTES
-        if self._held > _HELD:
+        self._inbox.put(stream, data)
+        if self._inbox.held > _HELD:
             self._unwatch("wire")
             self._unwatch("output")
+        self._wake()
+
+    def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def receive(self) -> tuple[Stream, bytes]:
-        while not self._inbox:
+        while (item := self._inbox.take()) is None:
             if self._closed:
-                return "wire", b""
+                return END
             self._waiter = self._loop.create_future()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
-        item = self._inbox.popleft()
-        if item == ("wire", b""):
-            self._inbox.append(item)  # the end stays the end
-            return item
-        self._held -= len(item[1]) + _ITEM_BYTES
-        if self._held <= _HELD and not self._closed:
-            self._watch()
+        self._go_on()
         return item
+
+    def _go_on(self) -> None:
+        if self._inbox.held <= _HELD and not self._closed:
+            self._watch()
 
     def unread_output(self) -> bytes:
         if self._closed:
             return b""
-        output = _unread(self._inbox, self._fds["output"])
-        self._held = sum(len(data) + _ITEM_BYTES for _, data in self._inbox)
-        if self._held <= _HELD:
-            self._watch()
-        return output
+        parts = [self._inbox.take_output()]
+        while (data := _read(self._fds["output"])) and len(parts) <= _PIECES_LEFT:  # somebody may go on writing
+            parts.append(data)
+        self._go_on()
+        return b"".join(parts)
 
     async def send(self, data: bytes) -> None:
         await self._writer.send(data)
@@ -192,86 +205,105 @@ class _AsyncioPipes:
                 self._unwatch(stream)
                 os.close(fd)
             self._writer.close()
-            if self._waiter is not None and not self._waiter.done():
-                self._waiter.set_result(None)
+            self._wake()
 
 
-class _TrioPipes:
-    """One system task per stream fills the inbox; closing the descriptors ends them."""
+def open_pipes(incoming: int, output: int, outgoing: int) -> Pipes:
+    """`Pipes` of descriptors that are made not to block."""
+    for fd in (incoming, output, outgoing):
+        os.set_blocking(fd, False)
+    return Pipes(incoming, output, outgoing)
 
-    def __init__(self, incoming: int, output: int, outgoing: int) -> None:
-        self._fds: dict[Stream, int] = {"wire": incoming, "output": output}
-        self._writer = _Writer(outgoing)
-        self._inbox: deque[tuple[Stream, bytes]] = deque()
-        self._held = 0
-        self._changed = anyio.Event()
-        self._room = anyio.Event()
-        self._started = False
-        self._closed = False
 
-    def _start(self) -> None:
-        import trio
+def make_pipes() -> tuple[Pipes, list[int]]:
+    """Three new pipes: the host's ends, and the descriptors for a guest's stdin, stdout and stderr.
 
-        self._started = True
-        for stream in self._fds:
-            trio.lowlevel.spawn_system_task(self._pump, stream)
+    Raises:
+        SandboxCrashed: there are no descriptors to spare.
+    """
+    pairs: list[tuple[int, int]] = []
+    try:
+        for _ in range(3):
+            pairs.append(os.pipe())
+        (stdin, outgoing), (incoming, stdout), (output, stderr) = pairs
+        return open_pipes(incoming, output, outgoing), [stdin, stdout, stderr]
+    except OSError as error:
+        for fd in (fd for pair in pairs for fd in pair):
+            os.close(fd)
+        raise SandboxCrashed(f"no pipes for a new guest: {error.strerror}{FILES_HINT}") from error
 
-    async def _pump(self, stream: Stream) -> None:
-        fd = self._fds[stream]
-        while not self._closed:
-            data = _read(fd)
-            if data is None:
-                try:
-                    await anyio.wait_readable(fd)
-                except (anyio.ClosedResourceError, OSError):
-                    return
-                continue
-            if data or stream == "wire":
-                self._inbox.append((stream, data))
-                self._held += len(data) + _ITEM_BYTES
-                self._changed.set()
-            if not data:
-                return
-            while self._held > _HELD and not self._closed:
-                if self._room.is_set():  # or the other stream waits for it
-                    self._room = anyio.Event()
-                await self._room.wait()
 
-    async def receive(self) -> tuple[Stream, bytes]:
-        if not self._started:
-            self._start()
-        while not self._inbox:
-            if self._closed:
-                return "wire", b""
-            self._changed = anyio.Event()
-            await self._changed.wait()
-        item = self._inbox.popleft()
-        if item == ("wire", b""):
-            self._inbox.append(item)
-            return item
-        self._held -= len(item[1]) + _ITEM_BYTES
-        self._room.set()
-        return item
+def _read(fd: int) -> bytes | None:
+    """Bytes, b"" at the end, or None when there is nothing yet."""
+    try:
+        return os.read(fd, _CHUNK)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
 
-    def unread_output(self) -> bytes:
-        if self._closed:
-            return b""
-        output = _unread(self._inbox, self._fds["output"])
-        self._held = sum(len(data) + _ITEM_BYTES for _, data in self._inbox)
-        self._room.set()
-        return output
+
+class ProcessGuest:
+    """A guest that is a process of this machine: its pipes, a pidfd, and what the kernel says of it."""
+
+    def __init__(self, pipes: Pipes) -> None:
+        self._pipes = pipes
+        self._pidfd = -1
+        self._status = -1  # its /proc/PID/status, opened ahead: at the end of a run that would be time lost
+        self._exit: GuestExit | None = None
+        self.pid = 0
+
+    def began(self, pid: int, pidfd: int) -> None:
+        """It is there; takes over its pidfd. A `pid` of 0 is one that nobody knows."""
+        self.pid = pid
+        self._pidfd = pidfd
+        with contextlib.suppress(OSError):  # no /proc, or no descriptor to spare: then nobody can tell
+            self._status = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+
+    def exited(self, ended: GuestExit) -> None:
+        """It has ended."""
+        self._exit = ended
+        for fd in (self._pidfd, self._status):
+            if fd >= 0:
+                os.close(fd)
+        self._pidfd = self._status = -1
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process is there: asks the kernel, which knows before anybody else has told."""
+        if self._exit is not None or self._pidfd < 0:
+            return False
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return not poll.poll(0)
+
+    async def healthy(self) -> bool:
+        return self.alive
 
     async def send(self, data: bytes) -> None:
-        await self._writer.send(data)
+        await self._pipes.send(data)
 
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            for fd in self._fds.values():
-                if self._started:
-                    with contextlib.suppress(OSError):
-                        anyio.notify_closing(fd)
-                os.close(fd)
-            self._writer.close()
-            self._room.set()
-            self._changed.set()
+    async def receive(self) -> tuple[Stream, bytes]:
+        return await self._pipes.receive()
+
+    def unread_output(self) -> bytes:
+        return self._pipes.unread_output()
+
+    def usage(self) -> Usage | None:
+        if self._exit is not None:
+            return self._exit.usage
+        if self.pid <= 0:
+            return None
+        try:
+            # the clock of another process, as clock_getcpuclockid(3) names it
+            cpu = time.clock_gettime(~self.pid << 3 | 2)
+            text = os.pread(self._status, 4096, 0)
+            peak = text.index(b"\nVmHWM:") + 7  # a program may name itself so, but not begin a line
+            return Usage(cpu, int(text[peak : text.index(b"kB", peak)]) * 1024)
+        except (OSError, ValueError):  # it is just ending, or /proc is not there
+            return None
+
+    def kill(self) -> None:
+        if self._pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)

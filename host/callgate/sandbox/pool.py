@@ -48,7 +48,6 @@ class WarmPool:
         self._slots = anyio.Semaphore(max_guests)
         self._idle: deque[Guest] = deque()
         self._ending: deque[Guest] = deque()
-        self._in_hand: list[Guest] = []  # of `_ending`, those that somebody sees to
         self._wanted = anyio.Event()
         self._ended = anyio.Event()
         self._tasks: anyio.abc.TaskGroup
@@ -76,11 +75,10 @@ class WarmPool:
         finally:  # it raises when this is cancelled
             with anyio.CancelScope(shield=True):
                 async with anyio.create_task_group() as ends:  # an engine that hangs takes its time for each
-                    for guest in (*self._idle, *self._ending, *self._in_hand):
+                    for guest in (*self._idle, *self._ending):
                         ends.start_soon(_ended, guest)
                 self._idle.clear()
                 self._ending.clear()
-                self._in_hand.clear()
 
     async def checkout(self, allowance: Allowance) -> Guest:
         """A fresh guest for one run or one session; give it back with `checkin`.
@@ -132,17 +130,13 @@ class WarmPool:
     def _end(self, guest: Guest) -> None:
         self._ending.append(guest)
         self._ended.set()
+        self._ended = anyio.Event()
 
     async def _see_to_ends(self) -> None:
         while True:
-            while self._ending:
-                guest = self._ending.popleft()
-                self._in_hand.append(guest)
-                await _ended(guest)
-                self._in_hand.remove(guest)
-            if self._ended.is_set():
-                self._ended = anyio.Event()
-            await self._ended.wait()
+            while not self._ending:
+                await self._ended.wait()
+            await _ended(self._ending.popleft())  # which is done though this be cancelled
 
     async def _refill(self) -> None:
         pause = 0.05

@@ -1,17 +1,23 @@
-"""Proving a sandbox before its first program: a guest tries what it must not be able to, and is refused each time."""
+"""Proving a sandbox before its first program: a guest tries what it must not be able to, and is refused each time.
+
+Also what doctors tell: facts, and the outcome of trying a sandbox.
+"""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import anyio
 
-from callgate.errors import SandboxCrashed, SandboxUnavailable
+from callgate.errors import CallgateError, SandboxCrashed, SandboxUnavailable
+from callgate.limits import Limits
 
-from .backend import Allowance, Guest
+from .backend import Allowance, Backend, Guest
 
-__all__ = ["ATTEMPTS", "SELF_TEST_ALLOWANCE", "confinement_steps", "prove"]
+__all__ = ["ATTEMPTS", "SELF_TEST_ALLOWANCE", "Fact", "Trial", "confinement_steps", "prove", "tried"]
 
 SELF_TEST_ALLOWANCE = Allowance(10.0, 64 << 20, 8, 1 << 20)
 ATTEMPTS = {
@@ -93,3 +99,46 @@ async def prove(
 def _step(status: int) -> str:
     known = 100 <= status < 100 + len(confinement_steps)
     return confinement_steps[status - 100] if known else f"status {status}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing found out about a machine or an engine."""
+
+    name: str
+    ok: bool | None
+    """Whether it is as it is needed; ``None`` where it does not matter by itself."""
+    found: str
+    remedy: str = ""
+    """What to do, where it is not ok."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trial:
+    """Outcome of starting a sandbox and opening a guest."""
+
+    works: bool
+    description: str = ""
+    """What confines a guest in it."""
+    reason: str = ""
+    """Why not."""
+    start_seconds: float = 0.0
+    """From nothing to a backend that is ready and proven."""
+    open_seconds: float = 0.0
+    """One more guest."""
+
+
+async def tried(backend: Backend) -> Trial:
+    """Start `backend`, open a guest, and end both. Raises nothing of ours: the trial says why it does not work."""
+    started = time.perf_counter()
+    try:
+        async with backend:
+            ready = time.perf_counter()
+            guest = await backend.open(Allowance.of(Limits()))
+            opened = time.perf_counter()
+            await guest.aclose()
+            return Trial(
+                works=True, description=backend.description, start_seconds=ready - started, open_seconds=opened - ready
+            )
+    except CallgateError as error:
+        return Trial(works=False, reason=str(error))

@@ -9,23 +9,20 @@
    4711 for Ada" is `ada invoic pay`.
 5. A new lesson counts at the next search, unless there are hundreds already: then when 2 of 100 are new.
 
-Knows no clock, no file, no tools but by name: whoever keeps lessons drains them. Belongs to one event loop, like
-`Statistics`.
+Knows no clock, no file, no tools but by name: whoever keeps lessons is called with each. Belongs to one event loop,
+like `Statistics`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
-
-from callgate.tools.pending import Pending
+from collections.abc import Callable, Iterable, Mapping
 
 from .lanes import STEP
 from .postings import Postings, Profile
 from .words import query_terms
 
-__all__ = ["MAX_LESSONS", "MAX_PER_TOOL", "Learned", "Lesson", "lesson_of"]
+__all__ = ["MAX_LESSONS", "MAX_PER_TOOL", "Learned", "Lesson"]
 
 Lesson = tuple[str, tuple[str, ...]]
 """Tool, and the terms of the query, sorted."""
@@ -34,8 +31,6 @@ MAX_PER_TOOL = 32
 """So many different queries say what a tool is asked for; more would only bring back what is seldom asked."""
 MAX_LESSONS = 8_192
 """Full, with queries of 40 words, that is 14 MB, and 0.1 s to count, which is when 2 of 100 are new."""
-MAX_UNDRAINED = 8_192
-"""So many lessons wait to be drained; beyond that the oldest go."""
 _MAX_TERMS = 32
 _MAX_TERM_CHARACTERS = 32
 _MAX_TOOL_CHARACTERS = 256
@@ -43,20 +38,18 @@ _BEST = 40
 """So many of the tools that earlier queries point to are looked at."""
 
 
-class Learned(Pending[Lesson]):
+class Learned:
     """Lessons by tool."""
 
-    kept_already = "what was learned is kept in a file already: give the other runtime a Learned of its own, or no file"
-    most_pending = MAX_UNDRAINED
-
     def __init__(self) -> None:
-        super().__init__()
         self._lessons: dict[Lesson, None] = {}  # the newest last
         self._by_tool: dict[str, dict[Lesson, None]] = {}  # as well
         self._names: list[str] = []
         self._places: dict[str, int] = {}
         self._postings = Postings(())
         self._new = 0
+        self.on_note: Callable[[Lesson], None] | None = None
+        """Called with each new lesson; set by whoever keeps them."""
 
     def __len__(self) -> int:
         return len(self._lessons)
@@ -73,7 +66,8 @@ class Learned(Pending[Lesson]):
             return
         lesson = (tool, tuple(terms))
         self._take(lesson)
-        self._hold(lesson)
+        if self.on_note is not None:
+            self.on_note(lesson)
 
     def of(self, tool: str) -> int:
         """How many different queries have taught something of this tool."""
@@ -97,10 +91,8 @@ class Learned(Pending[Lesson]):
         place = self._places.get(tool)
         return [] if place is None else [term for term in terms if self._postings.has(term, place)]
 
-    # for whoever keeps them
-
     def load(self, lessons: Iterable[Lesson]) -> None:
-        """Begin with lessons of earlier times, the oldest first. They are not drained."""
+        """Begin with lessons of earlier times, the oldest first. They are no new lessons."""
         newer = list(self._lessons)
         for lesson in (*lessons, *newer):
             self._take(lesson)
@@ -131,21 +123,6 @@ class Learned(Pending[Lesson]):
         self._places = {name: place for place, name in enumerate(self._names)}
         self._postings = Postings([Profile(counts[name], counts[name].total()) for name in self._names])
         self._new = 0
-
-
-def lesson_of(row: Any) -> Lesson | None:
-    """The lesson in a row of a file that anybody may have written; None when it is none.
-
-    Args:
-        row: tool, and the terms with blanks between them.
-    """
-    match row:
-        case (str() as tool, str() as text) if 0 < len(tool) <= _MAX_TOOL_CHARACTERS:
-            terms = tuple(
-                sorted(filter(_kept, text[: _MAX_TERMS * (_MAX_TERM_CHARACTERS + 1)].split(" ")))[:_MAX_TERMS]
-            )
-            return (tool, terms) if terms else None
-    return None
 
 
 def _kept(term: str) -> bool:

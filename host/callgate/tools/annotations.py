@@ -19,7 +19,7 @@ import itertools
 import types
 import typing
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import pydantic
 import pydantic_core
@@ -31,11 +31,11 @@ from callgate.errors import ConfigurationError, InvalidArguments, ToolError
 
 from .encoding import NotJson, compact_json, encoding
 from .exact_types import parameter_type, result_type, words_of
-from .faults import MAX_FAULTS, MAX_LOOKED_AT, Fault, described, did_you_mean, names_of_all, path_text, sentence
+from .faults import MAX_FAULTS, MAX_LOOKED_AT, Fault, described, did_you_mean, names_of_all, path_text, refusal
 from .signature import NOTHING, Parameter
 from .turns import LARGE_BYTES, Work, at_once, uncollected
 
-__all__ = ["FunctionArguments", "TypedResult", "UntypedResult"]
+__all__ = ["Arguments", "FunctionArguments", "TypedResult", "UntypedResult"]
 
 _MOST_ERRORS = 5_000
 """So many errors pydantic is made to tell: some milliseconds."""
@@ -67,7 +67,35 @@ class _Utf8Bytes(str):
     __slots__ = ()
 
 
-class FunctionArguments:
+class Arguments:
+    """The contract of a call's arguments. What they are checked by is the subclasses' own."""
+
+    schema: dict[str, Any]
+    names: tuple[str, ...]
+    positional_only: tuple[str, ...] = ()
+
+    def validate(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The keyword arguments of the call, a copy; raises `InvalidArguments` that names the faults."""
+        try:
+            text = compact_json(arguments, "arguments")
+        except NotJson as error:
+            raise InvalidArguments(f"tool {tool!r}: {error}", tool=tool) from None
+        return at_once(self._validated(tool, arguments, text))
+
+    def validating(self, tool: str, arguments: dict[str, Any]) -> Work[dict[str, Any]]:
+        """The same in turns, for arguments that are large."""
+        try:
+            text = yield from encoding(arguments, "arguments")
+        except NotJson as error:
+            raise InvalidArguments(f"tool {tool!r}: {error}", tool=tool) from None
+        yield
+        return (yield from self._validated(tool, arguments, text))
+
+    def _validated(self, tool: str, arguments: dict[str, Any], text: str) -> Work[dict[str, Any]]:
+        raise NotImplementedError
+
+
+class FunctionArguments(Arguments):
     """The contract of a function's arguments.
 
     Raises:
@@ -101,35 +129,15 @@ class FunctionArguments:
             self._show_default(parameter)
         self._validate = adapter.validator.validate_json
 
-    def validate(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The keyword arguments of the call; raises `InvalidArguments` that names the faults."""
-        try:
-            text = compact_json(arguments, "arguments")
-        except NotJson as error:
-            raise InvalidArguments(f"tool {tool!r}: {error}", tool=tool) from None
-        if len(text) > LARGE_BYTES:
-            return at_once(self._validated(tool, arguments, text))
-        return self._typed(tool, arguments, text)
-
-    def validating(self, tool: str, arguments: dict[str, Any]) -> Work[dict[str, Any]]:
-        """The same in turns, for arguments that are large."""
-        unknown = [name for name in arguments if name not in self.names]
-        if len(unknown) > MAX_LOOKED_AT:  # no need to look at the others
-            problems = [self._problem("extra_forbidden", "", (name,)) for name in unknown[:MAX_FAULTS]]
-            faults = [Fault(name, problem) for name, problem in zip(unknown, problems, strict=False)]
-            self._refuse(tool, faults, f"; and {len(unknown) - len(faults)} more")
-        try:
-            text = yield from encoding(arguments, "arguments")
-        except NotJson as error:
-            raise InvalidArguments(f"tool {tool!r}: {error}", tool=tool) from None
-        yield
-        return (yield from self._validated(tool, arguments, text))
-
     def _validated(self, tool: str, arguments: dict[str, Any], text: str) -> Work[dict[str, Any]]:
         if len(text) <= LARGE_BYTES:
             return self._typed(tool, arguments, text)
+        unknown = [name for name in arguments if name not in self.names]
+        if len(unknown) > MAX_LOOKED_AT:  # no need to look at the others
+            faults = [Fault(name, self._problem("extra_forbidden", "", (name,))) for name in unknown[:MAX_FAULTS]]
+            raise refusal(tool, faults, f"; and {len(unknown) - len(faults)} more")
         if (first := (yield from self._first_errors(arguments))) is not None:
-            self._refuse(tool, self._faults(first, arguments), "; there may be more")
+            raise refusal(tool, self._faults(first, arguments), "; there may be more")
         with uncollected():
             return self._typed(tool, arguments, text)
 
@@ -138,16 +146,11 @@ class FunctionArguments:
             typed: dict[str, Any] = self._validate(text, strict=True)
         except pydantic.ValidationError as error:
             if error.error_count() > _MOST_ERRORS:
-                self._refuse(tool, [Fault("", f"the arguments do not fit, in {error.error_count():,} places")])
-            self._refuse(tool, self._faults(error, arguments))
+                faults = [Fault("", f"the arguments do not fit, in {error.error_count():,} places")]
+            else:
+                faults = self._faults(error, arguments)
+            raise refusal(tool, faults) from None
         return self._filled(typed)
-
-    def _refuse(self, tool: str, faults: list[Fault], more: str = "") -> NoReturn:
-        raise InvalidArguments(
-            f"tool {tool!r}: {sentence(faults)}{more}",
-            data={"faults": [{"argument": f.argument, "problem": f.problem} for f in faults[:10]]},
-            tool=tool,
-        )
 
     def _first_errors(self, arguments: dict[str, Any]) -> Work[pydantic.ValidationError | None]:
         """The first errors of members of long arguments, or None where those are not to blame.

@@ -1,6 +1,8 @@
 """Words for what is wrong with a value: where, what was expected, what was got, what was probably meant.
 
-Knows JSON values and the paths into them. Bounds everything it says: the other side may be hostile.
+Knows JSON values and the paths into them. Bounds everything it says: the other side may be hostile. The one door to
+`rapidfuzz`, which tells how near two words are: the share of letters that they have in common, in their order. That is
+twice those, of the letters of both; upper and lower case are the same.
 """
 
 from __future__ import annotations
@@ -8,9 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-from .nearness import near
+from callgate.errors import InvalidArguments
 
 __all__ = [
     "MAX_FAULTS",
@@ -19,8 +22,10 @@ __all__ = [
     "described",
     "did_you_mean",
     "names_of_all",
+    "near",
     "path_text",
     "printable",
+    "refusal",
     "sentence",
 ]
 
@@ -32,8 +37,10 @@ MAX_LOOKED_AT = 100
 _MAX_SHOWN = 60
 _MAX_WORD = 64
 _MOST_NAMES = 100
+_MOST_LOOKED_AT = 10_000
+"""Names that are compared with a word; further ones are not. So many take about 2 ms."""
 _CLOSE = 0.6
-"""The share of letters in common (see `nearness`); what `difflib.get_close_matches` takes for close, too."""
+"""The share of letters in common (see `near`); what `difflib.get_close_matches` takes for close, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +56,25 @@ class Fault:
     problem: str
 
 
+def near(word: str, known: Iterable[str], share: float, limit: int = 1) -> list[str]:
+    """The names that have at least this share of letters in common with a word, the nearest first.
+
+    Args:
+        word: what was written.
+        known: the names; of equally near ones the first come first. 10,000 are looked at.
+        share: from 0 to 1.
+        limit: how many at most.
+    """
+    from rapidfuzz import fuzz, process  # where something is wrong already: nobody else waits for the import
+
+    names = list(islice(known, _MOST_LOOKED_AT))
+    lowered = [name.lower() for name in names]
+    found = process.extract(word.lower(), lowered, scorer=fuzz.ratio, score_cutoff=100 * share, limit=limit)
+    return [names[place] for _, _, place in found]
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``"; did you mean get_weather?"``, or nothing when no known name is close. Bounded in time (see `nearness`)."""
+    """``"; did you mean get_weather?"``, or nothing when no known name is close. Bounded in time (see `near`)."""
     close = [] if len(word) > _MAX_WORD else near(word, known, _CLOSE)
     return f"; did you mean {close[0]}?" if close else ""
 
@@ -104,6 +128,12 @@ def sentence(faults: Sequence[Fault]) -> str:
     text = "; ".join(fault.problem for fault in faults[:MAX_FAULTS])
     more = len(faults) - MAX_FAULTS
     return f"{text}; and {more} more" if more > 0 else text
+
+
+def refusal(tool: str, faults: Sequence[Fault], more: str = "") -> InvalidArguments:
+    """The error for arguments with these faults; `more` stands behind them."""
+    told = [{"argument": fault.argument, "problem": fault.problem} for fault in faults[:MAX_FAULTS]]
+    return InvalidArguments(f"tool {tool!r}: {sentence(faults)}{more}", data={"faults": told}, tool=tool)
 
 
 def printable(line: str) -> str:

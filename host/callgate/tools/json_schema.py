@@ -17,14 +17,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from callgate.errors import ConfigurationError, InvalidArguments
+from callgate.errors import ConfigurationError
 
-from .annotations import UntypedResult, broken_contract
+from .annotations import Arguments, UntypedResult, broken_contract
 from .decoding import decoding
-from .encoding import NotJson, compact_json, encoding
-from .faults import MAX_FAULTS, MAX_LOOKED_AT, Fault, described, did_you_mean, names_of_all, path_text, sentence
+from .encoding import NotJson, compact_json
+from .faults import MAX_FAULTS, MAX_LOOKED_AT, Fault, described, did_you_mean, names_of_all, path_text, refusal
 from .schema_check import SchemaCheck, SchemaFault
-from .turns import Work, at_once
+from .turns import LARGE_BYTES, Work, at_once
 
 __all__ = ["MAX_SCHEMA_BYTES", "MAX_SCHEMA_DEPTH", "SchemaArguments", "SchemaResult", "own_copy"]
 
@@ -40,14 +40,12 @@ _OPEN_KEYWORDS = frozenset(
 )
 
 
-class SchemaArguments:
+class SchemaArguments(Arguments):
     """The contract of arguments by JSON Schema.
 
     Raises:
         ConfigurationError: it is no valid schema of an object, is too large, or refers to another place.
     """
-
-    positional_only: tuple[str, ...] = ()
 
     def __init__(self, tool: str, schema: dict[str, Any]) -> None:
         what = f"tool {tool!r}: the input schema"
@@ -61,26 +59,8 @@ class SchemaArguments:
         self._says_so = says == {"additionalProperties"} and self.schema["additionalProperties"] is False
         self._closed = "properties" in self.schema and not _OPEN_KEYWORDS.intersection(self.schema)
 
-    def validate(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """A copy of the arguments; raises `InvalidArguments` that names the faults."""
-        try:
-            text = compact_json(arguments, "arguments")
-        except NotJson as error:
-            raise InvalidArguments(f"tool {tool!r}: {error}", tool=tool) from None
-        return at_once(self._validated(tool, json.loads(text), text))
-
-    def validating(self, tool: str, arguments: dict[str, Any]) -> Work[dict[str, Any]]:
-        """The same in turns, for arguments that are large."""
-        try:
-            text = yield from encoding(arguments, "arguments")
-        except NotJson as error:
-            raise InvalidArguments(f"tool {tool!r}: {error}", tool=tool) from None
-        yield
-        copy = yield from decoding(text)
-        yield
-        return (yield from self._validated(tool, copy, text))
-
-    def _validated(self, tool: str, copy: dict[str, Any], text: str) -> Work[dict[str, Any]]:
+    def _validated(self, tool: str, arguments: dict[str, Any], text: str) -> Work[dict[str, Any]]:
+        copy: dict[str, Any] = json.loads(text) if len(text) <= LARGE_BYTES else (yield from decoding(text))
         unknown = [name for name in copy if name not in self._known] if self._closed or self._says_so else []
         if self._says_so and len(unknown) <= MAX_LOOKED_AT:  # the check finds them; very many are not worth one
             unknown = []
@@ -93,11 +73,7 @@ class SchemaArguments:
         except ValueError as error:
             faults.append(Fault("", f"the arguments cannot be checked: {error}"))
         if faults:
-            raise InvalidArguments(
-                f"tool {tool!r}: {sentence(faults)}",
-                data={"faults": [{"argument": f.argument, "problem": f.problem} for f in faults[:10]]},
-                tool=tool,
-            )
+            raise refusal(tool, faults)
         return copy
 
     def _faults(self, fault: SchemaFault) -> list[Fault]:

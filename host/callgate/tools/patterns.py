@@ -10,60 +10,39 @@ import re
 
 __all__ = ["pattern_states", "pattern_work"]
 
+_UNICODE = r"\\[pP](?:\{[^}]*\}|.)"
+_WIDE = r"\\[wWdDsS]|\.|\[\^(?:\\.|[^\]\\])*\]"
+_NARROW = r"\\(?:x\{[^}]*\}|.)|\[(?:\\.|[^\]\\])*\]"
 _TOKEN = re.compile(
-    r"(?P<unicode>\\[pP](?:\{[^}]*\}|.))|(?P<wide>\\[wWdDsS]|\.|\[\^(?:\\.|[^\]\\])*\])"
-    r"|(?P<repeat>\{(?P<least>\d{1,9})(?:,(?P<most>\d{0,9}))?\})"
-    r"|(?P<open>\()|(?P<close>\))|(?P<mark>[*+?|^$])"
-    r"|(?P<narrow>\\(?:x\{[^}]*\}|.)|\[(?:\\.|[^\]\\])*\]|.)",
+    rf"(?P<unicode>{_UNICODE})|(?P<wide>{_WIDE})|(?P<repeat>\{{(?P<least>\d{{1,9}})(?:,(?P<most>\d{{0,9}}))?\}})"
+    rf"|(?P<open>\()|(?P<close>\))|(?P<mark>[*+?|^$])|(?P<narrow>{_NARROW}|.)",
     re.DOTALL,
 )
-_WIDE = 3
-"""States of a class that holds much of Unicode, which is several bytes to the engine; by measurement."""
-_UNICODE = 9
-"""States of a class by a property of Unicode; by measurement."""
-_MANY = 10**12
-_FEW = 32
-"""A pattern of no more states is a table in the engine."""
+_CHARACTER = rf"(?:{_UNICODE}|{_WIDE}|{_NARROW}|[^\\()|*+?{{}}\[^$])"
+_BEGINNING = re.compile(
+    rf"\^(?:{_CHARACTER}(?:\{{\d+\}})?(?![*+?{{]))*(?:{_CHARACTER}(?:[*+?]|\{{\d+,\d*\}}))?\$?", re.DOTALL
+)
+"""Up to the first choice of a pattern that stands at the beginning: one state is at work, which the length of what was
+read tells."""
+_STATES_OF_WIDE = 3
+"""Of a class that holds much of Unicode, which is several bytes to the engine; by measurement."""
+_STATES_OF_UNICODE = 9
+"""Of a class by a property of Unicode; by measurement."""
 _ONE_BY_ONE = 3
 """States of a repeated character that are at work together, however often it is repeated; by measurement."""
+_FEW = 32
+"""A pattern of no more states is a table in the engine."""
 _LAST_REPEAT = re.compile(r"\{(\d{1,9}),\d{0,9}\}$")
+_MANY = 10**12
 
 
 def pattern_work(pattern: str) -> int:
     """Units of work (see `schema_cost`) for each byte of a text, at worst."""
     needed = _LAST_REPEAT.sub(r"{\1}", pattern)  # the engine stops where it is sure
     states = pattern_states(needed)
-    if pattern.startswith("^"):
-        states = min(states, _at_once(needed))
+    if "|" not in needed and (beginning := _BEGINNING.match(needed)):
+        states = min(states, _ONE_BY_ONE + pattern_states(needed[beginning.end() :]))
     return 1 + states // 16 if states <= _FEW else states
-
-
-def _at_once(pattern: str) -> int:
-    """Of a pattern that stands at the beginning, the states that may be at work together: up to the first choice there
-    is one, which the length of what was read tells."""
-    parts: list[tuple[int, bool]] = []
-    chosen: set[int] = set()
-    depth = 0
-    before = ""
-    for token in _TOKEN.finditer(pattern):
-        kind = token.lastgroup if token["repeat"] is None else "repeat"
-        if kind in ("unicode", "wide", "narrow", "open") and depth == 0:
-            parts.append((token.start(), kind == "open"))
-        depth = max(0, depth + (kind == "open") - (kind == "close"))
-        variable = kind == "repeat" and token["most"] is not None and token["most"] != token["least"]
-        if variable or (kind == "mark" and token[0] not in "^$" and not (token[0] == "?" and before == "(")):
-            if token[0] == "|" and depth == 0:
-                return _MANY
-            chosen.add(len(parts) - 1)
-        before = token[0]
-    if not chosen:
-        return _ONE_BY_ONE
-    first = max(0, min(chosen))
-    start, group = parts[first] if parts else (0, True)
-    if group:
-        return pattern_states(pattern[start:])
-    after = parts[first + 1][0] if first + 1 < len(parts) else len(pattern)
-    return _ONE_BY_ONE + pattern_states(pattern[after:])
 
 
 def pattern_states(pattern: str) -> int:
@@ -80,9 +59,9 @@ def pattern_states(pattern: str) -> int:
             case "close":
                 last, before = before + last, groups.pop() if groups else 0
             case "unicode":
-                before, last = before + last, _UNICODE
+                before, last = before + last, _STATES_OF_UNICODE
             case "wide":
-                before, last = before + last, _WIDE
+                before, last = before + last, _STATES_OF_WIDE
             case "narrow":
                 before, last = before + last, 1
             case _:

@@ -1,4 +1,5 @@
-"""What a Python function says about itself: parameters, types, defaults, words. Reads it once, calls nothing.
+"""What a Python function says about itself: parameters, types, defaults, words. Reads it once, calls nothing. The one
+door to `docstring_parser`: Google, NumPy and Sphinx style; a docstring it cannot read is the description as it stands.
 
 Refuses what cannot be described to a model: `*args`, `**kwargs`, unbound methods, generators, types that do not exist.
 """
@@ -12,16 +13,32 @@ import sys
 import types
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import docstring_parser
 
 from callgate.errors import ConfigurationError
 
-from .docstring import Docs, read_docstring
-
-__all__ = ["Parameter", "Signature", "is_async_callable", "read_signature"]
+__all__ = ["Docs", "Parameter", "Signature", "is_async_callable", "read_docstring", "read_signature"]
 
 NOTHING = inspect.Parameter.empty
+_FIRST_LINE = "Sections follow."
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Docs:
+    """What a docstring says.
+
+    Attributes:
+        description: everything before the sections.
+        parameters: description by parameter name.
+        returns: description of the result, or empty.
+    """
+
+    description: str = ""
+    parameters: dict[str, str] = field(default_factory=dict)
+    returns: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,3 +170,37 @@ def _returned(hints: dict[str, Any]) -> Any:
     if returned in (Any, object, typing.NoReturn, typing.Never):
         return NOTHING
     return returned
+
+
+def read_docstring(text: str | None) -> Docs:
+    """Read a docstring in whichever of the three styles it is written."""
+    if not text or not text.strip():
+        return Docs()
+    try:
+        parsed = _parsed(text)
+    except docstring_parser.ParseError:
+        return Docs(description=text.strip())
+    paragraphs = [part.strip() for part in (parsed.short_description, parsed.long_description) if part]
+    parameters: dict[str, str] = {}
+    for param in parsed.params:
+        if param.description:
+            for name in param.arg_name.split(","):  # NumPy style documents `x, y : int` together
+                parameters[name.strip().lstrip("*")] = " ".join(param.description.split())
+    returned = parsed.returns.description if parsed.returns else None
+    if not paragraphs and not parameters and not (returned and returned.strip()):
+        return Docs(description=text.strip())  # sections alone, of which none is a contract: `Raises`, `Example`
+    return Docs(
+        description="\n\n".join(paragraphs),
+        parameters=parameters,
+        returns=" ".join(returned.split()) if returned else "",
+    )
+
+
+def _parsed(text: str) -> docstring_parser.Docstring:
+    """Parsed; a docstring that begins with a section gets a first line, without which the parser finds nothing."""
+    if text.strip().partition("\n")[0].rstrip().endswith(":"):
+        parsed = docstring_parser.parse(f"{_FIRST_LINE}\n\n{text.lstrip()}")
+        if parsed.meta and parsed.short_description == _FIRST_LINE:
+            parsed.short_description = None
+            return parsed
+    return docstring_parser.parse(text)

@@ -8,37 +8,30 @@
    service that has become slower earns a longer timeout, where counting successes alone would keep it in a trap; and
    one that was down and refused at once does not earn a timeout that is too short for it when it is back.
 
-Knows no clock and no file: whoever calls a tool notes, and whoever keeps notes drains them. Belongs to one event loop,
-like the gate that notes here: several threads that note at once may lose a count.
+Knows no clock and no file: whoever calls a tool notes, and whoever keeps notes is called with each. Belongs to one
+event loop, like the gate that notes here: several threads that note at once may lose a count.
 """
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .pending import Pending
-
-__all__ = ["Attempt", "Outcome", "Statistics", "ToolStats", "adaptive_timeout_seconds", "attempt_of", "confidence_in"]
+__all__ = ["Attempt", "Outcome", "Statistics", "ToolStats", "adaptive_timeout_seconds", "confidence_in"]
 
 Outcome = Literal["succeeded", "failed", "timed_out"]
 Attempt = tuple[str, float, Outcome, float | None]
 """Tool, seconds, outcome, confidence."""
-_OUTCOMES: dict[str, Outcome] = {"succeeded": "succeeded", "failed": "failed", "timed_out": "timed_out"}
 
 WINDOW = 256
 """So many of a tool's newest attempts are looked at: its p95 then rests on the 13 slowest of them, and one outlier does
 not move it; a tool called once a second has forgotten a bad hour four minutes after it. About 25 KB per tool."""
 MAX_TOOLS = 10_000
-"""So many tools are taken from what was kept: the names in a file are not ours. What is noted names registered
+"""So many tools are taken from what was kept: names may be others at each start. What is noted names registered
 tools."""
-MAX_SECONDS = 7 * 24 * 3600.0
-"""A longer attempt in what was kept is taken for damage."""
-MAX_UNDRAINED = 65_536
-"""So many notes wait to be drained; beyond that the oldest go."""
 MAX_CONFIDENCE_CHARACTERS = 64 * 1024
 """A longer result is not searched for its confidence: parsing it would hold up the event loop."""
 
@@ -104,19 +97,14 @@ class _History:
         )
 
 
-class Statistics(Pending[Attempt]):
+class Statistics:
     """Attempts by tool."""
 
-    kept_already = (
-        "these statistics are kept in a file already: "
-        "give the other runtime a Registry of its own, or leave its statistics file out"
-    )
-    most_pending = MAX_UNDRAINED
-
     def __init__(self) -> None:
-        super().__init__()
         self._histories: dict[str, _History] = {}
         self._over: dict[str, int] = {}
+        self.on_note: Callable[[Attempt], None] | None = None
+        """Called with each new note; set by whoever keeps them."""
 
     def note(self, tool: str, seconds: float, outcome: Outcome, confidence: float | None = None) -> None:
         """Take note of one attempt.
@@ -138,8 +126,8 @@ class Statistics(Pending[Attempt]):
             if outcome == "timed_out":
                 history.timeouts += 1
                 history.stats = None  # a lag must not keep a timeout that has become too short
-        if self._pending is not None:
-            self._hold(attempt)
+        if self.on_note is not None:
+            self.on_note(attempt)
 
     def of(self, tool: str, *, lag: int = 0) -> ToolStats | None:
         """What is known of a tool; None when it was never called.
@@ -169,10 +157,8 @@ class Statistics(Pending[Attempt]):
         """What is known of every tool that was called, by name, sorted."""
         return {tool: stats for tool in sorted(self._histories) if (stats := self.of(tool)) is not None}
 
-    # for whoever keeps them
-
     def load(self, attempts: Sequence[Attempt]) -> None:
-        """Begin with attempts of earlier times, the oldest first. They are not drained.
+        """Begin with attempts of earlier times, the oldest first. They are no new notes.
 
         A tool that was called here already keeps the history it has: what was kept may be the very same attempts.
         """
@@ -222,25 +208,3 @@ def confidence_in(text: str) -> float | None:
     except (ValueError, RecursionError):
         return None
     return float(value) if type(value) in (int, float) and 0 <= value <= 1 else None
-
-
-def attempt_of(row: Sequence[object]) -> Attempt | None:
-    """The attempt in a row of a file that anybody may have written; None when it is none.
-
-    Args:
-        row: tool, seconds, outcome, confidence.
-    """
-    if len(row) != 4:
-        return None
-    tool, seconds, outcome = row[0], _number(row[1], MAX_SECONDS), row[2]
-    if not isinstance(tool, str) or not tool or seconds is None:
-        return None
-    if not isinstance(outcome, str) or outcome not in _OUTCOMES:
-        return None
-    return tool, seconds, _OUTCOMES[outcome], _number(row[3], 1.0)
-
-
-def _number(value: object, most: float) -> float | None:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most:
-        return float(value)
-    return None

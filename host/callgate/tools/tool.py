@@ -8,16 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypedDict, Unpack, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 from callgate.errors import ConfigurationError
 
-from .annotations import FunctionArguments, TypedResult, UntypedResult
-from .docstring import Docs
+from .annotations import Arguments, FunctionArguments, TypedResult, UntypedResult
 from .json_schema import SchemaArguments, SchemaResult
 from .names import check_name, spellings
 from .retry import Retry
-from .signature import NOTHING, is_async_callable, read_signature
+from .signature import NOTHING, Docs, is_async_callable, read_signature
 from .turns import Work
 
 __all__ = ["CALLERS", "DETAILS", "Caller", "Detail", "Tool", "ToolOptions", "tool"]
@@ -50,29 +49,6 @@ class ToolOptions(TypedDict, total=False):
     examples: Sequence[Any]
 
 
-class Arguments(Protocol):
-    """The contract of a call's arguments."""
-
-    schema: dict[str, Any]
-    names: tuple[str, ...]
-    positional_only: tuple[str, ...]
-
-    def validate(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]: ...
-
-    def validating(self, tool: str, arguments: dict[str, Any]) -> Work[dict[str, Any]]: ...
-
-
-class Result(Protocol):
-    """The contract of a call's result."""
-
-    @property
-    def schema(self) -> dict[str, Any] | None: ...
-
-    def encode(self, tool: str, result: Any) -> str: ...
-
-    def encoding(self, tool: str, result: Any) -> Work[str]: ...
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tool:
     """What the host offers: a function, its schemas, its options.
@@ -92,7 +68,7 @@ class Tool:
     is_async: bool
     """Whether calling `function` gives a coroutine."""
     input_contract: Arguments = field(repr=False)
-    result_contract: Result = field(repr=False)
+    result_contract: TypedResult | SchemaResult | UntypedResult = field(repr=False)
 
     read_only: bool = False
     """Changes nothing: may be retried, cached, and called earlier than written."""

@@ -1,8 +1,8 @@
 """Long work, cut up so that others have their turn meanwhile. Knows neither the work nor an event loop.
 
-Parsing and checking hold the interpreter's lock, so a thread would not help. Work that may be long is written as a
-generator: it yields wherever somebody else may go on, and returns its result. Whoever has an event loop gives others
-their turn at each yield; whoever has none runs through.
+One call of a parser or a validator holds the interpreter's lock until it returns, in whatever thread. So work that may
+be long is written as a generator: it yields wherever somebody else may go on, and returns its result. Whoever has an
+event loop gives others their turn at each yield; a thread runs through, and Python gives others their turn at each.
 """
 
 from __future__ import annotations

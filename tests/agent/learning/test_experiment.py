@@ -308,25 +308,6 @@ async def test_trials_are_kept_and_two_processes_add_to_each_other(tmp_path: Pat
     assert "q1" not in kept
 
 
-async def test_rows_of_trials_that_make_no_sense_are_skipped(tmp_path: Path) -> None:
-    path = tmp_path / "statistics.sqlite"
-    async with experiment(file=path):
-        pass
-    rows = [
-        ("rules", "u1", "control", 1, 2.0), ("rules", "u2", "both", 1, 1.0), ("rules", "", "control", 1, 1.0),
-        ("rules", "u3", "control", 7, 1.0), ("rules", b"u4", "control", 1, 1.0), ("rules", "u5", "treatment", 0, -1.0),
-        ("rules", "u6", "treatment", "x", 1.0), ("r" * 500, "u7", "control", 1, 1.0),
-    ]  # fmt: skip
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.executemany(
-            "INSERT INTO trials (experiment, unit, arm, success, seconds) VALUES (?, ?, ?, ?, ?)", rows
-        )
-    async with experiment(file=path) as again:
-        report = again.report()
-    assert (report.control.trials, report.treatment.trials) == (1, 1)
-    assert (report.control.median_seconds, report.treatment.successes) == (2.0, 0)
-
-
 # what cannot be
 
 

@@ -1,10 +1,10 @@
-"""From source to plan, or to the reasons why not, whatever the source."""
+"""From source to flow, or to the reasons why not, whatever the source."""
 
 from __future__ import annotations
 
 import pytest
 
-from callgate.program.graph.compile import MOST_SOURCE_BYTES, Compiled, NotAGraph, compile_program
+from callgate.program.graph.compile import MOST_SOURCE_BYTES, Flow, NotAGraph, compile_program
 from program.graph.following import TOOLS
 
 
@@ -38,7 +38,7 @@ def test_what_cannot_be_a_graph_has_a_reason(source: str, words: str) -> None:
 
 
 def test_a_longer_program_is_not_looked_at() -> None:
-    assert isinstance(compile_program("#" * MOST_SOURCE_BYTES, TOOLS), Compiled)
+    assert isinstance(compile_program("#" * MOST_SOURCE_BYTES, TOOLS), Flow)
     told = compile_program("#" * (MOST_SOURCE_BYTES + 1), TOOLS)
     assert isinstance(told, list)
     assert isinstance(told[0], NotAGraph)
@@ -46,6 +46,5 @@ def test_a_longer_program_is_not_looked_at() -> None:
 
 def test_a_byte_order_mark_and_other_line_ends_are_read() -> None:
     compiled = compile_program("\ufeffa = await weather('Oslo')\r\nprint(a.temp)\r\n", TOOLS)
-    assert isinstance(compiled, Compiled)
-    assert [step["tool"] for step in compiled.plan["steps"]] == ["weather"]
-    assert set(compiled.steps) == {0}
+    assert isinstance(compiled, Flow)
+    assert [(site.tool, site.line) for site in compiled.sites] == [("weather", 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from types import SimpleNamespace
 
 from callgate.sandbox.backend import Allowance
 from callgate.sandbox.docker.container import Container
@@ -35,8 +36,9 @@ class Taken:
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
         self.link = Link(ours)
         self.given_back: list[bool] = []
-        container = Container(None, "taken", self.link, _ALLOWANCE, reusable=True)  # type: ignore[arg-type]
-        self.guest = ContainerGuest(container, "unix:///nowhere", self._give_back)
+        engine = SimpleNamespace(host="unix:///nowhere")
+        container = Container(engine, "taken", self.link, _ALLOWANCE)  # type: ignore[arg-type]
+        self.guest = ContainerGuest(container, self._give_back)
         self._heard = FrameBuffer()
         self._flooded = 0
 

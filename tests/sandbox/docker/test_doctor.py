@@ -87,9 +87,17 @@ async def test_a_peer_that_is_no_engine_is_told_in_time(
     assert host in report.reason
 
 
-@pytest.mark.parametrize("version", [[], 5, None, {}, {"ApiVersion": "x"}, {"ApiVersion": ["1"]}])
-async def test_json_that_is_no_engines_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: Any) -> None:
-    with engine_saying(tmp_path / "peer.sock", {"/version": version}) as host:
+VERSIONS: list[Any] = [[], 5, None, {}, {"ApiVersion": "x"}, {"ApiVersion": ["1"]}]
+INFOS: list[Any] = [[], 5, "text", {"Runtimes": 5}, {"SecurityOptions": 5}, {"Warnings": 5}]
+
+
+@pytest.mark.parametrize(
+    "said", [*({"/version": version} for version in VERSIONS), *({"/info": info} for info in INFOS)]
+)
+async def test_json_that_is_no_engines_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any]
+) -> None:
+    with engine_saying(tmp_path / "peer.sock", READY | said) as host:
         monkeypatch.setenv("DOCKER_HOST", host)
         report = await examine_docker()
     assert not report.works
@@ -116,8 +124,8 @@ async def test_without_the_image_it_says_how_to_build_it(tmp_path: Path, monkeyp
         monkeypatch.setenv("DOCKER_HOST", host)
         report = await examine_docker()
     assert (report.works, report.trial, report.host) == (False, None, host)
-    assert report.reason.startswith("there is no image callgate-sandbox: callgate image build")
-    assert "callgate image build --base host" in report.reason
+    assert f"the Docker engine at {host} has no image 'callgate-sandbox': build it with" in report.reason
+    assert "`callgate image build` (where there is no registry, with --base host)" in report.reason
 
 
 async def test_an_image_of_another_callgate_is_outdated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,12 +133,11 @@ async def test_an_image_of_another_callgate_is_outdated(tmp_path: Path, monkeypa
     with engine_saying(tmp_path / "engine.sock", answers) as host:
         monkeypatch.setenv("DOCKER_HOST", host)
         report = await examine_docker()
-    assert report.trial is not None
-    assert not report.trial.works
+    assert (report.works, report.trial) == (False, None)
     (fact,) = [each for each in report.facts if each.name == "image"]
     assert fact.ok is False
-    assert "outdated: it holds the guest 0123456789abcdef" in fact.found
-    assert fact.remedy.startswith("callgate image build")
+    assert "outdated, it was built for another version of callgate" in fact.found
+    assert fact.remedy.startswith("run `callgate image build` again")
     assert "callgate image build" in report.reason
 
 
@@ -160,7 +167,7 @@ async def test_ready_is_an_engine_with_hard_limits_seccomp_and_the_image(
         ({"/info": INFO | {"MemoryLimit": False}}, "it cannot limit memory"),
         ({"/info": INFO | {"PidsLimit": False}}, "it cannot limit processes"),
         ({"/info": INFO | {"SecurityOptions": ["name=seccomp,profile=unconfined"]}}, "seccomp is switched off"),
-        ({"/images/callgate-sandbox/json": None}, "there is no image callgate-sandbox: callgate image build"),
+        ({"/images/callgate-sandbox/json": None}, "has no image 'callgate-sandbox': build it with"),
         ({"/images/callgate-sandbox/json": image("an older one")}, "outdated"),
         ({"/version": VERSION | {"ApiVersion": "1.20"}}, "too old"),
     ],

@@ -54,6 +54,19 @@ async def tag(engine: Engine) -> AsyncIterator[str]:
         await engine.call("remove_image", name, force=True)
 
 
+@pytest.fixture
+async def base(engine: Engine, default_image: ImageFacts, tag: str) -> AsyncIterator[str]:
+    """An image that has a Python on its PATH, and no pip."""
+    name = f"{tag}:base"
+    made = await engine.call("create_container", default_image.id)
+    try:
+        await engine.call("commit", made["Id"], repository=tag, tag="base", changes=["ENV PATH=/python/bin"])
+    finally:
+        await engine.call("remove_container", made["Id"], force=True)
+    yield name
+    await engine.call("remove_image", name, force=True)
+
+
 async def run(engine: Engine, tag: str, program: str) -> str:
     """What `program` prints in a container of the image, confined as guests are; its last words where it fails."""
     limits = await engine.call(
@@ -202,17 +215,33 @@ async def test_numpy_and_pandas_can_be_imported(engine: Engine, tag: str) -> Non
     assert (await run(engine, tag, program)).strip() == "5.0"
 
 
-async def test_the_same_inputs_give_the_same_layers(
-    engine: Engine, tag: str, tmp_path: Path, build_ids: list[str]
-) -> None:
-    package = wheel(tmp_path, f"callgate_{tag[-8:]}")  # of this test alone, so that the engine has no cache of it
+async def test_the_same_inputs_give_the_same_layers(engine: Engine, tag: str, tmp_path: Path) -> None:
+    package = wheel(tmp_path)
     first = await image.build(engine, base="host", requirements=[package], tag=tag)
     found = await layers(engine, tag)
     await engine.call("remove_image", tag, force=True)
     second = await image.build(engine, base="host", requirements=[package], tag=tag)
     assert first.id != second.id
     assert await layers(engine, tag) == found
-    assert [await leftovers(engine, each) for each in build_ids] == [[], []]
+
+
+async def test_an_image_of_a_base_is_what_one_of_this_machine_is(
+    engine: Engine, default_image: ImageFacts, base: str, tag: str, build_ids: list[str]
+) -> None:
+    heard: list[str] = []
+    made = await image.build(engine, base=base, tag=tag, on_progress=heard.append)
+    assert replace(made, tag=default_image.tag, id=default_image.id, created="", size_bytes=0) == replace(
+        default_image, created="", size_bytes=0
+    )
+    assert heard == ["collecting the image's files", "making the image"]
+    assert await leftovers(engine, build_ids[0]) == []
+    ours, theirs = [(await engine.call("inspect_image", each))["Config"] for each in (default_image.id, tag)]
+    for name in ("User", "WorkingDir", "Entrypoint", "Cmd", "Labels"):
+        assert ours[name] == theirs[name]
+    program = "import sys, os; print(sys.version_info[:2], sorted(os.listdir('/python/lib')), os.listdir('/guest'))"
+    assert await run(engine, tag, program) == await run(engine, default_image.id, program)
+    again = await image.build(engine, base=base, tag=tag)
+    assert again.id == made.id, "the engine has every step of it"
 
 
 async def test_packages_are_told_imported_and_gone_with_the_next_image(
@@ -265,52 +294,57 @@ async def test_a_base_without_python_names_the_step_and_leaves_nothing(
 
 
 async def test_requirements_in_a_base_without_pip_say_so(
-    engine: Engine, default_image: ImageFacts, tag: str, build_ids: list[str]
+    engine: Engine, base: str, tag: str, build_ids: list[str]
 ) -> None:
-    made = await engine.call("create_container", default_image.id)
-    try:
-        await engine.call("commit", made["Id"], repository=tag, tag="base", changes=["ENV PATH=/python/bin"])
-    finally:
-        await engine.call("remove_container", made["Id"], force=True)
-    try:
-        with pytest.raises(SandboxError, match=r"(?s)has no pip.*python3 -m ensurepip"):
-            await image.build(engine, base=f"{tag}:base", requirements="six", tag=tag)
-        assert await leftovers(engine, build_ids[0]) == []
-    finally:
-        await engine.call("remove_image", f"{tag}:base", force=True)
+    with pytest.raises(SandboxError, match=r"(?s)RUN .* failed:.*has no pip.*python3 -m ensurepip"):
+        await image.build(engine, base=base, requirements="six", tag=tag)
+    assert await leftovers(engine, build_ids[0]) == []
 
 
-async def test_a_requirement_that_nobody_has_names_pips_own_words(
-    engine: Engine, tag: str, build_ids: list[str]
-) -> None:
+async def test_a_requirement_that_nobody_has_names_pips_own_words(engine: Engine, tag: str) -> None:
     with pytest.raises(
-        SandboxError, match=r"(?s)installing the requirements.*No matching distribution found for callgate-no"
+        SandboxError, match=r"(?s)collecting the requirements.*No matching distribution found for callgate-no"
     ):
         await image.build(engine, base="host", requirements=["--no-index", "callgate-nowhere"], tag=tag)
     assert await image.find(engine, tag) is None
-    assert await leftovers(engine, build_ids[0]) == []
+
+
+async def dangling(engine: Engine) -> set[str]:
+    """Images that have no name."""
+    return {each["Id"] for each in await engine.call("images", filters={"dangling": True})}
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"], scope="module")
-async def test_a_build_that_is_given_up_leaves_nothing(engine: Engine, tag: str, build_ids: list[str]) -> None:
+@pytest.mark.parametrize("at", ["collecting", "making"])
+@pytest.mark.parametrize("of", ["host", "a base"])
+async def test_a_build_that_is_given_up_leaves_nothing(
+    engine: Engine, base: str, tag: str, build_ids: list[str], of: str, at: str
+) -> None:
+    before = await dangling(engine)
     with anyio.fail_after(SECONDS), anyio.CancelScope() as scope:
 
         def give_up(line: str) -> None:
-            if line == "collecting the image's files":
+            if line.startswith(at):
                 scope.cancel()
 
-        await image.build(engine, base="host", tag=tag, on_progress=give_up)
+        await image.build(engine, base="host" if of == "host" else base, tag=tag, on_progress=give_up)
     assert scope.cancelled_caught
     assert await image.find(engine, tag) is None
     assert await leftovers(engine, build_ids[0]) == []
+    assert await dangling(engine) <= before
 
 
-async def test_builds_at_the_same_time_do_not_mind_each_other(engine: Engine, tag: str, build_ids: list[str]) -> None:
+@pytest.mark.parametrize("of", ["host", "a base"])
+async def test_builds_at_the_same_time_do_not_mind_each_other(
+    engine: Engine, base: str, tag: str, build_ids: list[str], of: str
+) -> None:
+    before = await dangling(engine)
     async with anyio.create_task_group() as tasks:
         for _ in range(2):
-            tasks.start_soon(lambda: image.build(engine, base="host", tag=tag))
+            tasks.start_soon(lambda: image.build(engine, base="host" if of == "host" else base, tag=tag))
     assert await image.find(engine, tag) is not None
     assert [await leftovers(engine, each) for each in build_ids] == [[], []]
+    assert await dangling(engine) <= before
 
 
 @pytest.mark.parametrize("name", ["", "a b", "-x", "UPPER/\n"])

@@ -138,19 +138,43 @@ class Peer:
                 return self.frames.feed(data)
 
 
+class Hearing(Link):
+    """A link whose frames are received one by one."""
+
+    def __init__(self, attached: socket.socket) -> None:
+        super().__init__(attached)
+        self.heard: list[Frame] = []
+        self.hear = self.keep
+
+    def keep(self, found: Frame) -> None:
+        self.heard.append(found)
+        self.inbox.put("output", found[1])
+
+    def take(self) -> Frame | None:
+        self.inbox.take()
+        self.go_on()
+        return self.heard.pop(0) if self.heard else None
+
+    async def receive(self) -> Frame | None:
+        """The next frame; ``None`` at the end."""
+        while not self.heard and not self.over:
+            await self.changed()
+        return self.take()
+
+
 @pytest.fixture
-async def pair() -> AsyncIterator[tuple[Link, Peer]]:
+async def pair() -> AsyncIterator[tuple[Hearing, Peer]]:
     ours, theirs = socket.socketpair()
     for end in (ours, theirs):
         end.setblocking(False)
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 14)
-    link = Link(ours)
+    link = Hearing(ours)
     yield link, Peer(theirs)
     link.hang_up()
     theirs.close()
 
 
-async def test_frames_that_came_at_once_are_taken_one_by_one(pair: tuple[Link, Peer]) -> None:
+async def test_frames_that_came_at_once_are_taken_one_by_one(pair: tuple[Hearing, Peer]) -> None:
     link, peer = pair
     peer.write(piece(frame(b"D", b"one") + frame(b"D", b"two")))
     with anyio.fail_after(SECONDS):
@@ -159,19 +183,19 @@ async def test_frames_that_came_at_once_are_taken_one_by_one(pair: tuple[Link, P
     assert link.take() is None
 
 
-async def test_the_end_of_the_stream_is_told_after_what_came_before(pair: tuple[Link, Peer]) -> None:
+async def test_the_end_of_the_stream_is_told_after_what_came_before(pair: tuple[Hearing, Peer]) -> None:
     link, peer = pair
     peer.frame(b"D", b"last words")
     peer.end.close()
-    assert link.hung_up()
     with anyio.fail_after(SECONDS):
         assert await link.receive() == (b"D", b"last words")
         assert await link.receive() is None
+    assert link.hung_up()
     with pytest.raises(SandboxCrashed):
         await link.send(frame(b"D", b"too late"))
 
 
-async def test_garbage_ends_the_link_and_says_why(pair: tuple[Link, Peer]) -> None:
+async def test_garbage_ends_the_link_and_says_why(pair: tuple[Hearing, Peer]) -> None:
     link, peer = pair
     peer.write(b"HTTP/1.1 500 Internal Server Error\r\n\r\n")
     with anyio.fail_after(SECONDS):
@@ -179,7 +203,7 @@ async def test_garbage_ends_the_link_and_says_why(pair: tuple[Link, Peer]) -> No
     assert link.why.startswith("what came from the container is not the protocol: a piece of stream 72")
 
 
-async def test_what_a_container_may_send_unread_is_bounded(pair: tuple[Link, Peer]) -> None:
+async def test_what_a_container_may_send_unread_is_bounded(pair: tuple[Hearing, Peer]) -> None:
     link, peer = pair
     sent = 0
     block = piece(frame(b"O", bytes(1 << 16)))
@@ -204,7 +228,7 @@ async def test_what_a_container_may_send_unread_is_bounded(pair: tuple[Link, Pee
     assert got > sent - 2 * len(block)
 
 
-async def test_a_container_that_does_not_read_makes_the_sender_wait(pair: tuple[Link, Peer]) -> None:
+async def test_a_container_that_does_not_read_makes_the_sender_wait(pair: tuple[Hearing, Peer]) -> None:
     link, peer = pair
     data = bytes(range(256)) * 8192
     async with anyio.create_task_group() as tasks:
@@ -217,7 +241,7 @@ async def test_a_container_that_does_not_read_makes_the_sender_wait(pair: tuple[
     assert b"".join(payload for _, payload in got) == data
 
 
-async def test_senders_do_not_mix_their_frames(pair: tuple[Link, Peer]) -> None:
+async def test_senders_do_not_mix_their_frames(pair: tuple[Hearing, Peer]) -> None:
     link, peer = pair
     sent = [(b"D", bytes([number]) * (50_000 + number)) for number in range(20)]
     got: list[Frame] = []
@@ -238,7 +262,7 @@ async def cancel_in_the_middle(link: Link, data: bytes) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_a_send_cancelled_in_the_middle_of_a_frame_does_not_harm_the_next(pair: tuple[Link, Peer]) -> None:
+async def test_a_send_cancelled_in_the_middle_of_a_frame_does_not_harm_the_next(pair: tuple[Hearing, Peer]) -> None:
     link, peer = pair
     first, second, third = frame(b"D", b"a" * 500_000), frame(b"D", b"b" * 500_000), frame(b"K")
     await cancel_in_the_middle(link, first)
@@ -252,7 +276,7 @@ async def test_a_send_cancelled_in_the_middle_of_a_frame_does_not_harm_the_next(
     assert got == [(b"D", b"a" * 500_000), (b"K", b"")]
 
 
-async def test_hanging_up_wakes_whoever_waits_to_read(pair: tuple[Link, Peer]) -> None:
+async def test_hanging_up_wakes_whoever_waits_to_read(pair: tuple[Hearing, Peer]) -> None:
     link, _ = pair
     got: list[Frame | None] = []
 
@@ -267,7 +291,7 @@ async def test_hanging_up_wakes_whoever_waits_to_read(pair: tuple[Link, Peer]) -
     assert got == [None]
 
 
-async def test_hanging_up_wakes_whoever_waits_to_write(pair: tuple[Link, Peer]) -> None:
+async def test_hanging_up_wakes_whoever_waits_to_write(pair: tuple[Hearing, Peer]) -> None:
     link, _ = pair
     failed: list[str] = []
 
@@ -288,7 +312,7 @@ async def test_hanging_up_wakes_whoever_waits_to_write(pair: tuple[Link, Peer]) 
     assert link.hung_up()
 
 
-async def ends_with_a_sender(link: Link, peer: Peer) -> None:
+async def ends_with_a_sender(link: Hearing, peer: Peer) -> None:
     """Have the peer say no more, and neither read nor close, while somebody waits to write."""
     with anyio.fail_after(SECONDS):
         async with anyio.create_task_group() as tasks:
@@ -304,11 +328,11 @@ async def ends_with_a_sender(link: Link, peer: Peer) -> None:
     assert link.take() == (b"O", b"last words")
 
 
-async def test_the_end_of_the_stream_is_seen_by_whoever_waits_to_write(pair: tuple[Link, Peer]) -> None:
+async def test_the_end_of_the_stream_is_seen_by_whoever_waits_to_write(pair: tuple[Hearing, Peer]) -> None:
     await ends_with_a_sender(*pair)
 
 
-async def both_say_much(link: Link, peer: Peer) -> None:
+async def both_say_much(link: Hearing, peer: Peer) -> None:
     """Each side sends while the other does; both read."""
     there = [(b"D", bytes([number]) * 100_000) for number in range(20)]
     back = [(b"O", bytes([number]) * 50_000) for number in range(40)]
@@ -340,7 +364,7 @@ async def both_say_much(link: Link, peer: Peer) -> None:
     assert sorted(heard) == there
 
 
-async def test_whoever_sends_and_whoever_receives_do_not_hinder_each_other(pair: tuple[Link, Peer]) -> None:
+async def test_whoever_sends_and_whoever_receives_do_not_hinder_each_other(pair: tuple[Hearing, Peer]) -> None:
     await both_say_much(*pair)
 
 
@@ -353,7 +377,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.fixture
-async def tls(certificates: Certificates) -> AsyncIterator[tuple[Link, Peer]]:
+async def tls(certificates: Certificates) -> AsyncIterator[tuple[Hearing, Peer]]:
     ours, theirs = socket.socketpair()
     for end in (ours, theirs):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 14)
@@ -364,13 +388,15 @@ async def tls(certificates: Certificates) -> AsyncIterator[tuple[Link, Peer]]:
         end = await anyio.to_thread.run_sync(lambda: client.wrap_socket(ours, server_hostname="localhost"))
     end.setblocking(False)
     wrapped[0].setblocking(False)
-    link = Link(end)
+    link = Hearing(end)
     yield link, Peer(wrapped[0])
     link.hang_up()
     wrapped[0].close()
 
 
-async def test_over_tls_a_send_cancelled_before_its_first_byte_does_not_harm_the_next(tls: tuple[Link, Peer]) -> None:
+async def test_over_tls_a_send_cancelled_before_its_first_byte_does_not_harm_the_next(
+    tls: tuple[Hearing, Peer],
+) -> None:
     link, peer = tls
     first, second, third = frame(b"D", b"a" * 500_000), frame(b"D", b"b" * 500_000), frame(b"D", b"c" * 500_000)
     for given_up in (first, second):
@@ -383,7 +409,7 @@ async def test_over_tls_a_send_cancelled_before_its_first_byte_does_not_harm_the
     assert (b"D", b"a" * 500_000) in got
 
 
-async def test_over_tls_nothing_of_a_flood_is_lost_or_stuck(tls: tuple[Link, Peer]) -> None:
+async def test_over_tls_nothing_of_a_flood_is_lost_or_stuck(tls: tuple[Hearing, Peer]) -> None:
     link, peer = tls
     sent = [(b"D", bytes([number]) * (number * 1000)) for number in range(200)]
 
@@ -402,9 +428,9 @@ async def test_over_tls_nothing_of_a_flood_is_lost_or_stuck(tls: tuple[Link, Pee
     assert got == sent
 
 
-async def test_over_tls_the_end_of_the_stream_is_seen_by_whoever_waits_to_write(tls: tuple[Link, Peer]) -> None:
+async def test_over_tls_the_end_of_the_stream_is_seen_by_whoever_waits_to_write(tls: tuple[Hearing, Peer]) -> None:
     await ends_with_a_sender(*tls)
 
 
-async def test_over_tls_whoever_sends_and_whoever_receives_do_not_hinder_each_other(tls: tuple[Link, Peer]) -> None:
+async def test_over_tls_whoever_sends_and_whoever_receives_do_not_hinder_each_other(tls: tuple[Hearing, Peer]) -> None:
     await both_say_much(*tls)

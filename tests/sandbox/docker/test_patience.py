@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from callgate.sandbox.docker.patience import within
+from callgate.sandbox.docker.engine import within
 
 
 def test_it_gives_what_the_call_gives() -> None:
@@ -36,7 +36,7 @@ def test_what_was_given_up_does_not_keep_the_process_from_ending() -> None:
     code = """
 import anyio, threading
 from anyio.to_thread import run_sync
-from callgate.sandbox.docker.patience import within
+from callgate.sandbox.docker.engine import within
 async def stuck():
     await run_sync(threading.Event().wait)
 try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import anyio
@@ -36,7 +36,7 @@ ENDS: dict[str, Callable[[Taken], None]] = {
 
 
 @pytest.fixture
-def taken() -> Iterator[Taken]:
+async def taken() -> AsyncIterator[Taken]:
     made = Taken(send_bytes=1 << 14)
     yield made
     made.close()

@@ -123,9 +123,8 @@ async def test_arguments_are_checked_before_the_server_is_asked() -> None:
             await served.call("ev_add", {"a": 1, "b": 2, "c": 3})
 
 
-@pytest.mark.parametrize("kind", ["wrong_answer", "answer_that_is_no_object"])
-async def test_an_answer_that_is_no_mcp_fails_the_call_alone(kind: str) -> None:
-    async with serving({"s": hostile(kind)}) as served:
+async def test_an_answer_that_is_no_mcp_fails_the_call_alone() -> None:
+    async with serving({"s": hostile("wrong_answer")}) as served:
         for _ in range(2):
             with anyio.fail_after(10), pytest.raises(ToolError, match="server 's': ") as raised:
                 await served.call("s_echo", {"text": "x"}, timeout_seconds=3)

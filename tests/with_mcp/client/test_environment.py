@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callgate.mcp.client.process import environment
+from callgate.mcp.client.stdio import environment
 
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callgate.mcp.client.schemas import usable_input, usable_output
+from callgate.mcp.client.imports import usable_input, usable_output
 
 TWICE = {n: {"oneOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(20)}
 BRANCHES = {"$defs": {**{str(n): level for n, level in TWICE.items()}, "20": {"type": "integer"}}}
@@ -16,7 +16,7 @@ ENDLESS = {"$defs": {"0": {"anyOf": [{"$ref": "#/$defs/0"}, {"$ref": "#/$defs/0"
 @pytest.mark.parametrize(
     ("definitions", "why"),
     [(BRANCHES, "branches too often: to check one value, more than 100000 keywords"),
-     (ENDLESS, "refers to itself in several ways without going into the value")],
+     (ENDLESS, "refers to itself without going into the value")],
 )  # fmt: skip
 def test_one_that_would_take_for_ever(definitions: dict[str, Any], why: str) -> None:
     schema = definitions | {"properties": {"v": {"$ref": "#/$defs/0"}}}

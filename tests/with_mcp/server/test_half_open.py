@@ -13,12 +13,11 @@ import httpx2
 import pytest
 
 from callgate import ConfigurationError, Runtime
+from callgate.mcp.messages import MAX_VALUES
 from callgate.mcp.server import Serving, serve_http
-from callgate.mcp.server.connections import MAX_HALF_OPEN, most_connections
 from callgate.mcp.server.gateway import Gateway
 from callgate.mcp.server.guard import Policy
-from callgate.mcp.server.http import bound, serve_app
-from callgate.mcp.server.messages import MAX_VALUES
+from callgate.mcp.server.http import MAX_HALF_OPEN, bound, most_connections, serve_app
 from with_mcp.server.served import SECONDS
 
 pytestmark = pytest.mark.anyio

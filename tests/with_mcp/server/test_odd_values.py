@@ -14,8 +14,8 @@ from mcp_types import CallToolResult
 
 from callgate import Runtime, Tool
 from callgate.mcp.server import Serving
-from callgate.mcp.server.carrying import MAX_HTTP_BYTES, MAX_LEVELS, too_deep
 from callgate.mcp.server.gateway import Gateway
+from callgate.mcp.server.results import MAX_HTTP_BYTES, MAX_LEVELS, too_deep
 from callgate.runtime import Conversation
 from with_mcp.server.served import ERAS, Served, text
 

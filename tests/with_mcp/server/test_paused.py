@@ -11,9 +11,7 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 from mcp_types import (
-    CallToolRequestParams,
     CallToolResult,
-    ElicitRequestFormParams,
     ElicitResult,
     InputRequiredResult,
     InputResponse,
@@ -22,7 +20,7 @@ from mcp_types import (
 from callgate import Runtime, tool
 from callgate.mcp.server import Serving, ask_client
 from callgate.mcp.server.gateway import Gateway
-from callgate.mcp.server.paused import MAX_PAUSED, Pausing
+from callgate.mcp.server.paused import MAX_PAUSED
 from with_mcp.server.served import SECONDS, Ear, children, text, until
 
 pytestmark = pytest.mark.anyio
@@ -112,30 +110,6 @@ async def test_an_answer_to_what_was_never_asked_is_refused_and_the_call_waits_o
         answered = await call(client, "wipe", {"table": "t"}, waiting.request_state, approval_1=YES)
         assert isinstance(answered, CallToolResult)
         assert text(answered) == "wiped t"
-
-
-async def test_a_question_that_was_not_sent_yet_cannot_be_answered_ahead() -> None:
-    run = Pausing("call", SECONDS)
-    question = ElicitRequestFormParams(message="?", requested_schema={"type": "object", "properties": {}})
-    got: list[object] = []
-
-    async def ask() -> None:
-        got.append(await run.ask(question))
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(ask)
-        await until(lambda: "approval_1" in run.questions)
-        run.questions["approval_1"].sent = True
-        tasks.start_soon(ask)
-        await until(lambda: "approval_2" in run.questions)
-        both = CallToolRequestParams(name="wipe", input_responses={"approval_1": YES, "approval_2": YES})
-        with pytest.raises(MCPError, match="there was no question 'approval_2'"):
-            run.take(both)
-        run.take(CallToolRequestParams(name="wipe", input_responses={"approval_1": YES}))
-        await until(lambda: got == [YES])
-        assert list(run.unsent()) == ["approval_2"]
-        tasks.cancel_scope.cancel()
-    run.take(both)  # too late for either: the questions are gone, and it harms nothing
 
 
 async def test_what_is_no_answer_has_the_question_asked_again() -> None:

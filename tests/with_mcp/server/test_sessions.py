@@ -12,8 +12,9 @@ from mcp_types import CallToolResult
 
 from callgate import Runtime, ToolError, tool
 from callgate.mcp.server import Serving
+from callgate.mcp.server.clients import Client as McpClient
+from callgate.mcp.server.clients import Sandboxes
 from callgate.mcp.server.gateway import Gateway
-from callgate.mcp.server.sandboxes import Room, Sandboxes
 from with_mcp.server.served import ERAS, Served, children, text, until
 
 pytestmark = pytest.mark.anyio
@@ -117,38 +118,38 @@ async def test_there_may_be_four(served: Served) -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_handles_of_others_are_not_told(anyio_backend: str) -> None:
     async with Runtime(pool_size=0) as runtime:
-        own, shared = Sandboxes(runtime, 1, 60), Sandboxes(runtime, 1, 60, shared=True)
-        for kept in (own, shared):
-            handle = await kept.open()
-            with pytest.raises(ToolError, match="1 sessions are open") as refused:
-                await kept.open()
-            assert (handle in str(refused.value)) == (kept is own)
+        for owner, most in ((McpClient(), 1), (None, 8)):  # its own; and everybody's, who knows a handle
+            kept = Sandboxes(runtime, 1, 60)
+            handle, *_ = [await kept.open(owner) for _ in range(most)]
+            with pytest.raises(ToolError, match=f"{most} sessions are open") as refused:
+                await kept.open(owner)
+            assert (handle in str(refused.value)) == (owner is not None)
+            with pytest.raises(ToolError, match="there is no session"):
+                async with kept.use(handle, McpClient()):
+                    pass
             await kept.close()
             with pytest.raises(ToolError, match="there is no session"):
-                async with kept.use(handle):
+                async with kept.use(handle, owner):
                     pass
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_all_client_sessions_together_leave_half_of_the_guests(anyio_backend: str) -> None:
     async with Runtime(pool_size=0, max_guests=4, queue_seconds=0.1) as runtime:
-        room = Room.of(runtime)
-        assert room.most == 2
-        one, other, third = (Sandboxes(runtime, 2, 60, room=room) for _ in range(3))
-        first = await one.open()
-        await other.open()
+        kept = Sandboxes(runtime, 2, 60)
+        one, other, third = McpClient(), McpClient(), McpClient()
+        first = await kept.open(one)
+        await kept.open(other)
         text = "2 sessions of all clients are open, which is all that this server keeps: {}run the program without"
         with pytest.raises(ToolError, match=text.format(f"go on with one of {first}, ")):
-            await one.open()
+            await kept.open(one)
         with pytest.raises(ToolError, match=text.format("")):
-            await third.open()
+            await kept.open(third)
         assert (await runtime.execute_code("1", path="sandbox")).value == 1
-        await one.close()
-        async with third.use(await third.open()) as session:
+        await kept.close(one)
+        async with kept.use(await kept.open(third), third) as session:
             assert (await session.execute_code("1")).value == 1
-        await other.close()
-        await third.close()
-        assert room.taken == 0
+        await kept.close()
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])

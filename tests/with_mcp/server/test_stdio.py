@@ -123,7 +123,7 @@ def test_a_line_that_is_too_long_is_told(served: Served) -> None:
         client.write(b"x" * (16 * 1024 * 1024 + 2) + b"\n")
         client.send(call(1, "1 + 1"))
         client.answer(1)
-    assert "a message is longer than 16777216 bytes; it is skipped" in served.log
+    assert "a line is longer than 16777216 bytes; it is skipped" in served.log
 
 
 def test_messages_may_come_in_pieces_and_together(served: Served) -> None:

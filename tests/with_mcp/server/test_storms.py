@@ -13,7 +13,7 @@ from mcp_types import ToolListChangedNotification
 from callgate import Runtime, Tool
 from callgate.mcp.server import Serving
 from callgate.mcp.server.gateway import Gateway
-from callgate.mcp.server.pace import Pace
+from callgate.mcp.server.listing import Pace
 from with_mcp.server.served import ERAS, SECONDS, Ear, text, until
 
 pytestmark = pytest.mark.anyio

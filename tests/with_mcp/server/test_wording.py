@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from callgate import ApprovalRequest, Tool
-from callgate.mcp.server.asking import Elicitation
-from callgate.mcp.server.wording import MAX_SHOWN, question
+from callgate.mcp.server.asking import MAX_SHOWN, Elicitation, question
 
 
 async def call(**_: Any) -> None:

@@ -24,10 +24,6 @@ def wrong_answer() -> None:
     server.call = lambda r: answer(r, {"content": [{"type": "hologram", "data": 5}]})
 
 
-def answer_that_is_no_object() -> None:
-    server.call = lambda r: answer(r, [1, 2, 3])
-
-
 def dies_in_call() -> None:
     def call(request: dict[str, Any]) -> None:
         if request["params"]["arguments"].get("text") == "die":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -62,24 +61,12 @@ def flood_of_progress() -> None:
     without_end(progress)
 
 
-def flood_of_large_notifications() -> None:
-    without_end(lambda _: message("notifications/message", level="info", data=[[]] * 20_000 + ["[," * 100_000]))
-
-
-def notification_of_many_values() -> None:
-    without_end(lambda _: message("notifications/message", level="info", data=[[]] * 30_000))
-
-
-def answer_of_many_values_to_no_request() -> None:
-    without_end(lambda _: b'{"jsonrpc":"2.0","id":4711,"result":{"a":[%s0]}}\n' % (b"[]," * 30_000))
-
-
 def flood_of_empty_lines() -> None:
     without_end(lambda _: b"\n" * 65_536)
 
 
-def flood_of_answers() -> None:
-    without_end(lambda _: b'{"jsonrpc":"2.0","id":4711,"result":{}}\n' * 1000)
+def flood_of_garbage() -> None:
+    without_end(lambda _: b"x" * 4000 + b"\n")
 
 
 def flood_of_list_changes() -> None:
@@ -113,44 +100,24 @@ def flood_of_stderr() -> None:
     server.call = call
 
 
-def huge_line() -> None:
-    """Answers with a line of so many MiB, its id in front; the next call is answered as usual."""
+def unreadable() -> None:
+    """Answers with a line that is too long, too deep, no message or no JSON."""
 
     def call(request: dict[str, Any]) -> None:
-        mebibytes = int(request["params"]["arguments"].get("text", "0") or 0)
-        if not mebibytes:
-            return answer(request, text("small"))
-        where = os.environ.get("HOSTILE_ID", "first")
-        if where == "first":
-            out.write(b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"' % request["id"])
+        kind = request["params"]["arguments"].get("text", "")
+        start = b'{"jsonrpc":"2.0","id":%d,"result":' % request["id"]
+        if kind == "long":
+            out.write(start)
+            for _ in range(200):
+                out.write(b"x" * 1024 * 1024)
+        elif kind == "deep":
+            out.write(start + b'{"structuredContent":' + b"[" * 400 + b"]" * 400 + b"}}\n")
+        elif kind == "list":
+            out.write(start + b"[1,2,3]}\n")
+        elif kind == "cut":
+            out.write(start + b"\n")
         else:
-            out.write(b'{"result":{"content":[{"type":"text","text":"')
-        for _ in range(mebibytes):
-            out.write(b"x" * 1024 * 1024)
-        out.write(b'"}]}' + (b"" if where == "first" else b',"jsonrpc":"2.0","id":%d' % request["id"]) + b"}\n")
+            answer(request, text("readable"))
         out.flush()
-        return None
-
-    server.call = call
-
-
-def strange_values() -> None:
-    """Answers with so many empty lists, or with lists nested so deep."""
-
-    def call(request: dict[str, Any]) -> None:
-        kind, _, number = request["params"]["arguments"].get("text", "").partition(" ")
-        values = {"many": "[],", "deep": "["}.get(kind, "") * int(number or 0)
-        closed = values[:-1] if kind == "many" else values + "]" * len(values)
-        answered = '{"jsonrpc":"2.0","id":%d,"result":{"content":[],"structuredContent":{"a":[%s]}}}\n'
-        out.write((answered % (request["id"], closed)).encode())
-        out.flush()
-
-    server.call = call
-
-
-def line_without_end() -> None:
-    def call(request: dict[str, Any]) -> None:
-        while True:
-            out.write(b"x" * 1024 * 1024)
 
     server.call = call

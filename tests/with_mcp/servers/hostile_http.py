@@ -78,15 +78,6 @@ class Handler(BaseHTTPRequestHandler):
                 self.events()
                 while True:
                     self.wfile.write(b"data: " + b"x" * 1_000_000)
-            case "many_values":
-                many = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[],"structuredContent":{"a":[%s0]}}}'
-                self.plain(200, many % (request["id"], b"[]," * 1_000_000), "application/json")
-            case "many_values_event":
-                self.events("text/event-stream; charset=utf-7")
-                self.wfile.write(b'data: {"jsonrpc":"2.0","id":%d,"result":{"content":[' % request["id"])
-                for _ in range(100):
-                    self.wfile.write(b"[]," * 10_000)
-                self.wfile.write(b"0]}}\n\n")
             case "gzip_bomb":
                 body = gzip.compress(b" " * 50_000_000)
                 self.plain(200, body, "application/json", {"content-encoding": "gzip"})
@@ -131,9 +122,6 @@ class Handler(BaseHTTPRequestHandler):
                 self.connection.shutdown(socket.SHUT_RDWR)
             case "forgets" if calls == 1:
                 self.plain(404, b"no such session")
-            case "refuses_at_length":
-                refusal = b'{"jsonrpc":"2.0","id":%d,"error":{"code":-32000,"message":"no","data":[%s0]}}'
-                self.plain(400, refusal % (request["id"], b"[]," * 1_000_000), "application/json")
             case "refuses":
                 self.plain(403, b"not you")
             case _:

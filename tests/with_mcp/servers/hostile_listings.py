@@ -18,10 +18,6 @@ def tools_in_a_circle() -> None:
     server.list_tools = lambda r: answer(r, {"tools": [ECHO] if "params" not in r else [], "nextCursor": "again"})
 
 
-def tools_with_a_long_cursor() -> None:
-    server.list_tools = lambda r: answer(r, {"tools": [ECHO], "nextCursor": "x" * 1_000_000})
-
-
 def tools_of_many_bytes() -> None:
     """Eight tools of a million bytes a page, for ever, and a small one last on each."""
 
@@ -31,13 +27,6 @@ def tools_of_many_bytes() -> None:
         answer(request, {"tools": [*large, {**ECHO, "name": f"echo_{page}"}], "nextCursor": str(page + 1)})
 
     server.list_tools = list_tools
-
-
-def tools_of_many_values() -> None:
-    """Three tools whose schemas hold 100,000 empty objects each."""
-    schema = {"type": "object", "enum": [{}] * 100_000}
-    server.tools = [{"name": f"tool_{n}", "inputSchema": schema} for n in range(3)]
-    server.tools.append(ECHO)
 
 
 def pages() -> None:

@@ -60,11 +60,6 @@ def only_garbage() -> None:
     server.initialize = initialize
 
 
-def garbage_without_end() -> None:
-    while True:
-        out.write(b"x" * 4000 + b"\n")
-
-
 def old_version() -> None:
     def initialize(request: dict[str, Any]) -> None:
         info = {"name": "old", "version": "0"}

@@ -37,8 +37,6 @@ MAX_TOOLS = 64
 """So many tools of an outcome are remembered."""
 MAX_TEXT_CHARACTERS = 1_000
 """So much of a query, a reasoning and an error is remembered."""
-MAX_UNDRAINED = 10_000
-"""So many outcomes wait to be drained; beyond that the oldest go."""
 
 MIN_SAMPLES = 5
 """Fewer outcomes say nothing against a tool: it is unlucky three times in a row soon enough."""
@@ -79,10 +77,9 @@ class SelectionMemory:
         self._similar = Similar()
         self._failed: dict[str, deque[bool]] = {}  # by tool, the one called last at the end
         self._chosen: dict[str, int] = {}  # by tool, the number of its newest outcome
-        self._undrained: deque[tuple[int, SelectionOutcome]] | None = None
-        self._drained: set[int] = set()  # numbers of outcomes that whoever keeps them has
-        self._batch = 0
-        self._on_batch: Callable[[], None] = _nobody
+        self.on_note: Callable[[SelectionOutcome], None] | None = None
+        """Called with each new outcome; set by whoever keeps them."""
+        self._in_file: set[int] = set()  # numbers of outcomes that whoever keeps them has
         self._groups: tuple[object, dict[str, tuple[str, ...]]] = (None, {})
 
     def __len__(self) -> int:
@@ -97,10 +94,9 @@ class SelectionMemory:
         """Take note of an outcome; quick, no I/O. One without tools says nothing of any, and is only remembered."""
         taken = bounded(outcome)
         self._take(taken)
-        if self._undrained is not None:
-            self._undrained.append((self._next - 1, taken))
-            if len(self._undrained) % self._batch == 0:
-                self._on_batch()
+        if self.on_note is not None:
+            self._in_file.add(self._next - 1)
+            self.on_note(taken)
 
     def advice(self, query: str, tools: Sequence[str]) -> Advice:
         """What outcomes of queries like this one say about these tools; under a millisecond.
@@ -222,50 +218,22 @@ class SelectionMemory:
         if len(self._outcomes) > self._max:
             oldest = next(iter(self._outcomes))
             del self._outcomes[oldest]
-            self._drained.discard(oldest)
+            self._in_file.discard(oldest)
             self._similar.forget(oldest)
 
-    # for whoever keeps them
-
     def load(self, earlier: Sequence[SelectionOutcome]) -> None:
-        """Begin with outcomes of earlier times, the oldest first. They are not drained.
+        """Begin with outcomes of earlier times, the oldest first. They are no new outcomes.
 
-        What was drained or loaded before is forgotten first: it is among them.
+        What was given to `on_note` or loaded before is forgotten first: it is among them.
         """
-        newer = [outcome for number, outcome in self._outcomes.items() if number not in self._drained]
+        newer = [outcome for number, outcome in self._outcomes.items() if number not in self._in_file]
         self._outcomes, self._failed, self._chosen, self._similar = {}, {}, {}, Similar()
-        self._drained.clear()
+        self._in_file.clear()
         for outcome in earlier:
-            self._drained.add(self._next)
+            self._in_file.add(self._next)
             self._take(bounded(outcome))
         for outcome in newer:
             self._take(outcome)
-
-    def keep(self, batch: int, on_batch: Callable[[], None]) -> None:
-        """From now on hold every outcome ready for `drain`.
-
-        Args:
-            batch: how many outcomes make a batch.
-            on_batch: called in `note`, each time that another batch has come together; must be quick.
-
-        Raises:
-            ConfigurationError: somebody keeps them already.
-        """
-        if self._undrained is not None:
-            raise ConfigurationError("these selections are kept in a file already: give the other file another memory")
-        self._undrained, self._batch, self._on_batch = deque(maxlen=MAX_UNDRAINED), batch, on_batch
-
-    def keep_no_more(self) -> None:
-        """End what `keep` began; what was not drained is held no longer."""
-        self._undrained, self._on_batch = None, _nobody
-
-    def drain(self) -> list[SelectionOutcome]:
-        """What was noted since the last time, the oldest first; empty when nobody keeps it."""
-        drained = list(self._undrained or ())
-        if self._undrained is not None:
-            self._undrained.clear()
-        self._drained.update(number for number, _ in drained if number in self._outcomes)
-        return [outcome for _, outcome in drained]
 
 
 def bounded(outcome: SelectionOutcome) -> SelectionOutcome:
@@ -291,7 +259,3 @@ def _text(text: str, most: int) -> str:
 
 def _names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(_text(name, MAX_NAME_CHARACTERS) for name in tuple(names)[:MAX_TOOLS])
-
-
-def _nobody() -> None:
-    pass

@@ -1,4 +1,4 @@
-"""The trials of an experiment, and how they are kept in an SQLite file. `kept_file` has the rules.
+"""The trials of an experiment, and how they are kept in an SQLite file. `runtime.statistics_file` has the rules.
 
 A trial is what came of one query in one arm; a query has one, the first, however often it is asked. Of the query a hash
 is kept, no word. Of all experiments in a file the newest 100,000 trials are kept.
@@ -8,26 +8,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from callgate.runtime.kept_file import KeptFile
-from callgate.tools.pending import Pending
+from callgate.runtime.statistics_file import KeptFile
 
 __all__ = ["ARMS", "Arm", "Trial", "Trials", "TrialsFile"]
 
 Arm = Literal["control", "treatment"]
 ARMS: Mapping[str, Arm] = {"control": "control", "treatment": "treatment"}
 
-BATCH = 32
 MAX_ROWS = 100_000
 MAX_NAME_CHARACTERS = 128
 """Of an experiment."""
-MAX_SECONDS = 7 * 24 * 3600.0
-"""A longer trial in what was kept is taken for damage."""
-
-_CUT = f"DELETE FROM trials WHERE id <= (SELECT id FROM trials ORDER BY id DESC LIMIT 1 OFFSET {MAX_ROWS})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +41,7 @@ class Trial:
     seconds: float | None = None
 
 
-class Trials(Pending[Trial]):
+class Trials:
     """Trials in the order in which they came, until both arms have as many as are needed.
 
     All until then count, of the larger arm, too: cut to the first ones it would be older than the other, and what
@@ -57,15 +51,14 @@ class Trials(Pending[Trial]):
         needed: in each arm. Later ones are not taken, so that a result that is there stays as it is.
     """
 
-    kept_already = "this experiment is kept in a file already; it was entered twice"
-
     def __init__(self, needed: int) -> None:
-        super().__init__()
         self.ignored: Counter[str] = Counter()
         """Why trials were not taken, and how many: ``repeated``, ``surplus``."""
         self._needed = needed
         self._trials: list[Trial] = []
         self._by_unit: dict[Arm, dict[str, Trial]] = {"control": {}, "treatment": {}}
+        self.on_note: Callable[[Trial], None] | None = None
+        """Called with each trial that is taken; set by whoever keeps them."""
 
     def of(self, arm: Arm) -> Mapping[str, Trial]:
         """Those of an arm, by unit, in order."""
@@ -73,8 +66,8 @@ class Trials(Pending[Trial]):
 
     def take(self, trial: Trial) -> None:
         """Take a trial, unless its query has one in that arm, or there are enough."""
-        if self._taken(trial):
-            self._hold(trial)
+        if self._taken(trial) and self.on_note is not None:
+            self.on_note(trial)
 
     def _taken(self, trial: Trial) -> bool:
         arm = self._by_unit[trial.arm]
@@ -86,8 +79,6 @@ class Trials(Pending[Trial]):
         arm[trial.unit] = trial
         self._trials.append(trial)
         return True
-
-    # for whoever keeps them
 
     def load(self, earlier: Sequence[Trial]) -> None:
         """Begin with trials of earlier times, the oldest first."""
@@ -108,26 +99,24 @@ class TrialsFile(KeptFile[Trial]):
         experiment: whose.
     """
 
-    batch = BATCH
-    select = f"SELECT experiment, unit, arm, success, seconds FROM trials ORDER BY id DESC LIMIT {MAX_ROWS}"
-    insert = "INSERT OR IGNORE INTO trials (experiment, unit, arm, success, seconds) VALUES (?, ?, ?, ?, ?)"
+    table = "trials"
+    columns: ClassVar = {
+        "experiment": "TEXT NOT NULL", "unit": "TEXT NOT NULL", "arm": "TEXT NOT NULL", "success": "INTEGER NOT NULL",
+        "seconds": "REAL",
+    }  # fmt: skip
+    unique = ("experiment", "unit", "arm")
+    insert = "INSERT OR IGNORE"
+    most = MAX_ROWS
 
     def __init__(self, path: str | os.PathLike[str], trials: Trials, experiment: str) -> None:
         super().__init__(path, trials)
         self._experiment = experiment
 
-    def note_of(self, row: Sequence[object]) -> Trial | None:
+    def note_of(self, row: Any) -> Trial | None:
         """The trial in a row, where it is one of this experiment."""
-        match tuple(row):
-            case (self._experiment, str() as unit, "control" | "treatment" as arm, 0 | 1 as success, seconds):
-                took = seconds if isinstance(seconds, float) and 0 <= seconds <= MAX_SECONDS else None
-                return Trial(unit, ARMS[arm], success == 1, took) if unit else None
-        return None
+        experiment, unit, arm, success, seconds = row
+        return Trial(unit, ARMS[arm], success == 1, seconds) if experiment == self._experiment else None
 
     def row_of(self, note: Trial) -> Sequence[Any]:
         """With its experiment."""
         return self._experiment, note.unit, note.arm, int(note.success), note.seconds
-
-    def cuts(self, notes: Iterable[Trial]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """All of them."""
-        yield _CUT, {}

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from callgate.plan.schema_paths import impossible
+from callgate.plan.schemas import impossible
 from callgate.runtime import Runtime
 from callgate.tools.registry import ToolInfo
 from callgate.tools.statistics import adaptive_timeout_seconds

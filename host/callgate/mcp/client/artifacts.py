@@ -1,9 +1,6 @@
 """Images, audio and files that tools return, kept on the host: a program and a model get a handle, people the bytes.
 
-1. Bounded: when the newest needs room, the oldest goes of the server that has the most, the newest counted. So a
-   server that floods takes away what it sent itself, and of the others only what is more than its own share.
-2. What a server says of the bytes is bounded with them: a mime type is cut, a URI is counted.
-3. A handle cannot be guessed: a server that writes handles into its answers names nothing of another.
+The room is bounded: when the newest needs some, the oldest go. A handle cannot be guessed.
 
 One store serves one runtime, and so one tenant.
 """
@@ -11,12 +8,11 @@ One store serves one runtime, and so one tenant.
 from __future__ import annotations
 
 import secrets
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .faults import one_line
+from .status import one_line
 
 __all__ = ["MAX_KEPT_BYTES", "Artifact", "Artifacts"]
 
@@ -60,14 +56,6 @@ class Artifact:
         return seen if self.uri is None else {**seen, "uri": self.uri}
 
 
-@dataclass(slots=True)
-class _Share:
-    """What is kept of one server."""
-
-    handles: OrderedDict[str, None] = field(default_factory=OrderedDict)
-    size: int = 0
-
-
 class Artifacts:
     """The artifacts of one runtime.
 
@@ -78,41 +66,20 @@ class Artifacts:
     def __init__(self, max_bytes: int = MAX_KEPT_BYTES) -> None:
         self.max_bytes = max_bytes
         self.kept_bytes = 0
-        self._kept: OrderedDict[str, Artifact] = OrderedDict()
-        self._of: dict[str, _Share] = {}
+        self._kept: dict[str, Artifact] = {}
 
     def add(self, data: bytes, mime_type: str, *, server: str, tool: str = "", uri: str | None = None) -> Artifact:
-        """Keep these bytes. Larger than all the room there is, or than the others' shares leave, they are not kept: the
-        handle leads nowhere."""
+        """Keep these bytes. Larger than all the room there is, they are not kept: the handle leads nowhere."""
         handle = f"art_{secrets.token_hex(6)}"
         kind = one_line(mime_type, MAX_MIME_TYPE_CHARACTERS)
         artifact = Artifact(handle=handle, data=data, mime_type=kind, server=server, tool=tool, uri=uri)
         if artifact.size > self.max_bytes:
             return artifact
-        own = self._of.setdefault(server, _Share())
         while self.kept_bytes + artifact.size > self.max_bytes or len(self._kept) >= MAX_KEPT:
-            fullest = max((each for each in self._of.values() if each is not own), key=self._part, default=own)
-            if fullest is own or self._part(own, artifact) > self._part(fullest):
-                fullest = own
-            if not fullest.handles:
-                return artifact
-            self._forget_oldest(fullest)
+            self.kept_bytes -= self._kept.pop(next(iter(self._kept))).size
         self._kept[handle] = artifact
         self.kept_bytes += artifact.size
-        own.handles[handle] = None
-        own.size += artifact.size
         return artifact
-
-    def _forget_oldest(self, share: _Share) -> None:
-        handle, _ = share.handles.popitem(last=False)
-        size = self._kept.pop(handle).size
-        share.size -= size
-        self.kept_bytes -= size
-
-    def _part(self, share: _Share, more: Artifact | None = None) -> float:
-        """How much of the room it has: of the bytes or of the places, whichever is more."""
-        size, count = (0, 0) if more is None else (more.size, 1)
-        return max((share.size + size) / (self.max_bytes or 1), (len(share.handles) + count) / MAX_KEPT)
 
     def get(self, handle: str | Mapping[str, Any]) -> Artifact | None:
         """The artifact of that handle, or of the object that holds one; None where it is not kept, or not any more."""

@@ -1,27 +1,32 @@
-"""One conversation with a server: the handshake, the listing, the calls, until it is over.
+"""One conversation with a server: its transport, the handshake, the listing, the calls, until it is over.
 
 1. The handshake of today's servers (`initialize`) is tried first, and where it is refused the question of 2026-07-28
    (`server/discover`): some servers of today end when they are asked something before the handshake.
-2. A call that is cancelled is told to the server (`notifications/cancelled`; over HTTP from 2026-07-28 on, by closing
+2. A listing is bounded, and each tool is taken by itself, as the server wrote it: the session checks a listing as a
+   whole, and a single tool without a name would lose all. So the session sees names alone.
+3. A call that is cancelled is told to the server (`notifications/cancelled`; over HTTP from 2026-07-28 on, by closing
    the request), at once and without waiting for it.
-3. A call fails with a `ToolError`: the server's own words where it has some. When the connection ended in the middle,
+4. A call fails with a `ToolError`: the server's own words where it has some. When the connection ended in the middle,
    the outcome of a call that may have had effects is unknown, and the error says so.
-4. Results are checked by the tool's own contract, not by the session.
+5. Results are checked by the tool's own contract, not by the session.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import anyio.abc
 import pydantic
 from mcp.client.session import ClientSession
 from mcp.client.subscriptions import SubscriptionLost, listen
-from mcp.shared.dispatcher import ProgressFnT
+from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest, ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.transport_context import TransportContext
 from mcp_types import (
     CONNECTION_CLOSED,
     HEADER_MISMATCH,
@@ -36,22 +41,110 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from callgate.errors import ToolError
+from callgate.mcp.config import ServerConfig
 from callgate.runtime.events import listening
 from callgate.version import __version__
 
-from .dispatch import Listing, ServerDispatcher
-from .faults import ServerFault, one_line
-from .streams import BROKEN, NOT_SENT, Fate, Streams
+from .http import BROKEN, NOT_SENT, http_streams
+from .status import Fate, ServerFault, one_line
+from .stdio import stdio_streams
 
-__all__ = ["Connection", "connected"]
+__all__ = ["Connection", "Listing", "connected"]
 
+MAX_TOOLS = 10_000
+"""Of one server; more are not taken."""
 MAX_PAGES = 1000
-MAX_CURSOR_CHARACTERS = 8 * 1024
-"""Of what the server wants to be asked for its next page with."""
+MAX_LISTING_BYTES = 32 * 1024 * 1024
+"""Of the tools of one listing, as JSON."""
+MAX_WARNINGS = 20
 MAX_ROUNDS = 10
 """Of answers that say *not yet*; 2026-07-28."""
 ROUND_SECONDS = 0.25
 LISTEN_AGAIN_SECONDS = 5.0
+
+
+class Listing:
+    """The tools of one server as it wrote them, page by page."""
+
+    def __init__(self) -> None:
+        self.tools: dict[str, dict[str, Any]] = {}
+        """By the server's own name, in the order of the listing."""
+        self.warnings: list[str] = []
+        self.is_full = False
+        """Whether there was no room for a tool; further pages are not asked for."""
+        self._bytes = 0
+
+    def warn(self, text: str) -> None:
+        if len(self.warnings) < MAX_WARNINGS:
+            self.warnings.append(text)
+        elif len(self.warnings) == MAX_WARNINGS:
+            self.warnings.append("and more that are not listed")
+
+    def take(self, page: dict[str, Any]) -> dict[str, Any]:
+        """Keep the tools of a page; returns what the session may see of it."""
+        tools = page.get("tools")
+        if not isinstance(tools, list):
+            self.warn("its list of tools is not a list; it is taken for empty")
+            tools = []
+        seen = []
+        for tool in tools:
+            name = tool.get("name") if isinstance(tool, dict) else None
+            if not isinstance(name, str) or not name.strip():
+                self.warn("a tool without a name is left out")
+                continue
+            if name in self.tools:
+                self.warn(f"the tool {one_line(name, 60)!r} is listed twice; the first is taken")
+                continue
+            self._bytes += len(json.dumps(tool))
+            if len(self.tools) >= MAX_TOOLS or self._bytes > MAX_LISTING_BYTES:
+                self.is_full = True
+                self.warn(f"it lists more than {MAX_TOOLS} tools or {MAX_LISTING_BYTES} bytes; the others are left out")
+                break
+            self.tools[name] = tool
+            seen.append({"name": name, "inputSchema": _for_headers(tool.get("inputSchema"))})
+        cursor = page.get("nextCursor")
+        # what the last two say is required of a result from 2026-07-28 on, and not used here
+        shown = {"tools": seen, "resultType": page.get("resultType", "complete"), "ttlMs": 0, "cacheScope": "private"}
+        return shown | ({"nextCursor": cursor} if isinstance(cursor, str) else {})
+
+
+class _Dispatcher(JSONRPCDispatcher[TransportContext]):
+    """The SDK's; takes listings apart, and tells of changes. Other notifications are not handed to the session, which
+    would log each that it does not like, secrets included."""
+
+    def __init__(self, streams: tuple[Any, Any], fate: Fate) -> None:
+        super().__init__(*streams)
+        self.fate = fate
+        self.listing = Listing()
+        """Where the pages of a listing go; replaced before each."""
+        self.tools_changed = anyio.Event()
+        """Set when the server says that its tools have changed; replaced by whoever listens."""
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
+    ) -> dict[str, Any]:
+        raw = await super().send_raw_request(method, params, opts, **more)
+        return self.listing.take(raw) if method == "tools/list" else raw
+
+    async def run(
+        self,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        on_notify_intercept: OnNotifyIntercept | None = None,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        def look(method: str, params: Mapping[str, Any] | None) -> bool:
+            if on_notify_intercept is not None:
+                on_notify_intercept(method, params)
+            if method == "notifications/tools/list_changed":
+                self.tools_changed.set()
+            return True  # nothing is left for the session
+
+        try:
+            await super().run(on_request, on_notify, look, task_status=task_status)
+        finally:
+            self.fate.over.set()
 
 
 class _Session(ClientSession):
@@ -64,10 +157,8 @@ class _Session(ClientSession):
 class Connection:
     """One open session."""
 
-    def __init__(
-        self, session: ClientSession, dispatcher: ServerDispatcher, fate: Fate, hide: Callable[[str], str]
-    ) -> None:
-        self.fate = fate
+    def __init__(self, session: ClientSession, dispatcher: _Dispatcher, hide: Callable[[str], str]) -> None:
+        self.fate = dispatcher.fate
         self._hide = hide
         self._session = session
         self._dispatcher = dispatcher
@@ -87,39 +178,32 @@ class Connection:
     async def tools(self) -> Listing:
         """All tools, page by page; raises `ServerFault`."""
         async with self._listing:
-            return await self._list()
-
-    async def _list(self) -> Listing:
-        capabilities = self._session.server_capabilities
-        self._dispatcher.listing = listing = Listing()
-        cursor: str | None = None
-        cursors: set[str] = set()
-        known: set[str] = set()
-        for _ in range(MAX_PAGES):
-            params = None if cursor is None else PaginatedRequestParams(cursor=cursor)
-            try:
-                page = await self._session.list_tools(params=params)
-            except (MCPError, pydantic.ValidationError, RuntimeError) as error:
-                if not self.is_over and capabilities is not None and capabilities.tools is None:
-                    listing.warn("it offers no tools")
-                    return listing
-                raise self._fault("it did not list its tools", error) from None
-            known.update(tool.name for tool in page.tools)
-            cursor = page.next_cursor
-            if cursor is None or listing.is_full:
-                break
-            if len(cursor) > MAX_CURSOR_CHARACTERS:
-                listing.warn(
-                    f"its list of tools has a cursor of more than {MAX_CURSOR_CHARACTERS} characters;"
-                    " the pages after it are left out"
-                )
-                break
-            if cursor in cursors:
-                listing.warn("its list of tools goes in a circle; it is taken as far as it came")
-                break
-            cursors.add(cursor)
-        else:
-            listing.warn(f"its list of tools has more than {MAX_PAGES} pages; the others are left out")
+            self._dispatcher.listing = listing = Listing()
+            known: set[str] = set()
+            cursors: set[str | None] = set()
+            cursor: str | None = None
+            while True:
+                try:
+                    page = await self._session.list_tools(
+                        params=None if cursor is None else PaginatedRequestParams(cursor=cursor)
+                    )
+                except (MCPError, pydantic.ValidationError, RuntimeError) as error:
+                    capabilities = self._session.server_capabilities
+                    if not self.is_over and capabilities is not None and capabilities.tools is None:
+                        listing.warn("it offers no tools")
+                        return listing
+                    raise self._fault("it did not list its tools", error) from None
+                known.update(tool.name for tool in page.tools)
+                cursors.add(cursor)
+                cursor = page.next_cursor
+                if cursor is None or listing.is_full:
+                    break
+                if cursor in cursors:
+                    listing.warn("its list of tools goes in a circle; it is taken as far as it came")
+                    break
+                if len(cursors) == MAX_PAGES:
+                    listing.warn(f"its list of tools has more than {MAX_PAGES} pages; the others are left out")
+                    break
         for name in [name for name in listing.tools if name not in known]:
             listing.warn(f"the tool {one_line(name, 60)!r} is left out: its x-mcp-header annotations are invalid")
             del listing.tools[name]
@@ -157,8 +241,17 @@ class Connection:
         state: str | None = None
         for _ in range(MAX_ROUNDS):
             try:
-                result = await self._call_once(tool, arguments, state, progress)
+                result: Result = await self._session.call_tool(
+                    tool,
+                    arguments,
+                    progress_callback=progress,
+                    request_state=state,
+                    allow_input_required=True,
+                    allow_claimed=True,
+                )
             except MCPError as error:
+                if error.code == HEADER_MISMATCH:  # which arguments belong into headers has changed
+                    self._dispatcher.tools_changed.set()
                 raise self._call_failed(error, repeatable) from None
             except pydantic.ValidationError as error:
                 raise ToolError(f"its answer is no MCP: {_first(error)}") from None
@@ -171,28 +264,6 @@ class Connection:
             state = result.request_state
             await anyio.sleep(ROUND_SECONDS)
         raise ToolError(f"it said {MAX_ROUNDS} times that it needs another round", retryable=repeatable)
-
-    async def _call_once(
-        self, tool: str, arguments: dict[str, Any], state: str | None, progress: ProgressFnT | None
-    ) -> Result:
-        async def send() -> Result:
-            return await self._session.call_tool(
-                tool,
-                arguments,
-                progress_callback=progress,
-                request_state=state,
-                allow_input_required=True,
-                allow_claimed=True,
-            )
-
-        try:
-            return await send()
-        except MCPError as error:
-            if error.code != HEADER_MISMATCH or self._session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-                raise
-        self._dispatcher.tools_changed.set()
-        await self.tools()  # which arguments belong into headers has changed
-        return await send()
 
     async def read_resource(self, uri: str) -> list[TextResourceContents | BlobResourceContents]:
         """Read a resource; raises `ToolError`."""
@@ -233,28 +304,37 @@ class Connection:
 
 
 @asynccontextmanager
-async def connected(streams: Streams, fate: Fate, hide: Callable[[str], str]) -> AsyncIterator[Connection]:
-    """A session over these streams, after the handshake; raises `ServerFault`. Put a time limit around entering.
+async def connected(config: ServerConfig, fate: Fate, hide: Callable[[str], str]) -> AsyncIterator[Connection]:
+    """Open a connection, handshake included; raises `ServerFault`. Put a time limit around entering.
 
     Args:
-        streams: from a transport.
+        config: of the server.
         fate: of the connection.
         hide: takes what is secret out of the server's words about its progress.
     """
-    dispatcher = ServerDispatcher(JSONRPCDispatcher(*streams), fate)
+    opened = stdio_streams if config.transport == "stdio" else http_streams
     us = Implementation(name="callgate", version=__version__)
-    async with _Session(dispatcher=dispatcher, client_info=us) as session:
-        connection = Connection(session, dispatcher, fate, hide)
-        try:
-            await session.initialize()
-        except (MCPError, pydantic.ValidationError, RuntimeError) as error:
-            if not isinstance(error, MCPError) or error.code == CONNECTION_CLOSED:
-                raise connection._fault("it did not answer as an MCP server", error) from None
+    async with opened(config, fate) as streams:
+        dispatcher = _Dispatcher(streams, fate)
+        async with _Session(dispatcher=dispatcher, client_info=us) as session:
+            connection = Connection(session, dispatcher, hide)
             try:
-                await session.discover()
-            except (MCPError, pydantic.ValidationError, RuntimeError):
-                raise connection._fault("it refused the handshake", error) from None
-        yield connection
+                await session.initialize()
+            except (MCPError, pydantic.ValidationError, RuntimeError) as error:
+                if not isinstance(error, MCPError) or error.code == CONNECTION_CLOSED:
+                    raise connection._fault("it did not answer as an MCP server", error) from None
+                try:
+                    await session.discover()
+                except (MCPError, pydantic.ValidationError, RuntimeError):
+                    raise connection._fault("it refused the handshake", error) from None
+            yield connection
+
+
+def _for_headers(schema: object) -> dict[str, Any]:
+    """Of a schema, what the session needs of it: which arguments are mirrored into HTTP headers (2026-07-28)."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    given = properties.items() if isinstance(properties, dict) else ()
+    return {"type": "object", "properties": {name: each for name, each in given if isinstance(each, dict)}}
 
 
 def _first(error: Exception) -> str:

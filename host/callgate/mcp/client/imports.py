@@ -1,30 +1,35 @@
 """A server's listing into tools: names, annotations, schemas, and what was odd about them.
 
+1. What is unusable is left out with a warning, and the tool stays. A schema is tried as it is; then with its wrong
+   keywords translated or dropped (`schema_repair`); then only the names, types and descriptions of its parameters are
+   kept. The server checks its arguments itself in any case.
+2. An output schema of an object that is closed is opened for one key, ``artifacts``: handles of images and files that
+   come beside the structured content stand there.
+3. The operator's `adjust` has the last word about each tool.
+
 Slow for thousands of tools (each schema is compiled), so it runs in a worker thread; it touches nothing that is shared.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from callgate.errors import ConfigurationError
 from callgate.mcp.verbatim import HINTS, ImportedTool, flags_of
 from callgate.tools import Tool
 from callgate.tools.annotations import UntypedResult
-from callgate.tools.json_schema import SchemaResult
+from callgate.tools.json_schema import SchemaArguments, SchemaResult, own_copy
 from callgate.tools.names import imported_name
+from callgate.tools.schema_repair import repaired
 
-from .artifacts import Artifacts
-from .dispatch import Listing
-from .faults import one_line
-from .results import Answer, Unplaced
-from .schemas import usable_input, usable_output
+from .connection import Listing
+from .results import Answer
+from .status import one_line
 
-__all__ = ["Adjust", "Call", "imported"]
+__all__ = ["Adjust", "Answering", "Call", "imported", "usable_input", "usable_output"]
 
 logger = logging.getLogger("callgate.mcp")
 
@@ -32,32 +37,44 @@ Adjust = Callable[[Tool], Tool | None]
 """The operator's word about a tool: changed with `dataclasses.replace`, or None to leave it out."""
 Call = Callable[[str, dict[str, Any], Answer, bool], Awaitable[Any]]
 """Makes a call: the server's own name of the tool, arguments, how to read the answer, is repeating it harmless."""
+Answering = Callable[[str, SchemaResult | UntypedResult, bool], Answer]
+"""How to read a tool's answers: its own name, the contract of its value, is the value under ``result``."""
+Warn = Callable[[str], None]
+Contract = TypeVar("Contract", SchemaArguments, SchemaResult)
 
 MAX_DESCRIPTION_CHARACTERS = 8 * 1024
 MAX_TITLE_CHARACTERS = 200
+MAX_NOTES = 3
+"""Changes to one schema that the status lists; further ones are only counted."""
+MAX_NAMES = 1000
+"""Parameters that are kept of a schema that cannot be used; with more parameters, none are kept."""
+MAX_WORDS = 1000
+"""Characters of their descriptions."""
+WRAPPED = "x-fastmcp-wrap-result"
+"""FastMCP's mark of an output schema that wraps what is no object under ``result``."""
+_ARTIFACTS = {"type": "array", "items": {"type": "object"}, "description": "handles of images and files, if any"}
+_TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object"})
 
 
 def imported(
     server: str,
     listing: Listing,
     call: Call,
-    artifacts: Artifacts,
+    answering: Answering,
     *,
     timeout_seconds: float | None,
     adjust: Adjust | None,
-    unplaced: Unplaced,
     hide: Callable[[str], str],
 ) -> list[Tool]:
     """The tools of a listing, sorted so that the same tools get the same names, in whatever order they are listed."""
 
-    def answering(name: str, contract: SchemaResult | UntypedResult, unwrap: bool) -> Answer:
-        return Answer(artifacts, server, name, contract, unwrap, unplaced)
+    def is_renamed(name: str) -> bool:
+        return imported_name(server, name) != f"{server}_{name}"
 
     tools = []
-    for name, raw in sorted(listing.tools.items(), key=lambda item: (_changed(server, item[0]), item[0])):
+    for name, raw in sorted(listing.tools.items(), key=lambda item: (is_renamed(item[0]), item[0])):
         try:
-            made = _tool(server, name, raw, listing.warn, call, answering, timeout_seconds)
-            made = dataclasses.replace(made, description=hide(made.description), **_words(raw, hide))
+            made = _tool(server, name, raw, listing.warn, call, answering, timeout_seconds, hide)
             tool = made if adjust is None else _adjusted(made, adjust)
         except (ConfigurationError, RecursionError) as error:
             listing.warn(f"the tool {one_line(name, 60)!r} is left out: {one_line(str(error), 200)}")
@@ -71,16 +88,16 @@ def _tool(
     server: str,
     name: str,
     raw: Mapping[str, Any],
-    warn: Callable[[str], None],
+    warn: Warn,
     call: Call,
-    answering: Callable[[str, SchemaResult | UntypedResult, bool], Answer],
+    answering: Answering,
     timeout_seconds: float | None,
+    hide: Callable[[str], str],
 ) -> ImportedTool:
-    known_as = imported_name(server, name)
-    scripts = _scripts(name)
-    if "LATIN" in scripts and len(scripts) > 1:
+    scripts = {unicodedata.name(c, "?").split(" ")[0] for c in name[:256] if c.isalpha()}
+    if "LATIN" in scripts and len(scripts) > 1:  # a Cyrillic a among Latin letters is there to deceive
         warn(f"the tool {one_line(name, 60)!r} mixes {' and '.join(sorted(scripts))} letters in its name: look twice")
-    hints = _hints(raw)
+    hints: Mapping[str, Any] = given if isinstance(given := raw.get("annotations"), Mapping) else {}
     flags = flags_of(hints)
     arguments_contract = usable_input(name, raw.get("inputSchema"), warn)
     result_contract, unwrap = usable_output(name, raw.get("outputSchema"), warn)
@@ -89,10 +106,18 @@ def _tool(
     async def function(**arguments: Any) -> Any:
         return await call(name, arguments, answer, flags["idempotent"])
 
+    def title(of: Mapping[str, Any]) -> str | None:
+        text = of.get("title")
+        whole = hide(text[:MAX_DESCRIPTION_CHARACTERS]) if isinstance(text, str) else ""
+        return one_line(whole, MAX_TITLE_CHARACTERS) or None
+
+    annotations: dict[str, Any] = {hint: hints[hint] for hint in HINTS if isinstance(hints.get(hint), bool)}
+    if (known_as := title(hints)) is not None:
+        annotations["title"] = known_as
     # As `Tool.from_schema` does it; the schemas are compiled already.
     return ImportedTool(
-        name=known_as,
-        description=_description(raw, hints),
+        name=imported_name(server, name),
+        description=hide(_description(raw, hints)),
         function=function,
         is_async=True,
         input_contract=arguments_contract,
@@ -103,28 +128,9 @@ def _tool(
         idempotent=flags["idempotent"],
         destructive=flags["destructive"],
         timeout_seconds=timeout_seconds,
+        title=title(raw),
+        annotations=annotations,
     )
-
-
-def _hints(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    hints = raw.get("annotations")
-    return hints if isinstance(hints, Mapping) else {}
-
-
-def _words(raw: Mapping[str, Any], hide: Callable[[str], str]) -> dict[str, Any]:
-    """What a tool says for people: see `ImportedTool`."""
-
-    def title(of: Mapping[str, Any]) -> str | None:
-        text = of.get("title")
-        if not isinstance(text, str):
-            return None
-        return one_line(hide(text[:MAX_DESCRIPTION_CHARACTERS]), MAX_TITLE_CHARACTERS) or None
-
-    hints = _hints(raw)
-    annotations: dict[str, Any] = {name: hints[name] for name in HINTS if isinstance(hints.get(name), bool)}
-    if (known_as := title(hints)) is not None:
-        annotations["title"] = known_as
-    return {"title": title(raw), "annotations": annotations}
 
 
 def _adjusted(tool: Tool, adjust: Adjust) -> Tool | None:
@@ -142,18 +148,96 @@ def _adjusted(tool: Tool, adjust: Adjust) -> Tool | None:
 def _description(raw: Mapping[str, Any], hints: Mapping[str, Any]) -> str:
     for text in (raw.get("description"), raw.get("title"), hints.get("title")):
         if isinstance(text, str) and text.strip():
-            kept = "".join(c if c.isprintable() or c in "\n\t" else " " for c in text[: MAX_DESCRIPTION_CHARACTERS + 1])
-            cut = len(text) > MAX_DESCRIPTION_CHARACTERS
-            return (kept[:MAX_DESCRIPTION_CHARACTERS] + " ..." if cut else kept).strip()
+            kept = "".join(c if c.isprintable() or c in "\n\t" else " " for c in text[:MAX_DESCRIPTION_CHARACTERS])
+            return (f"{kept} ..." if len(text) > MAX_DESCRIPTION_CHARACTERS else kept).strip()
     return ""
 
 
-def _changed(server: str, name: str) -> bool:
-    return imported_name(server, name) != f"{server}_{name}"
+def usable_input(tool: str, schema: object, warn: Warn) -> SchemaArguments:
+    """The contract of a tool's arguments, as far as its schema can be used."""
+    if not isinstance(schema, dict):
+        if schema is not None:
+            warn(f"the tool {one_line(tool, 60)!r}: its input schema is no object; any arguments are passed on")
+        return SchemaArguments(tool, {})
+    kind = schema.get("type")
+    may_be_object = kind is None or kind == "object" or (isinstance(kind, list) and "object" in kind)
+    given = {**schema, "type": "object"} if may_be_object else schema
+    contract, reason = _usable(tool, "input", given, SchemaArguments, warn)
+    if contract is not None:
+        return contract
+    known = _by_name_alone(tool, schema)
+    what = "only the names and types of its parameters are used" if known.names else "any arguments are passed on"
+    warn(f"{reason}; {what}")
+    return known
 
 
-def _scripts(name: str) -> set[str]:
-    """The scripts of its letters: a Cyrillic a among Latin letters is there to deceive."""
-    if name.isascii():
-        return set()
-    return {unicodedata.name(c, "?").split(" ")[0] for c in name[:256] if c.isalpha()}
+def usable_output(tool: str, schema: object, warn: Warn) -> tuple[SchemaResult | UntypedResult, bool]:
+    """The contract of a tool's results, as far as its schema can be used; and whether the value is under ``result``."""
+    if not isinstance(schema, dict):
+        if schema is not None:
+            warn(f"the tool {one_line(tool, 60)!r}: its output schema is no object; results are not checked")
+        return UntypedResult(), False
+    properties = schema.get("properties")
+    inner = properties.get("result") if isinstance(properties, dict) else None
+    given, unwrap = schema, False
+    if schema.get(WRAPPED) is True and isinstance(inner, dict):
+        definitions = {key: schema[key] for key in ("$defs", "definitions", "$schema") if key in schema}
+        given, unwrap = {**definitions, **inner}, True
+    contract, reason = _usable(tool, "output", _with_room(given), SchemaResult, warn)
+    if contract is None:
+        warn(f"{reason}; results are not checked")
+    return contract if contract is not None and contract.schema else UntypedResult(), unwrap
+
+
+def _usable(
+    tool: str, which: str, schema: dict[str, Any], contract: Callable[[str, dict[str, Any]], Contract], warn: Warn
+) -> tuple[Contract | None, str]:
+    """The contract, with the schema mended if need be; or None, and why there is none."""
+    try:
+        return contract(tool, schema), ""
+    except ConfigurationError as error:
+        reason = one_line(str(error).partition(": ")[2] or str(error), 200)  # without "tool '...'", which may be long
+    told = f"the tool {one_line(tool, 60)!r}: "
+    try:
+        mended, notes = repaired(own_copy(schema, "the schema"))
+        made = contract(tool, mended)
+    except (ConfigurationError, RecursionError):
+        return None, told + reason
+    if not notes:
+        warn(f"{told}{reason}; it is read as one of draft 2020-12")
+        return made, ""
+    shown = "; ".join(one_line(note, 160) for note in notes[:MAX_NOTES])
+    more = f"; and {len(notes) - MAX_NOTES} more changes" if len(notes) > MAX_NOTES else ""
+    warn(f"{told}the {which} schema is no valid JSON Schema: {shown}{more}")
+    return made, ""
+
+
+def _with_room(schema: dict[str, Any]) -> dict[str, Any]:
+    """With a place for ``artifacts``, where the object has none and takes no key that it does not name."""
+    properties = schema.get("properties", {})
+    open_ = schema.get("additionalProperties", True) is True and schema.get("unevaluatedProperties", True) is True
+    if open_ or schema.get("type") != "object" or not isinstance(properties, dict) or "artifacts" in properties:
+        return schema
+    return {**schema, "properties": {**properties, "artifacts": _ARTIFACTS}}
+
+
+def _by_name_alone(tool: str, schema: dict[str, Any]) -> SchemaArguments:
+    """What the parameters at the top are called, of which type they are, what they are for: what a model needs most."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or len(properties) > MAX_NAMES:
+        return SchemaArguments(tool, {})
+    known: dict[str, Any] = {}
+    for name, each in properties.items():
+        said = each if isinstance(each, dict) else {}
+        description, kind = said.get("description"), said.get("type")
+        known[name] = {"description": description[:MAX_WORDS]} if isinstance(description, str) else {}
+        if isinstance(kind, str) and kind in _TYPES:
+            known[name]["type"] = kind
+    listed = schema.get("required")
+    required = [name for name in known if isinstance(listed, list) and name in listed[:MAX_NAMES]]
+    try:
+        return SchemaArguments(
+            tool, {"type": "object", "properties": known, "required": required, "additionalProperties": True}
+        )
+    except ConfigurationError:  # half of a surrogate pair, a name without end
+        return SchemaArguments(tool, {})

@@ -19,6 +19,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mcp_types import (
@@ -41,44 +42,30 @@ from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.json_schema import SchemaResult
 
 from .artifacts import Artifact, Artifacts
-from .faults import one_line
+from .status import one_line
 
-__all__ = ["Answer", "Unplaced", "kept_resource"]
-
-Unplaced = Callable[[str, str], None]
+__all__ = ["Answer", "kept_resource"]
 
 MAX_INLINE_CHARACTERS = 16 * 1024
 """Of a resource's text; beyond that a program gets the handle alone."""
 _OCTETS = "application/octet-stream"
 
 
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """Reads the answers of one tool.
+    """Reads the answers of one tool."""
 
-    Args:
-        artifacts: where what is no text is kept.
-        server: its name.
-        tool: the server's own name of the tool.
-        contract: what the value must fit.
-        unwrap: the contract is that of the value under ``result``, as FastMCP wraps what is no object.
-        unplaced: told the name of the tool, and in one line what came beside a value that has no room for it.
-    """
-
-    def __init__(
-        self,
-        artifacts: Artifacts,
-        server: str,
-        tool: str,
-        contract: SchemaResult | UntypedResult,
-        unwrap: bool,
-        unplaced: Unplaced,
-    ) -> None:
-        self._artifacts = artifacts
-        self._server = server
-        self._tool = tool
-        self._contract = contract
-        self._unwrap = unwrap
-        self._unplaced = unplaced
+    artifacts: Artifacts
+    """Where what is no text is kept."""
+    server: str
+    tool: str
+    """The server's own name of the tool."""
+    contract: SchemaResult | UntypedResult
+    """What the value must fit."""
+    unwrap: bool
+    """Whether the contract is that of the value under ``result``, as FastMCP wraps what is no object."""
+    unplaced: Callable[[str, str], None]
+    """Receives the name of the tool, and in one line what came beside a value that has no room for it."""
 
     def value(self, result: CallToolResult) -> Any:
         """The value; raises `ToolError` for an error, and for an answer that makes no sense."""
@@ -93,10 +80,10 @@ class Answer:
             raise ToolError(_message(blocks), data=result.structured_content)
         structured = result.structured_content
         if structured is not None or "structured_content" in result.model_fields_set:
-            if self._unwrap and isinstance(structured, dict) and set(structured) == {"result"}:
+            if self.unwrap and isinstance(structured, dict) and set(structured) == {"result"}:
                 structured = structured["result"]
             return self._beside(structured, result.content, blocks)
-        if self._contract.schema is not None:
+        if self.contract.schema is not None:
             return self._from_text(result.content, blocks)
         if not blocks:
             return None
@@ -109,13 +96,13 @@ class Answer:
             case ImageContent() | AudioContent():
                 return self._keep(_bytes(block.data), block.mime_type).to_json()
             case EmbeddedResource():
-                return kept_resource(block.resource, self._artifacts, self._server, self._tool)
+                return kept_resource(block.resource, self.artifacts, self.server, self.tool)
             case ResourceLink():
                 link = {"uri": block.uri, "name": block.name, "mime_type": block.mime_type}
                 return {key: value for key, value in link.items() if value is not None}
 
     def _keep(self, data: bytes, mime_type: str) -> Artifact:
-        return self._artifacts.add(data, mime_type or _OCTETS, server=self._server, tool=self._tool)
+        return self.artifacts.add(data, mime_type or _OCTETS, server=self.server, tool=self.tool)
 
     def _beside(self, value: Any, content: Sequence[ContentBlock], blocks: list[Any]) -> Any:
         """The value with what came beside it, texts left out: they say the same in other words."""
@@ -124,22 +111,22 @@ class Answer:
             return value
         if isinstance(value, dict) and "artifacts" not in value and self._fits(joined := {**value, "artifacts": seen}):
             return joined
-        self._unplaced(self._tool, one_line(", ".join(map(_compact, seen)), 200))
+        self.unplaced(self.tool, one_line(", ".join(map(_compact, seen)), 200))
         return value
 
     def _fits(self, value: Any) -> bool:
         try:
-            self._contract.encode(self._tool, value)
+            self.contract.encode(self.tool, value)
         except ToolError:
             return False
         return True
 
     def _from_text(self, content: Sequence[ContentBlock], blocks: list[Any]) -> Any:
         texts = [seen for block, seen in zip(content, blocks, strict=True) if isinstance(block, TextContent)]
-        if len(texts) == 1 and (self._unwrap or isinstance(texts[0], (dict, list))):
+        if len(texts) == 1 and (self.unwrap or isinstance(texts[0], (dict, list))):
             return self._beside(texts[0], content, blocks)
         raise ToolError(
-            f"the server {self._server!r} promised structured content and sent none: {_message(blocks)[:500]}"
+            f"the server {self.server!r} promised structured content and sent none: {_message(blocks)[:500]}"
         )
 
 

@@ -2,26 +2,22 @@
 
 1. Secret is a value whose name sounds so, and another one that looks random. Plain short words never are: hiding
    ``issues`` would make holes in what every tool says of itself.
-2. A secret is hidden as it stands, and as it is usually written elsewhere: percent-encoded, escaped as in JSON, in
-   base64. A server that wants to betray its own credentials finds another way; it has been given them.
+2. A secret is hidden as it stands, one of several lines also line by line and as one. A server that encodes its own
+   credentials is not stopped: it has been given them.
 
 Knows names, values and texts; not where they come from.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import re
-from collections.abc import Iterator
 from typing import Any
-from urllib.parse import SplitResult, quote, quote_plus, unquote, unquote_plus, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 __all__ = ["Secrets", "looks_random", "sounds_secret"]
 
 _HIDDEN = "***"
 _SCHEMES = ("bearer", "basic", "token", "apikey", "digest")
-_LONE = "surrogatepass"
 _SHORTEST = 6
 """Characters of the shortest value that is hidden."""
 
@@ -36,10 +32,6 @@ _PLAIN_WORD = re.compile(
     r"[A-Z]*[a-z]*(?:[A-Z][a-z]{2,})*[0-9]{0,4}|[0-9]{1,15}[A-Za-z]?|.{1,7}|[A-Za-z]*+[^\x00-\x7f][^\W\d_]*+"
 )
 """``issues``, ``readOnly``, ``HTTPServer2``, ``2024``; and whatever is short."""
-
-_QUERY_MARKS = "!$&'()*+,;=:@/?%"
-"""RFC 3986, 3.4: may stand in a query as they are; and ``%``, since clients leave alone what is encoded already."""
-_PERCENT = re.compile("%[0-9A-F]{2}")
 
 
 def sounds_secret(name: str) -> bool:
@@ -58,7 +50,7 @@ class Secrets:
     """Values that are not shown."""
 
     def __init__(self) -> None:
-        self._forms: list[str] = []  # the longest first
+        self._values: list[str] = []  # the longest first
 
     def add_named(self, name: str, value: str) -> None:
         """Hide this value if its name sounds secret or it looks random, and what is secret in it if it is a URL."""
@@ -73,25 +65,14 @@ class Secrets:
             if parts.password:
                 self.add(value)
 
-    def add(self, value: str) -> None:
-        """Hide this value, the part behind ``Bearer`` or another scheme of HTTP, and what ``Basic`` encodes."""
-        self._add(value)
-        scheme, _, rest = value.strip().partition(" ")
-        if scheme.lower() not in _SCHEMES:
-            return
-        self._add(rest)
-        if scheme.lower() == "basic":
-            try:
-                pair = base64.b64decode(rest, validate=True).decode()
-            except ValueError:
-                return
-            self._add(pair)
-            self._add(pair.partition(":")[2])
-
-    def _add(self, value: str) -> None:
-        if len(value) >= _SHORTEST:
-            found = {*self._forms, *(form for form in _forms(value) if len(form) >= _SHORTEST)}
-            self._forms = sorted(found, key=lambda form: (-len(form), form))
+    def add(self, *values: str) -> None:
+        """Hide these values, and of one that begins with ``Bearer`` or another scheme of HTTP what follows."""
+        found = set(self._values)
+        for value in values:
+            scheme, _, rest = value.strip().partition(" ")
+            found |= {value, " ".join(value.split()), *map(str.strip, value.splitlines())}
+            found.add(rest if scheme.lower() in _SCHEMES else value)
+        self._values = sorted((each for each in found if len(each) >= _SHORTEST), key=lambda each: (-len(each), each))
 
     def add_url(self, parts: SplitResult) -> None:
         """Hide the user and the password of a URL, and what is secret in its query, as they are written and as they are
@@ -99,25 +80,20 @@ class Secrets:
         for pair in parts.query.split("&"):
             name, _, value = pair.partition("=")
             if sounds_secret(unquote(name)) or looks_random(unquote(value)) or (not value and looks_random(name)):
-                self.add(parts.query)
-                for each in (value, unquote(value), unquote_plus(value)):
-                    self.add(each)
+                self.add(parts.query, value, unquote(value))
         self.add(parts.netloc.rpartition("@")[0])
         for written in (parts.username or "", parts.password or ""):
-            self.add(written)
-            self.add(unquote(written))
-        if parts.username is not None or parts.password is not None:
-            self.add(f"{unquote(parts.username or '')}:{unquote(parts.password or '')}")
+            self.add(written, unquote(written))
 
     def hide(self, text: str) -> str:
         """The text with every secret replaced. Hide first and cut afterwards: what a cut leaves of one stays."""
-        for form in self._forms:
-            text = text.replace(form, _HIDDEN)
+        for value in self._values:
+            text = text.replace(value, _HIDDEN)
         return text
 
     def hide_in(self, value: Any) -> Any:
         """A JSON value with every secret in its texts replaced, keys included."""
-        if not self._forms:
+        if not self._values:
             return value
         if isinstance(value, str):
             return self.hide(value)
@@ -126,16 +102,3 @@ class Secrets:
         if isinstance(value, dict):
             return {self.hide_in(key): self.hide_in(each) for key, each in value.items()}
         return value
-
-
-def _forms(value: str) -> Iterator[str]:
-    """How it may be written; those of several lines also line by line, and as one."""
-    yield from (value, " ".join(value.split()))
-    yield from (line.strip() for line in value.splitlines())
-    yield from (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
-    percent = (quote(value, safe, errors=_LONE) for safe in ("", "/", _QUERY_MARKS))
-    for encoded in (*percent, quote_plus(value, errors=_LONE)):
-        yield from (encoded, _PERCENT.sub(lambda found: found[0].lower(), encoded))
-    data = value.encode(errors=_LONE)
-    for written in (base64.b64encode(data), base64.urlsafe_b64encode(data)):
-        yield written.decode().rstrip("=")

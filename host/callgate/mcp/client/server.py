@@ -26,17 +26,15 @@ import anyio.to_thread
 from callgate.errors import ToolError
 from callgate.mcp.config import ServerConfig
 from callgate.tools import Registry
+from callgate.tools.annotations import UntypedResult
 from callgate.tools.encoding import NotJson, compact_json
+from callgate.tools.json_schema import SchemaResult
 
 from .artifacts import Artifacts
-from .connection import Connection, connected
-from .dispatch import Listing
-from .faults import CannotStart, ServerFault, one_line
+from .connection import Connection, Listing, connected
 from .imports import Adjust, imported
 from .results import Answer, kept_resource
-from .status import ServerState, ServerStatus
-from .streams import Fate
-from .transports import Wire, wired
+from .status import CannotStart, Fate, ServerFault, ServerState, ServerStatus, one_line
 
 __all__ = ["Server"]
 
@@ -63,6 +61,7 @@ class Server:
 
     Args:
         config: as it was written.
+        registry: where its tools go.
         artifacts: where what is no text goes.
         start_seconds: from its start to its tools.
         adjust: the operator's word about each tool.
@@ -72,6 +71,7 @@ class Server:
     def __init__(
         self,
         config: ServerConfig,
+        registry: Registry,
         artifacts: Artifacts,
         *,
         start_seconds: float,
@@ -81,6 +81,7 @@ class Server:
         self.config = config
         self.settled = anyio.Event()
         """Set when the first start has come to something, good or bad."""
+        self._registry = registry
         self._artifacts = artifacts
         self._start_seconds = start_seconds
         self._adjust = adjust
@@ -89,62 +90,54 @@ class Server:
         self._error = config.fault
         self._remedy = "mend the configuration" if config.fault else None
         self._connection: Connection | None = None
-        self._wire: Wire | None = None
+        self._fate = Fate()
+        self._about = ""
         self._listed: dict[str, Any] | None = None
         self._names: tuple[str, ...] = ()
         self._warnings: tuple[str, ...] = ()
         self._unplaced: dict[str, str] = {}
         """What came beside values that have no room for it, by tool: the newest of each."""
-        self._about = ""
-        self._stderr = ""
-        self._fate = Fate()
         self._starts = 0
         self._attempted = -REVIVE_SECONDS
         self._next_attempt: float | None = None
-        self._turned = anyio.Event()
-        self._wanted = anyio.Event()
+        self._turned, self._wanted = anyio.Event(), anyio.Event()
 
     # its life
 
-    def prepare(self, registry: Registry) -> None:
-        """For the event loop, and the registry, that it will be served in."""
-        self._registry = registry
-        self.settled, self._turned, self._wanted = anyio.Event(), anyio.Event(), anyio.Event()
-        self._attempted, self._next_attempt = -REVIVE_SECONDS, None
-        self._starts = 0
-        if not self.config.disabled and self.config.fault is None:
-            self._error = self._remedy = None
-            self._turn("starting")
+    def begin(self) -> None:
+        """It will be served at once."""
+        if not self.config.disabled:
+            self._turn("failed" if self.config.fault else "starting")
 
-    async def serve(self, registry: Registry) -> None:
+    async def serve(self) -> None:
         """Keep it going until cancelled; its tools are in the registry meanwhile. Raises nothing of its own."""
         if self.config.disabled or self.config.fault is not None:
             if self.config.fault is not None:
-                self._turn("failed")
                 logger.warning("MCP server %r: %s", self.config.name, self.config.fault)
             self.settled.set()
             return
         try:
-            await self._keep(registry)
+            await self._keep()
         finally:
             self._next_attempt = None
             self._turn("stopped")
-            self._listed, self._names = None, ()
-            registry.replace_server(self.config.name, ())
+            self._names = ()
+            self._registry.replace_server(self.config.name, ())
 
-    async def _keep(self, registry: Registry) -> None:
+    async def _keep(self) -> None:
         failures = 0
         while True:
             self._attempted = anyio.current_time()
             self._wanted = anyio.Event()
             starts = self._starts
-            fault = await self._live(registry)
+            fault = await self._live()
             if self._wanted.is_set():
                 failures = 0
                 self._turn("restarting")
                 continue
             held = self._starts > starts and anyio.current_time() - self._attempted > STABLE_SECONDS
             failures = 1 if held else failures + 1
+            again: ServerState = "restarting" if self._starts else "starting"
             self._error, self._remedy = self._hide(str(fault)), fault.remedy or None
             if isinstance(fault, CannotStart) or failures >= MAX_FAILURES:
                 if failures > 1:
@@ -158,51 +151,39 @@ class Server:
                 delay = min(MAX_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2 ** (failures - 1))
                 self._next_attempt = anyio.current_time() + delay
                 logger.info("MCP server %r: %s; tried again in %g s", self.config.name, self._error, delay)
-                self._turn("restarting" if self._starts else "starting")
+                self._turn(again)
                 if failures > 1:
                     self.settled.set()
                 with anyio.move_on_after(delay):
                     await self._wanted.wait()
                 self._next_attempt = None
-            self._turn("restarting" if self._starts else "starting")
+            self._turn(again)
 
-    async def _live(self, registry: Registry) -> ServerFault:
-        """One start and what follows, until it is over; returns why."""
-        self._fate = fate = Fate()
+    async def _live(self) -> ServerFault:
+        """One start and what follows, until it is over; returns why. Whatever goes wrong costs its own tools only."""
+        self._fate = Fate()
+        fault = ServerFault("it closed the connection")
         try:
             with anyio.CancelScope(deadline=anyio.current_time() + self._start_seconds) as start:
-                async with wired(self.config, fate) as wire:
-                    self._wire = wire
-                    async with connected(wire.streams, fate, self._hide) as connection:
-                        try:
-                            await self._attend(connection, registry, start)
-                        finally:
-                            self._connection = None
+                async with connected(self.config, self._fate, self._hide) as connection:
+                    try:
+                        await self._attend(connection, start)
+                    finally:
+                        self._connection = None
             if start.cancelled_caught:
                 return ServerFault(
                     f"it did not start within {self._start_seconds:g} s", "give it more with start_seconds"
                 )
-            return self._explained(ServerFault("it closed the connection"), fate)
-        except ServerFault as fault:
-            return self._explained(fault, fate)
         except BaseExceptionGroup as group:
-            rest = group.split(Exception)[1]
-            if rest is not None and rest.subgroup((KeyboardInterrupt, SystemExit)):
+            if group.subgroup((KeyboardInterrupt, SystemExit)):
                 raise
-            found = _first(group)
-            if isinstance(found, ServerFault):
-                return self._explained(found, fate)
-            logger.debug("MCP server %r", self.config.name, exc_info=group)
-            return ServerFault(fate.reason or f"the connection failed: {type(found).__name__}")
-        except Exception as error:  # whatever one server does costs its own tools only
-            logger.debug("MCP server %r", self.config.name, exc_info=error)
-            return self._explained(ServerFault(fate.reason or f"the connection failed: {type(error).__name__}"), fate)
-        finally:
-            if self._wire is not None:
-                self._stderr, self._wire = self._wire.stderr, None
+            fault = _fault_in(group)
+        except Exception as error:
+            fault = _fault_in(error)
+        return self._explained(fault)
 
-    async def _attend(self, connection: Connection, registry: Registry, start: anyio.CancelScope) -> None:
-        await self._take(await connection.tools(), registry)
+    async def _attend(self, connection: Connection, start: anyio.CancelScope) -> None:
+        await self._take(await connection.tools())
         start.deadline = float("inf")
         self._about = self._hide(connection.about)
         self._connection = connection
@@ -210,7 +191,7 @@ class Server:
         self._turn("running")
         self.settled.set()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._follow, connection, registry)
+            tasks.start_soon(self._follow, connection)
             tasks.start_soon(connection.follow_changes)
             tasks.start_soon(self._until, connection.fate.over, tasks.cancel_scope)
             tasks.start_soon(self._until, self._wanted, tasks.cancel_scope)
@@ -219,33 +200,31 @@ class Server:
         await event.wait()
         scope.cancel()
 
-    async def _follow(self, connection: Connection, registry: Registry) -> None:
+    async def _follow(self, connection: Connection) -> None:
         while True:
             await connection.changed()
             await anyio.sleep(SETTLE_SECONDS)
             try:
                 with anyio.fail_after(self._start_seconds):
-                    await self._take(await connection.tools(), registry)
+                    await self._take(await connection.tools())
             except (ServerFault, TimeoutError) as error:
                 text = str(error) or f"it did not answer within {self._start_seconds:g} s"
                 warning = self._hide(f"its tools have changed, and cannot be listed: {text}")
                 self._warnings = (*self._warnings, warning)[-20:]
             await anyio.sleep(BETWEEN_LISTINGS_SECONDS)
 
-    async def _take(self, listing: Listing, registry: Registry) -> None:
+    async def _take(self, listing: Listing) -> None:
         if listing.tools == self._listed:
             return
-        name, timeout = self.config.name, self.config.timeout_seconds
+        registry = self._registry
+        name, timeout, adjust = self.config.name, self.config.timeout_seconds, self._adjust
+
+        def answering(tool: str, contract: SchemaResult | UntypedResult, unwrap: bool) -> Answer:
+            return Answer(self._artifacts, name, tool, contract, unwrap, self._note_unplaced)
+
         tools = await anyio.to_thread.run_sync(
             lambda: imported(
-                name,
-                listing,
-                self._call,
-                self._artifacts,
-                timeout_seconds=timeout,
-                adjust=self._adjust,
-                unplaced=self._note_unplaced,
-                hide=self._hide,
+                name, listing, self._call, answering, timeout_seconds=timeout, adjust=adjust, hide=self._hide
             )
         )
         known = registry.replace_server(name, tools)
@@ -336,7 +315,6 @@ class Server:
     def status(self) -> ServerStatus:
         """How it is doing."""
         planned = None if self._next_attempt is None else max(0.0, self._next_attempt - anyio.current_time())
-        stderr = self._wire.stderr if self._wire is not None else self._stderr
         return ServerStatus(
             name=self.config.name,
             state=self._state,
@@ -347,8 +325,8 @@ class Server:
             remedy=self._remedy if self._error else None,
             restarts=max(0, self._starts - 1),
             next_attempt_seconds=planned,
-            warnings=(*self.config.notes, *self._warnings, *self._unplaced.values(), *self._garbage()),
-            stderr=self._hide(stderr),
+            warnings=(*self.config.notes, *self._warnings, *self._unplaced.values(), *self._noise()),
+            stderr=self._hide(self._fate.stderr),
         )
 
     def _turn(self, state: ServerState) -> None:
@@ -359,17 +337,18 @@ class Server:
         self._registry.expect_server(status.name, None if self._starts else status.why_absent())
         self._on_status(status)
 
-    def _garbage(self) -> tuple[str, ...]:
-        lines, first = self._fate.garbage_lines, self._hide(self._fate.garbage_example)
+    def _noise(self) -> tuple[str, ...]:
+        lines, first = self._fate.noise_lines, self._hide(self._fate.noise_example)
         what = f"it wrote {lines} line{'' if lines == 1 else 's'} to stdout that are no MCP messages"
         return (f"{what}; the first: {first}",) if lines else ()
 
-    def _explained(self, fault: ServerFault, fate: Fate) -> ServerFault:
+    def _explained(self, fault: ServerFault) -> ServerFault:
         """With the last line of its stderr, which most often says why."""
         if isinstance(fault, CannotStart):
             return fault
+        fate = self._fate
         reason = fate.reason if fate.reason and fate.reason != _STOPPED else str(fault)
-        words = self._wire.stderr.strip().splitlines()[-1:] if self._wire is not None else []
+        words = fate.stderr.strip().splitlines()[-1:]
         last = f"; its last words: {one_line(self._hide(words[0]), 160)}" if words and words[0].strip() else ""
         return ServerFault(f"{reason}{last}", fault.remedy or fate.remedy)
 
@@ -392,10 +371,13 @@ def _size(data: Any) -> int:
         return MAX_ERROR_CHARACTERS + 1
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def _fault_in(error: BaseException) -> ServerFault:
     """The fault in it, if there is one, or else the first of what went wrong."""
-    faults = group.subgroup(ServerFault)
-    error: BaseException = faults or group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+    faults = error.subgroup(ServerFault) if isinstance(error, BaseExceptionGroup) else None
+    first: BaseException = faults or error
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    if isinstance(first, ServerFault):
+        return first
+    logger.debug("the connection to an MCP server failed", exc_info=error)
+    return ServerFault(f"the connection failed: {type(first).__name__}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -61,13 +62,14 @@ class McpServers:
         """Images, audio and files that the tools returned."""
         self._ready_seconds = ready_seconds
         self._serving = False
+        self._server = partial(
+            Server, artifacts=self.artifacts, start_seconds=start_seconds, adjust=adjust, on_status=on_status
+        )
         self._servers: dict[str, Server] = {}
         for config in servers:
             if config.name in self._servers:
                 raise ConfigurationError(f"there are two MCP servers called {config.name!r}; rename one")
-            self._servers[config.name] = Server(
-                config, self.artifacts, start_seconds=start_seconds, adjust=adjust, on_status=on_status
-            )
+            self._servers[config.name] = self._server(config, Registry())
 
     @classmethod
     def read(
@@ -118,11 +120,12 @@ class McpServers:
         if self._serving:
             raise ConfigurationError("these McpServers serve a runtime already; read the configuration once for each")
         self._serving = True
+        self._servers = {name: self._server(each.config, registry) for name, each in self._servers.items()}
         try:
             async with anyio.create_task_group() as tasks:
                 for server in self._servers.values():
-                    server.prepare(registry)
-                    tasks.start_soon(server.serve, registry)
+                    server.begin()
+                    tasks.start_soon(server.serve)
                 try:
                     with anyio.move_on_after(self._ready_seconds):
                         for server in self._servers.values():
@@ -143,7 +146,7 @@ class McpServers:
 
     async def restart(self, name: str) -> ServerStatus:
         """End a server and start it again; returns when it runs or has failed. Raises `ConfigurationError`."""
-        server = self._server(name)
+        server = self._known(name)
         if not self._serving:
             raise ConfigurationError("the servers run while the runtime is entered: enter it first")
         server.restart()
@@ -157,9 +160,9 @@ class McpServers:
             ToolError: the server cannot, or is not there.
             ConfigurationError: there is no such server.
         """
-        return await self._server(server).read_resource(uri)
+        return await self._known(server).read_resource(uri)
 
-    def _server(self, name: str) -> Server:
+    def _known(self, name: str) -> Server:
         try:
             return self._servers[name]
         except KeyError:

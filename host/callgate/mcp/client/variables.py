@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from .secrets import Secrets
@@ -20,6 +20,8 @@ from .secrets import Secrets
 __all__ = ["MissingVariable", "Variables", "env_file"]
 
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
+_ENV_LINE = re.compile(r"""\s*(?:export\s+)?([\w.-]+)\s*=\s*(?:"([^"]*)".*|'([^']*)'.*|([^"'\s].*?)?(?:\s+#.*)?)\s*""")
+"""A name and a value: in double quotes, in single ones, or plain."""
 
 
 class MissingVariable(ValueError):
@@ -79,30 +81,15 @@ def env_file(path: Path) -> dict[str, str]:
         OSError: it cannot be read.
         ValueError: a line is something else; the message has its number, not its text.
     """
-    found: dict[str, str] = {}
-    for number, line in enumerate(_lines(path), start=1):
-        text = line.strip().removeprefix("export ").strip()
-        if not text or text.startswith("#"):
-            continue
-        name, equals, value = text.partition("=")
-        name, value = name.strip(), value.strip()
-        if not equals or not name or not name.replace("_", "a").replace(".", "a").replace("-", "a").isalnum():
-            raise ValueError(f"line {number} is not NAME=value")
-        if value[:1] in ('"', "'"):
-            quote = value[0]
-            end = value.find(quote, 1)
-            if end < 0:
-                raise ValueError(f"line {number} has a quote that does not end")
-            value = value[1:end]
-            if quote == '"':
-                value = value.replace("\\n", "\n")
-        else:
-            value = value.partition(" #")[0].rstrip()
-        found[name] = value
-    return found
-
-
-def _lines(path: Path) -> Iterable[str]:
     if path.stat().st_size > 1024 * 1024:
         raise ValueError("it is larger than 1 MiB")
-    return path.read_text(encoding="utf-8-sig").splitlines()
+    found: dict[str, str] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        match = _ENV_LINE.fullmatch(line)
+        if match is None:
+            raise ValueError(f"line {number} is not NAME=value")
+        name, escaped, quoted, plain = match.groups()
+        found[name] = escaped.replace("\\n", "\n") if escaped is not None else quoted or plain or ""
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .asking import ask_client
-from .options import Serving
+from .clients import Serving
 from .serve import serve_http, serve_stdio
 from .stdio import StdioWire, stdio_wire
 

@@ -1,52 +1,78 @@
-"""What lives as long as one client session: its log level, and the sandboxes that it keeps. Knows how the SDK tells
-sessions apart, and nothing of tools.
+"""What the operator set for clients, and what lives as long as one client session: its log level, what its model has
+found, and the sandboxes that it keeps between programs, each found by a handle. Knows how the SDK tells sessions apart.
 
 Which session a request belongs to depends on the protocol and on the transport:
 
 - up to 2025-11-25 a connection begins with a handshake, on stdio and over HTTP; it is the session;
 - from 2026-07-28 on every request stands alone. On stdio the pipe is the session; over HTTP there is none, and what is
   kept is found by a handle that cannot be guessed, and ends when it is idle.
+
+A kept sandbox ends with its client session, when it is idle for long, or when its program was killed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
-from collections.abc import Callable, Iterator
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
-from mcp.server.connection import Connection, allowed_log_levels
+from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
-from mcp_types import (
-    ElicitationCapability,
-    LoggingLevel,
-    LoggingMessageNotification,
-    LoggingMessageNotificationParams,
-)
+from mcp_types import ElicitationCapability, LoggingLevel
 from mcp_types import Tool as McpTool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from callgate.runtime import Conversation
+from callgate.errors import ConfigurationError, ToolError
+from callgate.runtime import Conversation, Runtime, Session
 
-from .notes import Level
-from .sandboxes import Sandboxes
-
-__all__ = ["Client", "Clients", "Context", "McpTeller", "asks_by_form", "is_modern"]
+__all__ = ["NEW", "Client", "Clients", "Context", "Sandboxes", "Serving", "asks_by_form", "is_modern"]
 
 Context = ServerRequestContext[Any, Any]
 
-logger = logging.getLogger("callgate")
-_LEVELS: tuple[LoggingLevel, ...] = (
-    "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency",
-)  # fmt: skip
+NEW = "new"
+_SHARES = 8
+"""Sandboxes for requests that belong to no client session: as many as so many client sessions may keep."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Serving:
+    """How a runtime is served.
+
+    Raises:
+        ConfigurationError: a value that cannot be.
+    """
+
+    name: str = "callgate"
+    """The server's name, as clients show it."""
+    direct: tuple[str, ...] = ()
+    """Tools that the client sees and calls as they are, besides the meta-tools: names, ``server.tool``, or patterns
+    such as ``github.*``. Only tools that allow callers of kind ``direct``."""
+    sessions: int = 4
+    """Sandboxes that one client session may keep open at the same time (`execute_code` with `session`)."""
+    session_idle_seconds: float = 600.0
+    """A kept sandbox that is not used for so long is ended."""
+    reveal: bool = False
+    """Tools that `search_tools` found are listed, too, for that client session alone, and may be called directly."""
+    approval_seconds: float = 300.0
+    """How long a person may take over a question; then the answer is no. The run's `wall_seconds` go on meanwhile."""
+
+    def __post_init__(self) -> None:
+        for field in ("sessions", "session_idle_seconds", "approval_seconds"):
+            if not getattr(self, field) > 0:
+                raise ConfigurationError(f"{field} must be above 0, not {getattr(self, field)!r}")
 
 
 class Client:
-    """One client session."""
+    """One client session, or one request that belongs to none."""
 
-    def __init__(self, sandboxes: Sandboxes) -> None:
-        self.sandboxes = sandboxes
+    def __init__(self, *, alone: bool = False) -> None:
+        self.owner = None if alone else self
+        """Whose the sandboxes are that it keeps; None for everybody who knows a handle."""
         self.conversation: Conversation | None = None
         """What its model has searched for and found; made when it is first needed."""
         self.direct: tuple[str, ...] = ()
@@ -63,25 +89,24 @@ class Clients:
     """Finds the client session of a request.
 
     Args:
-        open_sandboxes: makes what keeps one session's sandboxes.
-        shared: keeps those of requests that stand alone.
+        sandboxes: those of all sessions.
     """
 
-    def __init__(self, open_sandboxes: Callable[[], Sandboxes], shared: Sandboxes) -> None:
-        self._open_sandboxes = open_sandboxes
-        self._shared = shared
+    def __init__(self, sandboxes: Sandboxes) -> None:
+        self.sandboxes = sandboxes
         self._connections: dict[Connection, Client] = {}
-        self._pipe = Client(open_sandboxes())
+        self._pipe = Client()
 
     def of(self, context: Context) -> Client:
         """The client session that a request belongs to."""
         if is_modern(context):
             # over HTTP nothing says that two requests come from one user: what one found is not shown to another
-            return self._pipe if context.request is None else Client(self._shared)
-        connection = _connection(context)
+            return self._pipe if context.request is None else Client(alone=True)
+        # 2.3.0 hands a request its connection in no other way; tests/with_mcp/server/test_sessions.py would tell
+        connection = context.session._connection
         client = self._connections.get(connection)
         if client is None:
-            client = self._connections[connection] = Client(self._open_sandboxes())
+            client = self._connections[connection] = Client()
             connection.exit_stack.push_async_callback(self._leave, connection)
         return client
 
@@ -89,50 +114,116 @@ class Clients:
         """Those that began with a handshake."""
         return iter(tuple(self._connections))
 
-    def sandboxes(self) -> Iterator[Sandboxes]:
-        """Of every client session."""
-        own = [client.sandboxes for client in (self._pipe, *self._connections.values())]
-        return iter([*own, self._shared])
-
     async def _leave(self, connection: Connection) -> None:
-        client = self._connections.pop(connection)
-        await client.sandboxes.close()
+        await self.sandboxes.close(self._connections.pop(connection))
 
 
-class McpTeller:
-    """Sends notes on the stream of one request, as far as its client wants them."""
-
-    def __init__(self, context: Context, client: Client) -> None:
-        self._context = context
-        self._client = client
-
-    def _wanted(self, level: Level) -> bool:
-        if is_modern(self._context):
-            return level in allowed_log_levels(self._context.protocol_version, self._context.meta)
-        return _LEVELS.index(level) >= _LEVELS.index(self._client.level)
-
-    async def log(self, level: Level, logger: str, text: str) -> None:
-        """One `notifications/message`."""
-        if self._wanted(level):
-            params = LoggingMessageNotificationParams(level=level, logger=logger, data=text)
-            with _advisory():
-                await self._context.session.send_notification(
-                    LoggingMessageNotification(params=params), related_request_id=self._context.request_id
-                )
-
-    async def progress(self, done: float, message: str) -> None:
-        """One `notifications/progress`, where the request carried a token."""
-        with _advisory():
-            await self._context.session.report_progress(done, None, message)
+@dataclass(slots=True, eq=False)
+class _Kept:
+    owner: Client | None
+    block: AbstractAsyncContextManager[Session]
+    session: Session | None = None
+    """None while it is just being opened."""
+    used: float = 0.0
+    running: int = 0
 
 
-@contextlib.contextmanager
-def _advisory() -> Iterator[None]:
-    """A note that cannot be sent harms no run."""
-    try:
-        yield
-    except Exception as error:
-        logger.debug("a note to the client was lost: %r", error)
+class Sandboxes:
+    """Sandboxes that are kept between programs. All client sessions together may keep half of the runtime's guests:
+    programs that stand alone need some, too.
+
+    Args:
+        runtime: whose sandboxes.
+        most: so many of one client session at the same time.
+        idle_seconds: one that is not used for so long is ended.
+    """
+
+    def __init__(self, runtime: Runtime, most: int, idle_seconds: float) -> None:
+        self._runtime = runtime
+        self._most = most
+        self._most_in_all = max(1, runtime.max_guests // 2)
+        self._idle_seconds = idle_seconds
+        self._kept: dict[str, _Kept] = {}
+
+    async def open(self, owner: Client | None) -> str:
+        """Begin one; returns its handle.
+
+        Raises:
+            ToolError: there are too many.
+            SandboxError: no guest can be had.
+        """
+        await self.sweep()
+        own = [handle for handle, kept in self._kept.items() if kept.owner is owner]
+        most = self._most if owner is not None else self._most * _SHARES
+        # handles without an owner are several users', who must not learn of each other's
+        instead = f"go on with one of {', '.join(own)}" if own and owner is not None else ""
+        if len(own) >= most:
+            raise ToolError(f"{most} sessions are open, which is all there may be: {instead or 'try again later'}")
+        if len(self._kept) >= self._most_in_all:
+            raise ToolError(
+                f"{self._most_in_all} sessions of all clients are open, which is all that this server keeps: "
+                f"{instead and f'{instead}, '}run the program without session, or try again later"
+            )
+        handle = f"s_{secrets.token_urlsafe(9)}"
+        kept = self._kept[handle] = _Kept(owner, self._runtime.session())
+        try:
+            kept.session = await kept.block.__aenter__()
+        except BaseException:
+            self._kept.pop(handle, None)
+            raise
+        kept.used = time.monotonic()
+        if handle not in self._kept:
+            await _leave(kept)
+            raise ToolError("the client session is over")
+        return handle
+
+    @contextlib.asynccontextmanager
+    async def use(self, handle: str, owner: Client | None) -> AsyncIterator[Session]:
+        """The session of that handle, for one program. One that did not survive it is ended.
+
+        Raises:
+            ToolError: there is none, any more or at all, or it is somebody else's.
+        """
+        kept = self._kept.get(handle)
+        if kept is None or kept.owner is not owner or kept.session is None:
+            raise ToolError(
+                f"there is no session {handle[:40]!r}: it has ended (sessions end with the connection, after "
+                f"{self._idle_seconds:g} s without use, and when a program in them is cancelled or reaches a limit), "
+                'or it never was; begin one with session="new"'
+            )
+        kept.running += 1
+        try:
+            yield kept.session
+        finally:
+            kept.running -= 1
+            kept.used = time.monotonic()
+            if not kept.session.alive:
+                await self._end(handle)
+
+    def __contains__(self, handle: object) -> bool:
+        return handle in self._kept
+
+    async def sweep(self) -> None:
+        """End those that have been idle for too long."""
+        now = time.monotonic()
+        for handle, kept in list(self._kept.items()):
+            if kept.session is not None and not kept.running and now - kept.used > self._idle_seconds:
+                await self._end(handle)
+
+    async def close(self, *owners: Client | None) -> None:
+        """End those of these owners; without owners, all."""
+        for handle in [handle for handle, kept in self._kept.items() if not owners or kept.owner in owners]:
+            await self._end(handle)
+
+    async def _end(self, handle: str) -> None:
+        kept = self._kept.pop(handle, None)
+        if kept is not None and kept.session is not None:
+            await _leave(kept)
+
+
+async def _leave(kept: _Kept) -> None:
+    with anyio.CancelScope(shield=True):
+        await kept.block.__aexit__(None, None, None)
 
 
 def is_modern(context: Context) -> bool:
@@ -146,8 +237,3 @@ def asks_by_form(context: Context) -> bool:
     elicitation: ElicitationCapability | None = None if capabilities is None else capabilities.elicitation
     # an empty declaration stands for forms: the other mode came later
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
-
-
-def _connection(context: Context) -> Connection:
-    # 2.3.0 hands a request its connection in no other way; tests/with_mcp/server/test_sessions.py would tell
-    return context.session._connection

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,16 +41,11 @@ from callgate.tools.faults import did_you_mean
 from callgate.version import __version__
 
 from .asking import Asker, Elicitation, InTheMiddle, asking
-from .carrying import MAX_HTTP_BYTES, carried
-from .clients import Client, Clients, Context, McpTeller, asks_by_form, is_modern
-from .definitions import instructions
-from .listing import Listing
-from .notes import Notes
-from .options import Serving
-from .pages import NoPage, page
+from .clients import NEW, Client, Clients, Context, Sandboxes, Serving, asks_by_form, is_modern
+from .listing import Listing, NoPage, page
+from .notes import McpTeller, Notes
 from .paused import Paused
-from .results import failed, passed_on, result_of
-from .sandboxes import NEW, Room, Sandboxes
+from .results import MAX_HTTP_BYTES, carried, failed, passed_on, result_of
 
 __all__ = ["Gateway"]
 
@@ -59,8 +54,6 @@ logger = logging.getLogger("callgate")
 _LOOK_SECONDS = 1.0
 """How often the registry is looked at for changes, and kept sandboxes for their age."""
 _TELL_SECONDS = 5.0
-_SHARES = 8
-"""Sandboxes for requests that belong to no client session: as many as so many client sessions may keep."""
 _FAILED = "callgate failed at {}; its log says why"
 _RUNS = ("execute_code", "execute_tool_plan", "execute_plan")
 
@@ -77,14 +70,10 @@ class _Server(Server[House]):
     """The SDK's server; says to clients of every transport that its list of tools may change."""
 
     def create_initialization_options(
-        self,
-        notification_options: NotificationOptions | None = None,
-        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
-        extensions: dict[str, dict[str, Any]] | None = None,
+        self, notification_options: NotificationOptions | None = None, *more: Any, **named: Any
     ) -> InitializationOptions:
-        return super().create_initialization_options(
-            notification_options or NotificationOptions(tools_changed=True), experimental_capabilities, extensions
-        )
+        changes = notification_options or NotificationOptions(tools_changed=True)
+        return super().create_initialization_options(changes, *more, **named)
 
 
 class Gateway:
@@ -104,7 +93,7 @@ class Gateway:
             serving.name,
             version=__version__,
             title="callgate",
-            instructions=instructions(runtime, serving),
+            instructions=self.listing.instructions(),
             lifespan=self._living,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
@@ -116,10 +105,8 @@ class Gateway:
     @contextlib.asynccontextmanager
     async def _living(self, _: Server[House]) -> AsyncIterator[House]:
         """From before the first request until after the last."""
-        runtime, serving, idle = self._runtime, self._serving, self._serving.session_idle_seconds
-        room = Room.of(runtime)
-        shared = Sandboxes(runtime, serving.sessions * _SHARES, idle, room=room, shared=True)
-        clients = Clients(lambda: Sandboxes(runtime, serving.sessions, idle, room=room), shared)
+        serving = self._serving
+        clients = Clients(Sandboxes(self._runtime, serving.sessions, serving.session_idle_seconds))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._look, clients)
             try:
@@ -127,23 +114,20 @@ class Gateway:
             finally:
                 tasks.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True):
-                    for sandboxes in clients.sandboxes():
-                        await sandboxes.close()
+                    await clients.sandboxes.close()
 
     # what is listed
 
     async def _list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        try:
+        with _told_apart("this request"):
             tools = self.listing.tools_of(context.lifespan_context.clients.of(context))
             if context.request is None:
                 return ListToolsResult(tools=tools)
-            tools, following = page(tools, None if params is None else params.cursor)
+            try:
+                tools, following = page(tools, None if params is None else params.cursor)
+            except NoPage as error:
+                raise MCPError(INVALID_PARAMS, str(error)) from None
             return ListToolsResult(tools=tools, next_cursor=following)
-        except NoPage as error:
-            raise MCPError(INVALID_PARAMS, str(error)) from None
-        except Exception:  # its text is the host's business
-            logger.exception("the list of tools could not be made")
-            raise MCPError(INTERNAL_ERROR, _FAILED.format("this request")) from None
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
         return next((tool.input_schema for tool in self.listing.tools() if tool.name == name), None)
@@ -156,11 +140,7 @@ class Gateway:
         """Tell clients when the list has changed, and end sandboxes that nobody uses. Nothing ends it but the server's
         end: one thing that goes wrong is logged."""
         changed = anyio.Event()
-
-        def note() -> None:
-            changed.set()
-
-        unsubscribe = self._runtime.registry.subscribe(note)
+        unsubscribe = self._runtime.registry.subscribe(lambda: changed.set())
         before = self.listing.tools()
         try:
             while True:
@@ -169,8 +149,7 @@ class Gateway:
                     changed = anyio.Event()
                     await anyio.sleep(self.listing.wait())
                 try:
-                    for sandboxes in clients.sandboxes():
-                        await sandboxes.sweep()
+                    await clients.sandboxes.sweep()
                     now = self.listing.tools()
                     if now is not before and now != before:
                         await self._tell_of_change(clients)
@@ -200,7 +179,7 @@ class Gateway:
     # what is called
 
     async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
-        try:
+        with _told_apart("this call"):
             house: House = context.lifespan_context
             client = house.clients.of(context)
             teller = McpTeller(context, client)
@@ -219,11 +198,6 @@ class Gateway:
                 result = await work(asker, notes)
                 notes.finish()
             return result
-        except MCPError:
-            raise
-        except Exception:
-            logger.exception("the call of %r failed on the host", params.name[:100])
-            return failed(_FAILED.format("this call"))
 
     async def _answer(
         self,
@@ -234,32 +208,23 @@ class Gateway:
         notes: Notes,
     ) -> CallToolResult:
         """One call from beginning to end; raises nothing but cancellation."""
-        result = await self._outcome(context, client, params, elicitation, notes)
-        return carried(result, http=context.request is not None)
-
-    async def _outcome(
-        self,
-        context: Context,
-        client: Client,
-        params: CallToolRequestParams,
-        elicitation: Elicitation,
-        notes: Notes,
-    ) -> CallToolResult:
+        http = context.request is not None
         token = asking.set(elicitation)
         try:
             arguments = dict(params.arguments or {})
             if params.name == "execute_code" and "session" in arguments:
-                return await self._in_session(client, arguments, notes)
+                sandboxes = context.lifespan_context.clients.sandboxes
+                return carried(await self._in_session(client, sandboxes, arguments, notes), http=http)
             tools = {tool.name: tool for tool in self.listing.tools_of(client)}
             listed = tools.get(meant(params.name, tools))
             if listed is None:
                 return failed(self._not_listed(params.name))
             if listed.name not in META_TOOLS:
-                return await self._passed(client, listed, arguments, notes, http=context.request is not None)
+                return carried(await self._passed(client, listed, arguments, notes, http=http), http=http)
             answer = await self.listing.conversation(client).answer(listed.name, arguments, on_event=notes.put)
             if answer.tools_changed:
                 await self._tell_of_found(context)
-            return result_of(answer)
+            return carried(result_of(answer), http=http)
         except CallgateError as error:
             return failed(str(error))
         except Exception:
@@ -273,8 +238,7 @@ class Gateway:
         if known is None:
             absent = self._runtime.registry.vocabulary().why_absent(name)
             near = did_you_mean(name, [tool.name for tool in self.listing.tools()]) or "; search_tools finds tools"
-            hint = f"; {absent}" if absent else near
-            return f"there is no tool {name[:60]!r}{hint}"
+            return f"there is no tool {name[:60]!r}{f'; {absent}' if absent else near}"
         callers = self._runtime.registry.get(known).allowed_callers
         if "code" in callers:
             return f"the tool {name[:60]!r} is not called by itself here: call it in a program, with execute_code"
@@ -299,7 +263,9 @@ class Gateway:
         passed = listener.sent and passed_on(answer, listener.sent, outputs=outputs, most_bytes=most)
         return passed or result_of(answer)
 
-    async def _in_session(self, client: Client, arguments: dict[str, Any], notes: Notes) -> CallToolResult:
+    async def _in_session(
+        self, client: Client, sandboxes: Sandboxes, arguments: dict[str, Any], notes: Notes
+    ) -> CallToolResult:
         handle = arguments.pop("session")
         conversation = self.listing.conversation(client)
         if handle is None:
@@ -307,9 +273,21 @@ class Gateway:
         if not isinstance(handle, str):
             return failed(f'session is text: "{NEW}", or the name of a session that was begun')
         if handle == NEW:
-            handle = await client.sandboxes.open()
-        async with client.sandboxes.use(handle) as session:
+            handle = await sandboxes.open(client.owner)
+        async with sandboxes.use(handle, client.owner) as session:
             answer = await conversation.answer("execute_code", arguments, on_event=notes.put, session=session)
-        if handle in client.sandboxes:
+        if handle in sandboxes:
             return result_of(answer, session=handle, note=f'Session: "{handle}" (pass it to go on with its variables).')
         return result_of(answer, note="The session has ended; its variables are gone.")
+
+
+@contextlib.contextmanager
+def _told_apart(what: str) -> Iterator[None]:
+    """The protocol's errors pass; of any other exception the client is told that there was one, the log its text."""
+    try:
+        yield
+    except MCPError:
+        raise
+    except Exception:
+        logger.exception("%s failed on the host", what)
+        raise MCPError(INTERNAL_ERROR, _FAILED.format(what)) from None

@@ -1,14 +1,21 @@
-"""MCP over streamable HTTP, with uvicorn. Knows sockets, and when to stop; who is let in is the guard's.
+"""MCP over streamable HTTP, with uvicorn. Knows sockets, connections, and when to stop; who is let in is the guard's.
 
-The order of the end: runs are cancelled and open streams ended first, then connections are closed. A server that waits
-for connections first waits for clients that listen for ever.
+1. The order of the end: runs are cancelled and open streams ended first, then connections are closed. A server that
+   waits for connections first waits for clients that listen for ever.
+2. Headers are complete within `header_seconds`, counted from the connection or from the answer before; single bytes
+   that keep coming change nothing. The rest of a body whose request was answered without it has as long. A request that
+   was let in takes as long as it takes.
+3. Of connections that never had complete headers `MAX_HALF_OPEN` are open at a time. A further one has the oldest
+   closed, so that whoever holds many of them is in nobody's way but its own.
+4. Beyond `most_connections` requests are answered with 503.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import resource
 import socket
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,15 +23,14 @@ import anyio
 import uvicorn
 from mcp.server.lowlevel.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from callgate.errors import ConfigurationError
 
-from .connections import Config
 from .guard import Guard, Policy
-from .messages import fault_of
 from .peers import SessionBounds
 
-__all__ = ["bound", "check_loop", "serve_app", "url_of"]
+__all__ = ["MAX_HALF_OPEN", "bound", "check_loop", "most_connections", "serve_app", "url_of"]
 
 MAX_SESSIONS = 1_000
 """Client sessions at the same time, of all peers."""
@@ -32,6 +38,8 @@ MAX_SESSIONS_OF_PEER = 100
 """Client sessions of one address at the same time."""
 MAX_SESSIONS_WITH_TOKEN = 500
 """Client sessions of one address at the same time, where clients need a token: many may come through one proxy."""
+MAX_HALF_OPEN = 128
+_MOST_CONNECTIONS = 1_024
 _IDLE_SECONDS = 30 * 60.0
 _GRACE_SECONDS = 2
 _BACKLOG = 128
@@ -45,10 +53,73 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
+class _Config(uvicorn.Config):
+    header_seconds: float
+
+
+class _Connection(H11Protocol):
+    """One connection. (uvicorn's own timer is for what is idle after an answer, and any byte resets it.)"""
+
+    config: _Config
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+        half_open = [each for each in self.connections if isinstance(each, _Connection) and each._half_open]
+        # one that is aborted is among them until the next turn of the loop, and many may come in one turn
+        half_open = [each for each in half_open if not each.transport.is_closing()]
+        if len(half_open) > MAX_HALF_OPEN:
+            min(half_open, key=_Connection._until).transport.abort()
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget()
+        super().connection_lost(exc)
+
+    @property
+    def _half_open(self) -> bool:
+        return self._cycle() is None and self._deadline is not None
+
+    def _until(self) -> float:
+        return 0.0 if self._deadline is None else self._deadline.when()
+
+    def _cycle(self) -> RequestResponseCycle | None:
+        """The newest request that had complete headers."""
+        return self.cycle
+
+    def _watch(self) -> None:
+        cycle = self._cycle()
+        if (cycle is not None and not cycle.response_complete) or self.transport.is_closing():
+            self._forget()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(self.config.header_seconds, self.transport.abort)
+
+    def _forget(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+def most_connections() -> int:
+    """So many may be open: half of the descriptors that this process may have, the others are for guests."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else max(min(soft // 2, _MOST_CONNECTIONS), 16)
+
+
 def check_loop() -> None:
     """Raise `ConfigurationError` where uvicorn cannot run."""
-    if _backend() != "asyncio":
-        raise ConfigurationError("HTTP is served under asyncio only: uvicorn knows no other event loop")
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise ConfigurationError("HTTP is served under asyncio only: uvicorn knows no other event loop") from None
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -90,7 +161,6 @@ async def serve_app(
         listening: a socket that listens already; closed afterwards.
         policy: what is let in.
         ready: called when requests are answered.
-
     """
     manager = StreamableHTTPSessionManager(
         server,
@@ -104,37 +174,25 @@ async def serve_app(
         in_all=MAX_SESSIONS,
         idle_seconds=_IDLE_SECONDS,
     )
-    config = Config(
-        Guard(app, policy, fault_of), header_seconds=policy.header_seconds, lifespan="off", ws="none", access_log=False,
-        log_config=None, server_header=False, timeout_graceful_shutdown=_GRACE_SECONDS, date_header=False,
+    config = _Config(
+        Guard(app, policy), http=_Connection, limit_concurrency=most_connections(), lifespan="off", ws="none",
+        access_log=False, log_config=None, server_header=False, date_header=False,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
     )  # fmt: skip
+    config.header_seconds = policy.header_seconds
     web = _Uvicorn(config)
     async with anyio.create_task_group() as tasks:
-        stopping = anyio.Event()
-        tasks.start_soon(_run, web, listening, stopping)
+        tasks.start_soon(_run, web, listening)
         try:
             async with manager.run():
                 if ready is not None:
                     ready()
                 await anyio.sleep_forever()
         finally:
-            stopping.set()
+            web.should_exit = True
 
 
-async def _run(web: uvicorn.Server, listening: socket.socket, stopping: anyio.Event) -> None:
+async def _run(web: uvicorn.Server, listening: socket.socket) -> None:
     """uvicorn, which is told to stop, never cancelled: it would leave its connections open."""
-
-    async def stop() -> None:
-        with anyio.CancelScope(shield=True):
-            await stopping.wait()
-        web.should_exit = True
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(stop)
-        with anyio.CancelScope(shield=True), listening:
-            await web.serve(sockets=[listening])
-
-
-def _backend() -> str:
-    trio = sys.modules.get("trio")
-    return "trio" if trio is not None and trio.lowlevel.in_trio_run() else "asyncio"
+    with anyio.CancelScope(shield=True), listening:
+        await web.serve(sockets=[listening])

@@ -1,27 +1,81 @@
-"""The lists of tools that clients see, made anew when the tools have changed. Knows what is made of what, and how
-often; tells nobody.
+"""The lists of tools that clients see: the meta-tools, and the tools passed through. Knows what the server adds to the
+runtime's definitions (sessions, the calls made, hints by what the tools are), what is made of what, and how often.
 
-A server that reports changes without end must not have its whole list made as often: see `Pace`. Meanwhile clients see
-the list before. Whether a tool may still be called, the gate decides, and it knows the tools of this moment.
+1. A list is made anew when the tools have changed. A server that reports changes without end must not have its whole
+   list made as often: see `Pace`. Meanwhile clients see the list before. Whether a tool may still be called, the gate
+   decides, and it knows the tools of this moment.
+2. Clients give up on long messages over HTTP, so a list comes in pages there. A page's cursor is the number of tools
+   before it: a list that changes meanwhile may show a tool twice or leave one out, and clients are told that it has
+   changed.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import Any
 
 from mcp_types import Tool as McpTool
+from mcp_types import ToolAnnotations
 
+from callgate.errors import ConfigurationError
+from callgate.mcp.verbatim import ImportedTool
 from callgate.runtime import Conversation, Runtime
+from callgate.runtime.model.foreign import ModelNames
+from callgate.tools import Caller, Registry, Tool
+from callgate.tools.faults import printable
 
-from .clients import Client
-from .definitions import chosen, definitions
-from .options import Serving
-from .pace import Pace
+from .clients import NEW, Client, Serving
+from .results import CALLS_SCHEMA, MAX_LEVELS, SESSION_SCHEMA, too_deep
 
-__all__ = ["Listing"]
+__all__ = ["MAX_PAGE_BYTES", "Listing", "NoPage", "Pace", "chosen", "page"]
 
 logger = logging.getLogger("callgate")
+
+MAX_PAGE_BYTES = 750_000
+"""Of one page; a tool that is longer has one of its own."""
+_SESSION = {
+    "type": "string",
+    "description": (
+        f'Leave it out for a program that starts afresh. "{NEW}" starts afresh, too, and keeps variables, functions '
+        "and imports after the program ends; the answer names the session. Pass that name to go on with them."
+    ),
+}
+_AFRESH = "Each program starts afresh."
+_AFRESH_OR_NOT = "Each program starts afresh, unless it goes on in a session (see there)."
+_TITLES = {
+    "search_tools": "Search the tools",
+    "describe_tools": "Describe tools",
+    "execute_code": "Run a program",
+    "execute_tool_plan": "Run a plan of tool calls",
+}
+_FREE = 4
+_LEAST_SECONDS = 0.2
+_MOST_SECONDS = 5.0
+
+
+class Pace:
+    """How often work that anybody may cause is done again: at once as long as it is rare; after the fourth time in a
+    row at ever larger distances, 0.2 s to 5 s; at once again after that long a quiet. No clock of its own."""
+
+    def __init__(self) -> None:
+        self._row = 0
+        self._last = 0.0
+        self._distance = 0.0
+
+    def wait(self, now: float) -> float:
+        """Seconds until it may be done; 0 for at once."""
+        return max(self._last + self._distance - now, 0.0) if self._row else 0.0
+
+    def done(self, now: float) -> None:
+        """It is done now."""
+        quiet = now - self._last - self._distance
+        self._row = 1 if quiet >= max(self._distance, 5 * _LEAST_SECONDS) else self._row + 1
+        self._last = now
+        beyond = self._row - _FREE
+        self._distance = 0.0 if beyond < 0 else min(_LEAST_SECONDS * 2.0 ** min(beyond, 10), _MOST_SECONDS)
 
 
 class Listing:
@@ -40,6 +94,7 @@ class Listing:
         self._chosen: tuple[object, tuple[str, ...]] = None, ()
         self._pace = Pace()
         self._told: set[str] = set()
+        """Names of tools that cannot be listed, and of which the log knows."""
         self.made = 0
         """How often the list was made."""
 
@@ -51,9 +106,7 @@ class Listing:
             self._made_of = now
             self.made += 1
             try:
-                self._tools = definitions(
-                    self._runtime, self._runtime.tool_definitions("mcp", direct=self._direct()), self._told
-                )
+                self._tools = self._listed(self._runtime.tool_definitions("mcp", direct=self._direct()))
             except Exception:
                 logger.exception("the list of tools could not be made; clients see the one before")
         return self._tools
@@ -71,8 +124,7 @@ class Listing:
         found = conversation.found
         before = client.listed
         if before is None or before[0] is not tools or before[1] != found:
-            own = definitions(self._runtime, conversation.tool_definitions("mcp"), self._told)
-            before = client.listed = tools, found, own
+            before = client.listed = tools, found, self._listed(conversation.tool_definitions("mcp"))
         return before[2]
 
     def conversation(self, client: Client) -> Conversation:
@@ -87,9 +139,147 @@ class Listing:
             )
         return before
 
+    def instructions(self) -> str:
+        """What the client's model is told of the whole server, by what is offered."""
+        sandbox = self._has_sandbox()
+        programs = "Python that calls the tools" if sandbox else "Python that is a graph of tool calls"
+        parts = [
+            "callgate stands in front of many tools. Find them with search_tools, read their parameters with "
+            f"describe_tools, and do the whole job in one call: execute_code runs {programs}, execute_tool_plan runs a "
+            "JSON plan of calls."
+        ]
+        if self._serving.direct:
+            parts.append("Other tools in the list may be called by themselves: for one or two quick calls, do that.")
+        if self._serving.reveal:
+            parts.append("What search_tools finds is added to the list where the client has a session.")
+        if sandbox:
+            parts.append("Programs see each other's variables where they name the same session.")
+        return " ".join(parts)
+
     def _direct(self) -> tuple[str, ...]:
         """The tools passed through, as they are now."""
         registry = self._runtime.registry
         if self._chosen[0] is not registry.tools():
             self._chosen = registry.tools(), chosen(registry, self._serving.direct)
         return self._chosen[1]
+
+    def _has_sandbox(self) -> bool:
+        try:
+            _ = self._runtime.backend
+        except ConfigurationError:
+            return False
+        return True
+
+    def _listed(self, given: Iterable[dict[str, Any]]) -> list[McpTool]:
+        """Definitions of the runtime, or of a conversation, as MCP lists them."""
+        names = ModelNames(self._runtime.registry)
+        return [tool for each in given if (tool := self._carried(names, each)) is not None]
+
+    def _carried(self, names: ModelNames, given: dict[str, Any]) -> McpTool | None:
+        """One tool; None where no client could read its schemas. One bad tool does not cost the others."""
+        try:
+            tool = self._made(names, given)
+            if not (too_deep(tool.input_schema) or too_deep(tool.output_schema)):
+                return tool
+            why = f"its schemas are nested more than {MAX_LEVELS} levels deep"
+        except Exception as error:
+            why = repr(error)[:300]
+        name = printable(str(given.get("name"))[:100])
+        if name not in self._told:
+            self._told.add(name)
+            logger.warning("the tool %s is not listed: %s", name, printable(why))
+        return None
+
+    def _made(self, names: ModelNames, given: dict[str, Any]) -> McpTool:
+        registry = self._runtime.registry
+        tool = McpTool.model_validate(given)
+        match tool.name:
+            case "search_tools" | "describe_tools":
+                tool.annotations = ToolAnnotations(
+                    title=_TITLES[tool.name], read_only_hint=True, destructive_hint=False, idempotent_hint=True,
+                    open_world_hint=False,
+                )  # fmt: skip
+            case "execute_code":
+                tool.annotations = _hints(tool.name, registry, "code")
+                if self._has_sandbox():
+                    tool.description = (tool.description or "").replace(_AFRESH, _AFRESH_OR_NOT)
+                    tool.input_schema["properties"]["session"] = _SESSION
+                _add(tool, calls=CALLS_SCHEMA, session=SESSION_SCHEMA)
+            case "execute_tool_plan":
+                tool.annotations = _hints(tool.name, registry, "plan")
+                _add(tool, calls=CALLS_SCHEMA)
+            case name if (known := names.resolve(name)) is not None:
+                _say(tool, registry.get(known))
+        return tool
+
+
+def chosen(registry: Registry, patterns: Iterable[str]) -> tuple[str, ...]:
+    """The tools that the patterns name and that a model may call directly, sorted.
+
+    Args:
+        registry: the tools.
+        patterns: names, ``server.tool``, or patterns of either (``*``, ``?``, ``[...]``).
+    """
+    patterns = tuple(patterns)
+    exact = {registry.resolve(pattern) for pattern in patterns}
+
+    def fits(tool: Tool) -> bool:
+        dotted = f"{tool.server}.{tool.server_tool or tool.name}" if tool.server else tool.name
+        return any(fnmatchcase(name, pattern) for name in (tool.name, dotted) for pattern in patterns)
+
+    return tuple(
+        tool.name
+        for tool in registry.tools()
+        if "direct" in tool.allowed_callers and (tool.name in exact or fits(tool))
+    )
+
+
+class NoPage(ValueError):
+    """No page has that cursor."""
+
+
+def page(tools: list[McpTool], cursor: str | None) -> tuple[list[McpTool], str | None]:
+    """The tools of one page, and the cursor of the next.
+
+    Raises:
+        NoPage: no page has that cursor.
+    """
+    start = 0
+    if cursor is not None:
+        if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 8 and 0 < int(cursor) <= len(tools)):
+            raise NoPage(f"there is no page {cursor[:40]!r}: begin without a cursor")
+        start = int(cursor)
+    size = 0
+    for place in range(start, len(tools)):
+        size += len(tools[place].model_dump_json(by_alias=True, exclude_none=True).encode()) + 1
+        if size > MAX_PAGE_BYTES and place > start:
+            return tools[start:place], str(place)
+    return tools[start:], None
+
+
+def _say(tool: McpTool, known: Tool) -> None:
+    """What the tool's server said for people; its hints as far as the operator has not changed them."""
+    if isinstance(known, ImportedTool):
+        tool.title = known.title
+        changed = () if known.keeps_its_hints else ("readOnlyHint", "destructiveHint", "idempotentHint")
+        kept = {name: said for name, said in known.annotations.items() if name not in changed}
+        ours = ToolAnnotations() if tool.annotations is None else tool.annotations
+        tool.annotations = ToolAnnotations.model_validate({**ours.model_dump(by_alias=True), **kept})
+
+
+def _hints(name: str, registry: Registry, caller: Caller) -> ToolAnnotations:
+    """What a run may do is what the tools that it may call do: the sandbox itself changes nothing."""
+    offered = [tool for tool in registry.tools() if caller in tool.allowed_callers]
+    return ToolAnnotations(
+        title=_TITLES[name],
+        read_only_hint=all(tool.read_only for tool in offered),
+        destructive_hint=any(tool.destructive for tool in offered),
+        idempotent_hint=all(tool.repeatable for tool in offered),
+        open_world_hint=bool(offered),
+    )
+
+
+def _add(tool: McpTool, **properties: dict[str, Any]) -> None:
+    if tool.output_schema is not None:
+        tool.output_schema["properties"].update(properties)
+        tool.output_schema["required"] = [*tool.output_schema.get("required", ()), *properties]

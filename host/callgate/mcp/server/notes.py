@@ -1,5 +1,4 @@
-"""What a run tells its client while it goes on: log messages for prints and calls, and progress. Knows events and
-words; sending is somebody else's.
+"""What a run tells its client while it goes on: log messages for prints and calls, and progress.
 
 1. Every print is in a log message. Those that wait are joined, up to `_MOST_PRINTED` characters a message: a client
    over HTTP gives up on longer ones.
@@ -11,23 +10,32 @@ words; sending is somebody else's.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import anyio
+from mcp.server.connection import allowed_log_levels
+from mcp_types import LoggingLevel, LoggingMessageNotification, LoggingMessageNotificationParams
 
 from callgate.runtime.calls import CallRecord
 from callgate.runtime.events import CallEnded, CallProgressed, CallStarted, Event, Printed, StepEnded
 from callgate.tools.faults import printable
 
-from .carrying import sendable
+from .clients import Client, Context, is_modern
+from .results import sendable
 
-__all__ = ["Level", "Notes", "Teller"]
+__all__ = ["McpTeller", "Notes", "Teller"]
 
-Level = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+logger = logging.getLogger("callgate")
 
+_LEVELS: tuple[LoggingLevel, ...] = (
+    "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency",
+)  # fmt: skip
 _MOST_LINES = 200
 """Lines about calls that wait to be sent; further ones are counted."""
 _SHORT = 80
@@ -42,14 +50,49 @@ _PROGRAM = "callgate.program"
 class Teller(Protocol):
     """Sends to the client. Raises nothing but cancellation."""
 
-    async def log(self, level: Level, logger: str, text: str) -> None: ...
+    async def log(self, level: LoggingLevel, logger: str, text: str) -> None: ...
 
     async def progress(self, done: float, message: str) -> None: ...
 
 
+class McpTeller:
+    """Sends notes on the stream of one request, as far as its client wants them."""
+
+    def __init__(self, context: Context, client: Client) -> None:
+        self._context = context
+        self._client = client
+
+    async def log(self, level: LoggingLevel, logger: str, text: str) -> None:
+        """One `notifications/message`."""
+        if is_modern(self._context):
+            wanted = level in allowed_log_levels(self._context.protocol_version, self._context.meta)
+        else:
+            wanted = _LEVELS.index(level) >= _LEVELS.index(self._client.level)
+        if wanted:
+            params = LoggingMessageNotificationParams(level=level, logger=logger, data=text)
+            with _advisory():
+                await self._context.session.send_notification(
+                    LoggingMessageNotification(params=params), related_request_id=self._context.request_id
+                )
+
+    async def progress(self, done: float, message: str) -> None:
+        """One `notifications/progress`, where the request carried a token."""
+        with _advisory():
+            await self._context.session.report_progress(done, None, message)
+
+
+@contextlib.contextmanager
+def _advisory() -> Iterator[None]:
+    """A note that cannot be sent harms no run."""
+    try:
+        yield
+    except Exception as error:
+        logger.debug("a note to the client was lost: %r", error)
+
+
 @dataclass(slots=True)
 class _Note:
-    level: Level
+    level: LoggingLevel
     logger: str
     parts: list[str]
     size: int
@@ -74,21 +117,17 @@ class Notes:
             case Printed(text=text):
                 self._printed(text)
             case CallStarted(record=record):
-                if self._room():
-                    self._line("debug", f"{_call(record)} ...")
+                self._line("debug", lambda: f"{_call(record)} ...")
             case CallProgressed(record=record, progress=progress, total=total, message=message):
-                if self._room():
-                    of = "" if total is None else f" of {total:g}"
-                    self._line("debug", f"{record.tool}: {progress:g}{of}{f': {message}' if message else ''}")
+                of = "" if total is None else f" of {total:g}"
+                self._line("debug", lambda: f"{record.tool}: {progress:g}{of}{f': {message}' if message else ''}")
             case CallEnded(record=record):
                 self._done += 1
-                if self._room():
-                    self._line("info" if record.status == "succeeded" else "warning", _ended(record))
+                self._line("info" if record.status == "succeeded" else "warning", lambda: _ended(record))
             case StepEnded(step=step):
                 self._done += 1
-                if self._room():
-                    told = f"step {step.id}: {step.status}" + (f": {step.error}" if step.error else "")
-                    self._line("info" if step.status in ("succeeded", "skipped") else "warning", told)
+                told = f"step {step.id}: {step.status}" + (f": {step.error}" if step.error else "")
+                self._line("info" if step.status in ("succeeded", "skipped") else "warning", lambda: told)
             case _:
                 return
         self._news.set()
@@ -143,15 +182,13 @@ class Notes:
             else:
                 self._waiting.append(_Note("info", _PROGRAM, [piece], len(piece)))
 
-    def _room(self) -> bool:
-        if self._lines < _MOST_LINES:
-            return True
-        self._left_out += 1
-        return False
-
-    def _line(self, level: Level, text: str) -> None:
+    def _line(self, level: LoggingLevel, text: Callable[[], str]) -> None:
+        """A line about a call; where too many wait, it is only counted, and not written."""
+        if self._lines >= _MOST_LINES:
+            self._left_out += 1
+            return
         self._lines += 1
-        line = _one_line(text)
+        line = _one_line(text())
         self._waiting.append(_Note(level, "callgate.calls", [line], len(line)))
 
 

@@ -7,7 +7,7 @@ makes the call again with the answers, and the run, which has waited, goes on. K
    may take; its `wall_seconds` go on meanwhile. A run whose client gives up the request that attends it is cancelled.
 4. So many runs wait at a time; further questions are a no, and the run goes on with that.
 5. An answer counts only for a question that was sent. One that comes too late is ignored, one to a question that was
-   never put is refused.
+   never sent is refused.
 """
 
 from __future__ import annotations
@@ -34,19 +34,18 @@ from mcp_types import (
 
 from callgate.tools.encoding import canonical_json
 
-from .asking import NOT_ANSWERED
+from .asking import NOT_ANSWERED, Asker
 from .notes import Notes, Teller
 
-__all__ = ["MAX_PAUSED", "Paused", "Pausing"]
+__all__ = ["MAX_PAUSED", "Paused"]
 
 MAX_PAUSED = 16
 """Runs of one server that wait for answers at the same time: each may hold one of the runtime's guests (64)."""
 TOO_MANY = "it needs the user's approval, and too many calls wait for answers here already; try again later"
-_KEY = "approval_"
 _GATHERING_SECONDS = 0.02
 """Calls made together ask together: so long the first question waits for others."""
 
-Work = Callable[["Pausing", Notes], Awaitable[CallToolResult]]
+Work = Callable[[Asker, Notes], Awaitable[CallToolResult]]
 
 
 @dataclass(slots=True)
@@ -54,14 +53,15 @@ class _Question:
     request: ElicitRequestFormParams
     answered: anyio.Event = field(default_factory=anyio.Event)
     answer: ElicitResult | str = NOT_ANSWERED
-    sent: bool = False
+    waits: bool = True
+    """Whether no client has it at this moment."""
 
     def settle(self, answer: ElicitResult | str) -> None:
-        self.answer = answer
+        self.answer, self.waits = answer, False
         self.answered.set()
 
 
-class Pausing:
+class _Run:
     """One run that may pause."""
 
     def __init__(self, call: str, seconds: float) -> None:
@@ -70,77 +70,70 @@ class Pausing:
         self.notes = Notes()
         self.scope = anyio.CancelScope()
         self.result: CallToolResult | None = None
-        self._over = False
+        self.is_over = False
         self.attended = False
-        self.questions: dict[str, _Question] = {}
-        self._seconds = seconds
+        self._questions: dict[str, _Question] = {}
+        self._sent: set[str] = set()
         self._put = 0
+        self._seconds = seconds
         self._news = anyio.Event()
 
-    def over(self) -> bool:
-        """Whether it has come to its end."""
-        return self._over
-
-    def attend(self) -> None:
-        """Somebody waits for it: its deadline is off."""
-        self.attended = True
-        self.scope.deadline = math.inf
-
-    def leave(self) -> None:
-        """Nobody does, any more: it has as long as an answer may take."""
-        self.attended = False
-        self.scope.deadline = anyio.current_time() + self._seconds
-
     def end(self) -> None:
-        """It has come to its end."""
-        self._over = True
+        """Nothing more comes of it."""
+        self.is_over = True
         self.notes.finish()
         self._news.set()
-
-    async def wait_for_news(self) -> None:
-        """Return when the run is over or has a question that no client has seen."""
-        while not self.over() and not self.unsent():
-            self._news = anyio.Event()
-            await self._news.wait()
 
     async def ask(self, question: ElicitRequestFormParams) -> ElicitResult | str:
         """Put a question to whoever attends the run."""
         self._put += 1
-        key = _key(self._put)
-        asked = self.questions[key] = _Question(question)
+        key = f"approval_{self._put}"
+        asked = self._questions[key] = _Question(question)
         self._news.set()
         try:
             with anyio.move_on_after(self._seconds):
                 await asked.answered.wait()
         finally:
-            self.questions.pop(key, None)
+            self._questions.pop(key, None)
         return asked.answer
 
     def take(self, answers: CallToolRequestParams) -> None:
         """What the user said; a question that was sent and is still open will be asked again.
 
         Raises:
-            MCPError: an answer is to a question that was never put. None of them counts then.
+            MCPError: an answer is to a question that was never sent. None of them counts then.
         """
         given = answers.input_responses or {}
-        sent = {key: asked for key, asked in self.questions.items() if asked.sent}
         for key in given:
-            if key not in sent and (key in self.questions or not self._was_put(key)):
+            if key not in self._sent:
                 raise MCPError(INVALID_PARAMS, f"there was no question {key[:60]!r}: answer those that were asked")
-        for key, asked in sent.items():
+        for key, asked in self._questions.items():
             answer = given.get(key)
             if isinstance(answer, ElicitResult):
                 asked.settle(answer)
             else:
-                asked.sent = False
+                asked.waits = True
 
-    def _was_put(self, key: str) -> bool:
-        number = key.removeprefix(_KEY)
-        return number.isdecimal() and key == _key(int(number[:9])) and 0 < int(number[:9]) <= self._put
+    async def questions(self) -> dict[str, _Question]:
+        """Questions that no client has; empty when the run is over."""
+        while not self.is_over and not self._waiting():
+            self._news = anyio.Event()
+            await self._news.wait()
+        if not self.is_over:
+            await anyio.sleep(_GATHERING_SECONDS)
+        return {} if self.is_over else self._waiting()
 
-    def unsent(self) -> dict[str, _Question]:
-        """Questions that no client has seen."""
-        return {key: asked for key, asked in self.questions.items() if not asked.sent and not asked.answered.is_set()}
+    def send(self, questions: dict[str, _Question]) -> dict[str, InputRequest]:
+        """These questions, as they go to the client that attends the run, and leaves it with them."""
+        for asked in questions.values():
+            asked.waits = False
+        self._sent |= questions.keys()
+        self.attended = False
+        self.scope.deadline = anyio.current_time() + self._seconds
+        return {key: ElicitRequest(params=asked.request) for key, asked in questions.items()}
+
+    def _waiting(self) -> dict[str, _Question]:
+        return {key: asked for key, asked in self._questions.items() if asked.waits}
 
 
 class Paused:
@@ -149,22 +142,19 @@ class Paused:
     Args:
         tasks: where they live.
         seconds: how long nobody may attend one.
-        most: so many that nobody attends, at the same time.
     """
 
-    def __init__(self, tasks: anyio.abc.TaskGroup, seconds: float, most: int = MAX_PAUSED) -> None:
+    def __init__(self, tasks: anyio.abc.TaskGroup, seconds: float) -> None:
         self._tasks = tasks
         self._seconds = seconds
-        self._most = most
-        self._runs: dict[str, Pausing] = {}
+        self._runs: dict[str, _Run] = {}
 
     async def begin(
         self, params: CallToolRequestParams, teller: Teller, work: Work
     ) -> CallToolResult | InputRequiredResult:
         """Begin a call, and attend it."""
-        run = Pausing(_call(params), self._seconds)
+        run = _Run(_call(params), self._seconds)
         self._runs[run.state] = run
-        run.attend()
         self._tasks.start_soon(self._live, run, work)
         return await self._attend(run, teller)
 
@@ -180,10 +170,9 @@ class Paused:
                 INVALID_PARAMS, "no call waits for these answers: it has ended, or was made with other arguments"
             )
         run.take(params)
-        run.attend()
         return await self._attend(run, teller)
 
-    async def _live(self, run: Pausing, work: Work) -> None:
+    async def _live(self, run: _Run, work: Work) -> None:
         try:
             with run.scope:
                 run.result = await work(run, run.notes)
@@ -193,50 +182,28 @@ class Paused:
             run.end()
             self._runs.pop(run.state, None)
 
-    async def _attend(self, run: Pausing, teller: Teller) -> CallToolResult | InputRequiredResult:
-        questions: dict[str, _Question] = {}
+    async def _attend(self, run: _Run, teller: Teller) -> CallToolResult | InputRequiredResult:
+        run.attended, run.scope.deadline = True, math.inf
+        pauses = False
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(run.notes.deliver, teller)
-                while not run.over() and not questions:
-                    questions = await self._questions(run)
+                questions = await run.questions()
+                while questions and sum(not each.attended for each in self._runs.values()) >= MAX_PAUSED:
+                    for asked in questions.values():
+                        asked.settle(TOO_MANY)
+                    questions = await run.questions()
                 run.notes.pause()
-        except BaseException:
-            questions = {}
-            raise
+            pauses = bool(questions)
         finally:
-            if not questions:
-                run.attended = False
+            if not pauses:  # it is over, or the request was given up
                 run.scope.cancel()
                 self._runs.pop(run.state, None)
-        if not questions:
-            if run.result is None:
-                raise MCPError(CONNECTION_CLOSED, "the call was cancelled")
-            return run.result
-        for asked in questions.values():
-            asked.sent = True
-        run.leave()
-        requests: dict[str, InputRequest] = {
-            key: ElicitRequest(params=asked.request) for key, asked in questions.items()
-        }
-        return InputRequiredResult(input_requests=requests, request_state=run.state)
-
-    async def _questions(self, run: Pausing) -> dict[str, _Question]:
-        """What the run asks next; nothing where it is over, or where too many wait for answers already."""
-        await run.wait_for_news()
-        if run.over():
-            return {}
-        await anyio.sleep(_GATHERING_SECONDS)
-        questions = {} if run.over() else run.unsent()
-        if questions and sum(not each.attended for each in self._runs.values()) >= self._most:
-            for asked in questions.values():
-                asked.settle(TOO_MANY)
-            return {}
-        return questions
-
-
-def _key(number: int) -> str:
-    return f"{_KEY}{number}"
+        if pauses:
+            return InputRequiredResult(input_requests=run.send(questions), request_state=run.state)
+        if run.result is None:
+            raise MCPError(CONNECTION_CLOSED, "the call was cancelled")
+        return run.result
 
 
 def _call(params: CallToolRequestParams) -> str:

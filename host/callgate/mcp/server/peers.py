@@ -19,15 +19,17 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .guard import App, Message, Receive, Scope, Send, answer
+from .guard import error_response
 
 __all__ = ["SessionBounds"]
 
 logger = logging.getLogger("callgate")
 
-_SESSION = b"mcp-session-id"
-_VERSION = b"mcp-protocol-version"
+_SESSION = "mcp-session-id"
+_VERSION = "mcp-protocol-version"
 _HARDLY = 3
 """Requests of a session that was opened and never used: every client sends two or three at its beginning."""
 
@@ -54,7 +56,7 @@ class SessionBounds:
 
     def __init__(
         self,
-        app: App,
+        app: ASGIApp,
         *,
         per_peer: int,
         in_all: int,
@@ -67,35 +69,30 @@ class SessionBounds:
         self._idle_seconds = idle_seconds
         self._clock = clock
         self._sessions: dict[str, _Session] = {}
-        self._opened = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = dict(scope["headers"])
-        name = headers.get(_SESSION)
-        if name is not None:
-            await self._further(name.decode("latin-1"), scope, receive, send)
-        elif scope["method"] == "POST" and _is_handshake(headers.get(_VERSION)):
+        headers = Headers(scope=scope)
+        name, version = headers.get(_SESSION), headers.get(_VERSION)
+        if name in self._sessions:
+            await self._further(name, scope, receive, send)
+        elif name is None and scope["method"] == "POST" and (version or "") in ("", *HANDSHAKE_PROTOCOL_VERSIONS):
             await self._first(scope, receive, send)
         else:
-            await self._app(scope, receive, send)  # it stands alone: it opens no session
+            await self._app(scope, receive, send)  # it stands alone, or its session is over: it opens none
 
     async def _further(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """A request of a session that is there, or is not any more."""
-        session = self._sessions.get(name)
-        if session is None:
-            await self._app(scope, receive, send)
-            return
-        method = scope["method"]
-        session.requests += 1
-        session.used = self._clock()
+        """A request of a session that is there."""
+        session = self._sessions[name]
+        ends = scope["method"] == "DELETE"
 
         async def sending(message: Message) -> None:
-            status = message.get("status")
-            if status == 404 or (method == "DELETE" and status == 200):
+            if message.get("status") == 404 or (ends and message.get("status") == 200):
                 self._sessions.pop(name, None)
             await send(message)
 
-        listens = method == "GET"
+        session.requests += 1
+        session.used = self._clock()
+        listens = scope["method"] == "GET"
         session.listening += listens
         session.working += not listens
         try:
@@ -107,33 +104,28 @@ class SessionBounds:
 
     async def _first(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A request that may open a session."""
-        peer = _peer(scope)
-        self._opened += 1
-        name = f"opening {self._opened}"  # until the answer names it
-        session = self._sessions[name] = _Session(peer, self._clock(), working=1)
-        opened = False
+        session = _Session(_peer(scope), self._clock(), working=1)
+        opening = f"opening {id(session)}"  # until the answer names it
+        self._sessions[opening] = session
 
         async def sending(message: Message) -> None:
-            nonlocal name, opened
             if message["type"] == "http.response.start" and message["status"] < 400:
-                given = dict(message.get("headers", ())).get(_SESSION)
+                given = Headers(raw=list(message.get("headers", ()))).get(_SESSION)
                 if given is not None:
-                    del self._sessions[name]
-                    name, opened = given.decode("latin-1"), True
-                    self._sessions[name] = session
+                    self._sessions[given] = self._sessions.pop(opening)
             await send(message)
 
         try:
-            if await self._make_room(scope, peer):
+            if await self._make_room(scope, session.peer):
                 await self._app(scope, receive, sending)
             else:
-                logger.warning("refused a new session of %s: there are too many, and all of them are in use", peer)
-                await answer(send, 503, "there are too many client sessions, and all are in use; try again later", [])
+                logger.warning("refused a new session of %s: there are too many, and all are in use", session.peer)
+                told = "there are too many client sessions, and all are in use; try again later"
+                await error_response(503, told, {})(scope, receive, send)
         finally:
             session.working -= 1
             session.used = self._clock()
-            if not opened:
-                del self._sessions[name]
+            self._sessions.pop(opening, None)
 
     async def _make_room(self, scope: Scope, peer: str) -> bool:
         """Whether that peer's newest session may stay, if need be in place of an idle one."""
@@ -156,7 +148,7 @@ class SessionBounds:
         name, _ = min(idle, key=lambda one: (one[1].requests > _HARDLY, one[1].listening > 0, one[1].used))
         del self._sessions[name]
         headers = [each for each in scope["headers"] if each[0] not in (b"content-length", b"content-type")]
-        headers.append((_SESSION, name.encode("latin-1")))
+        headers.append((_SESSION.encode(), name.encode("latin-1")))
 
         async def nothing() -> Message:
             return {"type": "http.request", "body": b"", "more_body": False}
@@ -180,8 +172,3 @@ def _peer(scope: Scope) -> str:
             return str(address.ipv4_mapped)
         return str(IPv6Address(int(address) >> 64 << 64)) + "/64"
     return text
-
-
-def _is_handshake(version: bytes | None) -> bool:
-    """Whether a request of that protocol version may begin a session."""
-    return version is None or version.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS

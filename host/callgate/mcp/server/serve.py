@@ -7,8 +7,8 @@ from collections.abc import Callable
 from callgate.errors import ConfigurationError
 from callgate.runtime import Runtime
 
+from .clients import Serving
 from .gateway import Gateway
-from .options import Serving
 from .stdio import StdioWire, stdio_wire, streams
 
 __all__ = ["serve_http", "serve_stdio"]

@@ -13,7 +13,6 @@ import contextlib
 import fcntl
 import logging
 import os
-import stat
 import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from mcp_types import (
     JSONRPCResponse,
 )
 
-from .messages import NoMessage, read_message
+from callgate.mcp.messages import Lines, NoMessage, read_message
 
 __all__ = ["MAX_LINE_BYTES", "StdioWire", "stdio_wire", "streams"]
 
@@ -105,46 +104,31 @@ async def streams(wire: StdioWire) -> AsyncIterator[tuple[Read, Write]]:
 
 async def _read_all(fd: int, to_server: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
     bad = 0
-    async with to_server:
+    with to_server, contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async for line in _lines(fd):
-            if line is None:
-                fault = f"a message is longer than {MAX_LINE_BYTES} bytes"
-            elif not line.strip():
+            if line is not None and not line.strip():
                 continue
+            try:
+                if line is None:
+                    raise NoMessage(f"longer than {MAX_LINE_BYTES} bytes")
+                message = read_message(line)
+            except NoMessage as error:
+                bad += 1
+                if bad <= _MOST_TOLD:
+                    more = "; further ones are skipped without a word" if bad == _MOST_TOLD else ""
+                    logger.warning("from the client: a line is %s; it is skipped%s", error, more)
             else:
-                try:
-                    message = read_message(line)
-                except NoMessage as error:
-                    fault = f"a line is {error}"
-                else:
-                    try:
-                        await to_server.send(SessionMessage(message))
-                    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                        return
-                    continue
-            bad += 1
-            if bad <= _MOST_TOLD:
-                more = "; further ones are skipped without a word" if bad == _MOST_TOLD else ""
-                logger.warning("from the client: %s; it is skipped%s", fault, more)
+                await to_server.send(SessionMessage(message))
 
 
 async def _lines(fd: int) -> AsyncIterator[bytes | None]:
     """Lines without their ends; None for one that is too long. A last one without an end counts."""
-    held = bytearray()
-    size = 0
+    lines = Lines(MAX_LINE_BYTES)
     while data := await _read(fd):
-        *ended, rest = data.split(b"\n")
-        for each in ended:
-            size += len(each)
-            yield None if size > MAX_LINE_BYTES else bytes(held) + each
-            held, size = bytearray(), 0
-        size += len(rest)
-        if size <= MAX_LINE_BYTES:
-            held += rest
-        else:
-            held = bytearray()
-    if held:
-        yield bytes(held)
+        for line in lines.feed(data):
+            yield line
+    for line in lines.feed(b"\n"):
+        yield line
 
 
 async def _read(fd: int) -> bytes:
@@ -163,15 +147,24 @@ async def _write_all(
     from_server: MemoryObjectReceiveStream[SessionMessage],
     to_server: MemoryObjectSendStream[SessionMessage | Exception],
 ) -> None:
-    writer = _Writer(fd)
-    async with from_server:
-        async for message in from_server:
-            try:
-                await writer.write(_line(message.message))
-            except OSError as error:
-                logger.warning("the client does not read any more: %s", error.strerror)
-                to_server.close()  # as if it had closed stdin
-                return
+    with from_server:
+        try:
+            async for message in from_server:
+                await _write(fd, _line(message.message))
+        except OSError as error:
+            logger.warning("the client does not read any more: %s", error.strerror)
+            to_server.close()  # as if it had closed stdin
+
+
+async def _write(fd: int, data: bytes) -> None:
+    """Write without ever holding up the event loop for long. Raises `OSError` when nobody reads any more."""
+    rest = memoryview(data)
+    while rest:
+        try:
+            await anyio.wait_writable(fd)
+        except (PermissionError, ValueError):  # a regular file is always ready, and no event loop watches it
+            await anyio.lowlevel.checkpoint()
+        rest = rest[os.write(fd, rest[:_ATOMIC]) :]
 
 
 def _line(message: JSONRPCMessage) -> bytes:
@@ -183,28 +176,3 @@ def _line(message: JSONRPCMessage) -> bytes:
             return b""
         error = ErrorData(code=INTERNAL_ERROR, message="the answer could not be written as JSON")
         return JSONRPCError(jsonrpc="2.0", id=message.id, error=error).model_dump_json(by_alias=True).encode() + b"\n"
-
-
-class _Writer:
-    """Writes to a descriptor without ever holding up the event loop for long."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        mode = os.fstat(fd).st_mode
-        # a pipe's or socket's end is this process's own; a terminal is shared with others, who want it to block
-        self._own = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
-        if self._own:
-            os.set_blocking(fd, False)
-
-    async def write(self, data: bytes) -> None:
-        """Raises `OSError` when nobody reads any more."""
-        rest = memoryview(data)
-        while rest:
-            piece = rest if self._own else rest[:_ATOMIC]
-            try:
-                rest = rest[os.write(self._fd, piece) :]
-            except BlockingIOError:
-                await anyio.wait_writable(self._fd)
-            else:
-                if rest:
-                    await anyio.lowlevel.checkpoint()

@@ -6,6 +6,7 @@ Nothing of any other type is ever touched: no operator, no method, not even its 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from types import GeneratorType, NoneType
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from .faults import ExpressionFault
 
 __all__ = [
     "DICTS", "ITERATORS", "KNOWN", "NUMBERS", "RECORD_ATTRIBUTES", "SCALARS", "SEQUENCES", "SIZED", "VIEWS",
-    "DictItems", "DictKeys", "DictValues", "Record", "foreign", "has_attribute", "length", "text_bytes",
+    "DictItems", "DictKeys", "DictValues", "Record", "Unknown", "foreign", "has_attribute", "length", "text_bytes",
 ]  # fmt: skip
 
 
@@ -48,7 +49,27 @@ ITERATORS: Final = frozenset[type](
     }
 )
 """What can be iterated over once. Made within an expression, and never its value."""
-KNOWN: Final = SCALARS | SIZED | ITERATORS | {slice}
+
+
+class Unknown:
+    """Stands for a value that nobody has yet. Containers take it in; whatever else is done with it raises."""
+
+    __slots__ = ("kin", "same")
+
+    def __init__(self, kin: Iterable[Any] = (), same: Any = None) -> None:
+        self.kin = list(kin)
+        """Containers and unknown values of which it may be a part, or which may be a part of it."""
+        self.same = same
+        """The container that it is, where only what is in it is not known."""
+
+    def _raise(self, *_: Any) -> Any:
+        raise ExpressionFault("the value is not known yet", "wait for the call that gives it")
+
+    __bool__ = __eq__ = __ne__ = __hash__ = __iter__ = __len__ = __repr__ = __str__ = __format__ = _raise
+    __lt__ = __le__ = __gt__ = __ge__ = __contains__ = __getitem__ = __index__ = __int__ = __float__ = _raise
+
+
+KNOWN: Final = SCALARS | SIZED | ITERATORS | {slice, Unknown}
 
 RECORD_ATTRIBUTES: Final = frozenset(dir(dict))
 """Names that on a record are a dict's own, and not its fields."""

@@ -27,6 +27,7 @@ from .kinds import (
     DictItems,
     DictKeys,
     DictValues,
+    Unknown,
     length,
     text_bytes,
 )
@@ -239,11 +240,13 @@ def _contains_not(budget: Budget, wanted: Any, values: Any) -> bool:
 
 
 def _is(budget: Budget, left: Any, right: Any) -> bool:
+    if type(left) is Unknown or type(right) is Unknown:
+        return bool(left == right)  # raises
     return left is right
 
 
 def _is_not(budget: Budget, left: Any, right: Any) -> bool:
-    return left is not right
+    return not _is(budget, left, right)
 
 
 COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Budget, Any, Any], Any]]] = {

@@ -1,4 +1,5 @@
-"""A program as a list of operations: what `read` makes of its tree, `walk` follows and `schedule` turns into a plan.
+"""A program as a list of operations: what `read` makes of its tree, and what is
+walked, looked through ahead, and written as a plan.
 
 1. Operations stand in the order in which CPython evaluates. An expression that holds an `await` is taken apart: what
    is evaluated before the call becomes a variable of its own.
@@ -19,7 +20,8 @@ from callgate.plan.expressions import Expression
 
 __all__ = [
     "Assign", "Augment", "Block", "CallTool", "Change", "Finish", "Flow", "For", "Gather", "Has", "Hold", "If", "Item",
-    "Operation", "Part", "Print", "Pure", "Return", "Site", "Target", "operations_of",
+    "Operation", "Part", "Print", "Pure", "Return", "Site", "Target", "names_in",
+    "operations_of", "pures_of", "variables_of",
 ]  # fmt: skip
 
 
@@ -220,3 +222,53 @@ def operations_of(block: Block) -> Iterator[Operation]:
         elif isinstance(operation, If):
             yield from operations_of(operation.body)
             yield from operations_of(operation.orelse)
+
+
+def pures_of(operation: Operation) -> Iterator[Pure]:
+    """The expressions of an operation itself; not those of the blocks within it."""
+    if isinstance(operation, Assign | For):
+        yield from _pures_in(operation.target)
+    if isinstance(operation, Assign | Augment | Return):
+        yield operation.value
+    elif isinstance(operation, Change):
+        yield operation.object
+        yield from operation.arguments
+    elif isinstance(operation, Has):
+        yield operation.object
+    elif isinstance(operation, CallTool):
+        for _, pure in operation.arguments:
+            yield pure
+    elif isinstance(operation, Print):
+        yield operation.texts
+    elif isinstance(operation, For):
+        yield operation.values
+    elif isinstance(operation, If):
+        yield operation.test
+
+
+def _pures_in(target: Target) -> Iterator[Pure]:
+    if isinstance(target, Item):
+        yield target.object
+        yield target.index
+    elif isinstance(target, tuple):
+        for each in target:
+            yield from _pures_in(each)
+
+
+def variables_of(operation: Operation) -> Iterator[str]:
+    """The variables that an operation binds itself; not those of the blocks within it."""
+    if isinstance(operation, Assign | For):
+        yield from names_in(operation.target)
+    elif isinstance(operation, Augment):
+        yield operation.name
+    elif isinstance(operation, Finish | Gather):
+        yield operation.variable
+
+
+def names_in(target: Target) -> Iterator[str]:
+    """The variables that a target binds."""
+    if isinstance(target, str):
+        yield target
+    elif isinstance(target, tuple):
+        for each in target:
+            yield from names_in(each)

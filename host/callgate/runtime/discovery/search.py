@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import anyio.to_thread
 
 from callgate.errors import InvalidArguments
+from callgate.runtime.cache import Cache
 from callgate.runtime.keeper import event_loop
 from callgate.search.compounds import MAX_QUERY_TERMS_SPLIT, split_all
 from callgate.search.document import document_text, name_text, profile_of
@@ -42,7 +43,6 @@ _NAMESAKES = 40
 _MAX_PATTERNS_AT_A_TIME = 2
 """So many regular expressions are tried at a time; the others wait."""
 _APART = re.compile(r"[\W_]+")
-_MAX_MASKS = 64
 _MAX_NAME_CHARACTERS = 600
 _MAX_PATTERN_TEXT_BYTES = 4_000
 """So much of a tool is searched by a regular expression: 4,000 tools are 16 MB at most."""
@@ -291,7 +291,7 @@ class Snapshot:
                 profile = profiles[tool] = profile_of(tool)
             read.append(profile)
         self.index = Index(read, [tool.server for tool in tools])
-        self._masks: dict[Collection[str], int] = {}
+        self._masks: Cache[frozenset[str], int] = Cache(max_entries=64)
         self._named: dict[str, list[int]] = {}
         for place, tool in enumerate(tools):
             for letters in {_letters(tool.name), _letters(tool.server_tool or "")} - {""}:
@@ -319,9 +319,8 @@ class Snapshot:
         """The mask of `Index.rank` for the tools of these names; kept."""
         mask = self._masks.get(names)
         if mask is None:
-            if len(self._masks) >= _MAX_MASKS:
-                self._masks.clear()
-            mask = self._masks[names] = self.index.tools.mask(self.places(names))
+            mask = self.index.tools.mask(self.places(names))
+            self._masks.keep(names, mask)
         return mask
 
     def having(self, kind: str, wanted: str, within: frozenset[str] | None) -> frozenset[str]:

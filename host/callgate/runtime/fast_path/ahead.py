@@ -1,119 +1,101 @@
-"""Which calls may begin before the program gets there: asks the plan's engine, which knows what waits for what.
-
-The engine is told of every call that has ended, whoever asked for it. It makes none: what it asks for is an offer.
-"""
+"""Which calls may begin before the program gets there: the ghost, in turns, as often as it can bring something."""
 
 from __future__ import annotations
 
-from collections import deque
-from typing import Any, NamedTuple
+import logging
+import time
+from collections.abc import Container, Generator
+from typing import Any, Final
 
 from callgate.limits import Limits
-from callgate.plan.actions import Begin, Call, Event, Exceeded, Failed, GoOn, Paused, Returned
-from callgate.plan.compile import CompiledPlan
-from callgate.plan.engine import Engine
-from callgate.program.graph.flow import Site
+from callgate.plan.expressions import Budget
+from callgate.program.graph.walking.ghost import Ghost, Offered, Place
+from callgate.program.graph.walking.walk import Worked
 
-from .calls import OneCall, Place
+from .looking import GraphProgram
 
-__all__ = ["Ahead", "Offered"]
+__all__ = ["MANY_CALLS", "TURN_SECONDS", "Ahead", "Offered"]
 
-_EXPRESSION_STEPS = 100_000
-"""What it takes to tell what may begin; what is not told in that is begun by the walk."""
+logger = logging.getLogger("callgate")
 
-
-class Offered(NamedTuple):
-    """A call that could begin now."""
-
-    site: Site
-    number: int
-    arguments: dict[str, Any]
-    """Perhaps shared with results: to be copied."""
+TURN_SECONDS: Final = 0.005
+"""After so long the event loop gets a turn."""
+MANY_CALLS: Final = 10_000
+"""With so high a `max_tool_calls`, half of it is left to the calls that the program comes to; nothing is counted."""
+_STEPS: Final = 200_000
+_BYTES: Final = 64 * 1024 * 1024  # made, not held: a look holds a quarter of it at most
+"""What all looks of a run take together; what is not found in that is begun by the walk."""
+_RESTS: Final = 4
+"""After a look, so many times as long as it took is left to others."""
 
 
 class Ahead:
-    """One plan under way.
+    """Looks ahead in one run.
 
     Args:
-        plan: the calls of the program.
-        sites: of each of its steps.
-        horizons: see `GraphProgram.horizons`.
+        program: the program.
+        inputs: its inputs, JSON.
         limits: of the run.
+        asked: the places of the calls that were asked for.
     """
 
-    def __init__(self, plan: CompiledPlan, sites: tuple[Site, ...], horizons: tuple[int, ...], limits: Limits) -> None:
-        self.exceeded = False
-        """The results take more memory than the run may."""
+    def __init__(self, program: GraphProgram, inputs: dict[str, Any], limits: Limits, asked: Container[Place]) -> None:
         self.paused = False
-        """There is more: `go_on` when others have had their turn."""
-        self._sites = sites
-        self._horizons = horizons
-        self._engine = Engine(
-            plan.steps,
-            max_bytes=limits.max_message_bytes,
-            max_memory_bytes=limits.memory_bytes,
-            window=limits.max_concurrent_calls,
-            max_open=limits.max_concurrent_calls,
-            expression_steps=_EXPRESSION_STEPS,
-        )
-        self._asked: dict[Place, Call] = {}
-        self._ended: dict[Place, OneCall] = {}
-        """Calls that ended before the engine asked for them."""
+        """It has had its turn, and would go on."""
+        self._known: dict[Place, str | None] = {}
+        most = limits.max_tool_calls
+        self._budget = Budget(steps=_STEPS, bytes=_BYTES)
+        counted = None if most >= MANY_CALLS else most
+        self._ghost = Ghost(program.flow, inputs, self._budget, self._known, asked, counted)
+        self._look: Generator[Offered | Worked, None, None] | None = None
+        self._is_news = self._is_wanted = True
+        self._took = 0.0
+        self._rests_until = 0.0
 
-    def calls_up_to(self, site: int) -> int | None:
-        """How many calls the program makes, at most, until it has passed that site and the loop around it; None where
-        that is not known yet."""
-        total = 0
-        for index in range(self._horizons[site] + 1):
-            count = self._engine.steps[index].known_items
-            if count is None:
-                outcome = self._engine.outcomes[index]
-                if outcome.items is None and outcome.status != "skipped":
-                    return None
-                count = outcome.items or 0
-            total += count
-        return total
+    @property
+    def rests(self) -> float | None:
+        """Seconds until the next look is due; None where nothing would come of one."""
+        left = min(self._budget.steps_left, self._budget.bytes_left)
+        if self._look is not None or not (self._is_news and self._is_wanted and left > 0):
+            return None
+        return max(0.0, self._rests_until - time.perf_counter())
 
-    def begin(self) -> list[Offered]:
-        """What could begin at once."""
-        return self._tell(Begin())
+    def ended(self, place: Place, text: str | None) -> None:
+        """A call has ended: with this result, or with an error."""
+        self._known[place] = text
+        self._is_news = True
+        if text is None and self._look is not None:
+            self._drop()  # it may have gone on behind this call
+            self._is_wanted = True
 
-    def go_on(self) -> list[Offered]:
-        """What else could, after a pause."""
+    def go_on(self, room: int) -> list[Offered]:
+        """What could begin now: at most so many calls, and what is found in one turn."""
         self.paused = False
-        return self._tell(GoOn())
-
-    def ended(self, call: OneCall) -> list[Offered]:
-        """What could begin now that this call has ended."""
-        asked = self._asked.pop(call.place, None)
-        if asked is None:
-            self._ended[call.place] = call
-            return []
-        return self._tell(_outcome(asked, call))
-
-    def _tell(self, event: Event) -> list[Offered]:
         offered: list[Offered] = []
-        events = deque([event])
-        while events:
-            for action in self._engine.handle(events.popleft()):
-                if isinstance(action, Call):
-                    site, number = self._sites[action.step], action.item or 0
-                    known = self._ended.pop((site.number, number), None)
-                    if known is not None:
-                        events.append(_outcome(action, known))
-                        continue
-                    self._asked[site.number, number] = action
-                    if site.early and isinstance(action.arguments, dict):
-                        offered.append(Offered(site, number, action.arguments))
-                elif isinstance(action, Paused):
-                    self.paused = True
-                elif isinstance(action, Exceeded):
-                    self.exceeded = True
+        began = time.perf_counter()
+        if self._look is None and self.rests == 0:
+            self._look, self._is_news, self._took = self._ghost.look(), False, 0.0
+        if self._look is None:
+            return offered
+        ended = False
+        try:
+            while len(offered) < room and not (ended or self.paused):
+                step = next(self._look, None)
+                ended = step is None
+                if isinstance(step, Offered):
+                    offered.append(step)
+                self.paused = not ended and time.perf_counter() - began > TURN_SECONDS
+        except Exception:
+            logger.exception("looking ahead failed; the program goes on without")
+            self._budget.steps_left, ended = -1, True
+        self._took += time.perf_counter() - began
+        if ended:
+            self._drop()
+            self._is_wanted = self._ghost.blocked  # else all that there is was offered
+            self._rests_until = time.perf_counter() + _RESTS * self._took
         return offered
 
-
-def _outcome(asked: Call, call: OneCall) -> Event:
-    if call.text is not None:
-        return Returned(asked.step, asked.item, asked.again, call.text)
-    message = "" if call.error is None else call.error.message
-    return Failed(asked.step, asked.item, asked.again, message, type(call.error).__name__)
+    def _drop(self) -> None:
+        if self._look is not None:
+            self._look.close()
+            self._look = None

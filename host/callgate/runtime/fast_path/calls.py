@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from callgate.errors import ToolError
 from callgate.program.graph.flow import Site
+from callgate.program.graph.walking.ghost import Place
 from callgate.program.graph.walking.walk import MadeCall
 from callgate.runtime.calls import CallRecord
 from callgate.tools.encoding import NotJson, compact_json
 
 __all__ = ["OneCall", "Place", "records_of", "same_arguments", "split"]
 
-Place = tuple[int, int]
-"""The number of a call's `Site`, and the how-manieth call of it this is."""
+
+_EXACT: Final = frozenset({str, int, bool, type(None)})
+"""Types of values that are the same if they are equal."""
 
 
 @dataclass(slots=True, eq=False)
 class OneCall:
-    """One call, asked for by the walk or, early, by the plan."""
+    """One call, asked for by the walk or, early, by the ghost."""
 
     site: Site
     number: int
@@ -35,6 +37,8 @@ class OneCall:
     order: int = 0
     """Of those that failed, the how-manieth."""
     under_way: bool = False
+    early: bool = False
+    """It was asked for before the walk got there."""
 
     @property
     def place(self) -> Place:
@@ -48,6 +52,8 @@ class OneCall:
 def same_arguments(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether a tool could see no difference: ``1``, ``1.0`` and ``true`` differ, and so does the order of keys, but
     for the arguments' own names."""
+    if one.keys() == other.keys() and _EXACT.issuperset(map(type, one.values())):
+        return all(type(value) is type(other[name]) and value == other[name] for name, value in one.items())
     try:
         return compact_json(dict(sorted(one.items()))) == compact_json(dict(sorted(other.items())))
     except NotJson:

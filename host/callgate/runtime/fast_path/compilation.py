@@ -1,57 +1,123 @@
-"""What `Runtime.compile` gives: the plan that a program is, to be read by people and programs, or why it is none."""
+"""What `Runtime.compile` gives: what the fast path makes of a program, to be read by people and programs."""
 
 from __future__ import annotations
 
-from copy import deepcopy
-from typing import Any
+import json
+from typing import Any, Final
 
+from callgate.limits import Limits
+from callgate.plan.compile import CompiledPlan, Offering, read_plan
 from callgate.plan.explain import ExplainFormat, explain, explained
+from callgate.plan.expressions import Budget
 from callgate.program.graph.reasons import NotAGraph
+from callgate.program.graph.walking.ghost import Ghost, Offered
+from callgate.program.graph.writing import Written, write_plan
+from callgate.runtime.code_runs import CodeRun
 
 from .looking import GraphProgram
 
 __all__ = ["Compilation"]
 
-_FOLLOWS = "Prints, everything between the calls, and the value are computed in the order of the program."
+_FOLLOWS: Final = "Prints, everything between the calls, and the value are computed in the order of the program."
+_SHOWN: Final = 20
+"""Calls that begin at once."""
+_STEPS: Final = 100_000
 
 
 class Compilation:
-    """A program as a plan, or the reasons why it is none. Made by `Runtime.compile`.
+    """What the fast path makes of a program. Made by `Runtime.compile`.
 
     Attributes:
         source: the program.
-        ok: whether it is certain to be a graph of tool calls.
-        plan: its calls as a plan, JSON values: what `Runtime.execute_tool_plan` takes. None where it is no graph.
+        ok: whether it is certain to be a graph of tool calls, and so takes the fast path.
+        plan: its calls as a plan, JSON values: what `Runtime.execute_tool_plan` takes. None where it is no graph, and
+            where its calls are found only as it runs.
         step_lines: the line of the program that each step comes from.
+        no_plan: of a graph without a plan, the first thing that no plan says.
+        first_calls: of such a graph, the calls that begin before the program gets anywhere, at most 20, each as
+            ``{"tool": ..., "arguments": ..., "line": ...}``.
         reasons: why it is no graph, each with its line; empty where it is one.
     """
 
-    def __init__(self, source: str, found: GraphProgram | list[NotAGraph]) -> None:
-        self.source = source
-        self._program = found if isinstance(found, GraphProgram) else None
-        self.ok: bool = self._program is not None
-        self.plan: dict[str, Any] | None = None if self._program is None else deepcopy(self._program.plan)
-        self.step_lines: dict[str, int] = {} if self._program is None else dict(self._program.lines)
+    def __init__(self, run: CodeRun, found: GraphProgram | list[NotAGraph], inputs: dict[str, Any]) -> None:
+        self.source = run.code
+        self.ok: bool = not isinstance(found, list)
+        self.plan: dict[str, Any] | None = None
+        self.step_lines: dict[str, int] = {}
+        self.no_plan: NotAGraph | None = None
+        self.first_calls: list[dict[str, Any]] = []
         self.reasons: list[NotAGraph] = found if isinstance(found, list) else []
+        self._texts: dict[str, str] = {}
+        self._compiled: CompiledPlan | None = None
+        if isinstance(found, list):
+            return
+        written = write_plan(found.flow, inputs)
+        self.no_plan = self._take(run, found, written) if isinstance(written, Written) else written
+        if self.no_plan is not None:
+            self.first_calls = _first_calls(found, inputs)
+
+    def _take(self, run: CodeRun, program: GraphProgram, written: Written) -> NotAGraph | None:
+        plan = {"steps": written.steps}
+        if written.steps:
+            offering = Offering(run.catalogue.tools, lambda name: f"there is no tool {name!r}", writes_text=False)
+            reading = read_plan(json.loads(json.dumps(plan)), offering, Limits())
+            if reading.plan is None:
+                fault = reading.errors[0]
+                line = written.lines.get(fault.step or "", 1)
+                text = next((site.text for site in program.flow.sites if site.line == line), "the program")
+                return NotAGraph(line, text, fault.message, fault.hint)
+            self._compiled = reading.plan
+        self.plan, self.step_lines = plan, written.lines
+        self._texts = {step["id"]: step["description"] for step in written.steps}
+        return None
 
     def explain(self, form: ExplainFormat = "text") -> str:
-        """The plan in words, as JSON or as a Mermaid flowchart; for a program that is none, the reasons, one a line."""
-        if self._program is None:
+        """The plan in words, as JSON or as a Mermaid flowchart.
+
+        Where a graph has no plan, the calls that begin at once; for a program that is none, the reasons, one a line.
+        """
+        if not self.ok:
             return "\n".join(map(str, self.reasons))
-        compiled = self._program.compiled
-        steps = [] if compiled is None else explained(compiled)
-        text = explain(steps, form)
+        if self.no_plan is not None and form == "text":
+            return "\n".join(
+                [f"It takes the fast path, and no plan shows it: {self.no_plan}.", *self._at_once(), _FOLLOWS]
+            )
+        text = explain([] if self._compiled is None else explained(self._compiled), form)
         if form != "text":
             return text
         lines = []
-        places = {f"  {step.id}: {step.tool}(": self._program.sites[number] for number, step in enumerate(steps)}
-        for line in text.split("\n") if steps else ():
+        for line in text.split("\n") if self.step_lines else ():
             lines.append(line)
-            place = places.get(line.partition("(")[0] + "(")
-            if place is not None:
-                lines.append(f"      line {place.line}: {place.text}")
+            step = line.strip().partition(":")[0]
+            if line.startswith("  ") and not line.startswith("   ") and step in self._texts:
+                lines.append(f"      {self._texts[step]}")
         return "\n".join([*lines, _FOLLOWS if lines else f"No calls. {_FOLLOWS}"])
 
+    def _at_once(self) -> list[str]:
+        if not self.first_calls:
+            return ["No call begins before the program gets there."]
+        shown = [
+            f"  line {call['line']}: {call['tool']} {json.dumps(call['arguments'], ensure_ascii=False)}"
+            for call in self.first_calls
+        ]
+        return ["Begins at once:", *shown]
+
     def __repr__(self) -> str:
-        told = f"{len(self.step_lines)} steps" if self.ok else f"no graph: {self.reasons[0]}"
-        return f"<Compilation: {told}>"
+        if not self.ok:
+            return f"<Compilation: no graph: {self.reasons[0]}>"
+        return (
+            f"<Compilation: no plan: {self.no_plan}>"
+            if self.no_plan
+            else f"<Compilation: {len(self.step_lines)} steps>"
+        )
+
+
+def _first_calls(program: GraphProgram, inputs: dict[str, Any]) -> list[dict[str, Any]]:
+    ghost = Ghost(program.flow, inputs, Budget(steps=_STEPS), {}, (), None)
+    calls: list[dict[str, Any]] = []
+    for step in ghost.look():
+        if isinstance(step, Offered):
+            calls.append({"tool": step.site.tool, "arguments": step.arguments, "line": step.site.line})
+        if len(calls) == _SHOWN:
+            break
+    return calls

@@ -1,8 +1,7 @@
 """One program on the fast path: walked in its own order, its calls carried by the gate. The only place that does.
 
 1. The walk is the program. It is resumed by whoever brings the result that it waits for.
-2. What the plan offers is begun early, and taken by the walk when it comes to that place with the very same arguments.
-   Nothing begins early whose place in the text lies behind that of a call that failed: the program is about to end.
+2. What the ghost offers is begun early, and taken by the walk when it comes to that place with the very same arguments.
 3. Calls begin in the order in which they are asked for: workers take them in that order, and the first act of a call
    is the gate's record; nothing is awaited before it. The run's own task carries a call that was asked for alone:
    programs that make one call after the other need no other task.
@@ -16,7 +15,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections import deque
@@ -32,14 +30,14 @@ from callgate.program.graph.walking.walk import MadeCall, Unsure
 from callgate.protocol.run import encode, error_object
 from callgate.runtime.gate import RunGate
 from callgate.runtime.workers import Workers
-from callgate.tools.encoding import NotJson, compact_json
+from callgate.tools.encoding import compact_json
 
-from .ahead import Ahead, Offered
+from .ahead import MANY_CALLS, TURN_SECONDS, Ahead
 from .calls import OneCall, Place, same_arguments
 from .first_step import FirstStep
 from .looking import GraphProgram
 from .prints import Prints
-from .walker import TURN_SECONDS, Walker
+from .walker import Walker
 
 __all__ = ["GraphDrive"]
 
@@ -49,10 +47,8 @@ _ESCAPED = 6
 """Bytes that a character takes on the wire, at most."""
 _ENVELOPE = 512
 """More than what stands around arguments on the wire."""
-_MANY_CALLS = 10_000
-"""With so high a `max_tool_calls`, half of it is left to the calls that the program comes to; nothing is counted."""
 _LARGE_RESULT = 1024 * 1024
-"""Characters; after such a result nothing is begun early: the plan would read it once more."""
+"""Characters; after such a result nothing is begun early: each look would read it once more."""
 _EARLY_BYTES = 16 * 1024 * 1024
 """Of the arguments of all calls begun early; they are kept as long as the run."""
 
@@ -88,8 +84,12 @@ class GraphDrive:
         self._gate = gate
         self._limits = limits
         self._goes_on = goes_on
+        self._inputs = inputs
         self._ahead: Ahead | None = None
-        self._looks_ahead = program.compiled is not None and any(site.early for site in program.sites)
+        self._looks_ahead = program.looks_ahead
+        self._ahead_open = 0
+        """Calls that were begun early and have not ended."""
+        self._will_look = False
         self._by_place: dict[Place, OneCall] = {}
         self._asked: list[OneCall] = []
         """Calls that were asked for since the walk was resumed, and that nobody carries yet."""
@@ -100,8 +100,6 @@ class GraphDrive:
         """Calls that have ended, and that nobody has heard of."""
         self._will_hear = False
         self._hearings = 0
-        self._stopped_at: Place | None = None
-        """The first place in the text where a call failed: nothing behind it is begun early."""
         self._held = 0
         self._early_bytes = 0
         self._errors = 0
@@ -117,7 +115,7 @@ class GraphDrive:
     async def run(self) -> None:
         """To its end. Raises nothing but cancellation; nothing runs on afterwards."""
         async with anyio.create_task_group() as tasks:
-            self._scope = tasks.cancel_scope
+            self._tasks, self._scope = tasks, tasks.cancel_scope
             self._scope.deadline = anyio.current_time() + self._limits.wall_seconds
             self._workers: Workers[int, OneCall | None] = Workers(tasks, self._serve, self._limits.max_concurrent_calls)
             self.walker.go_on()
@@ -135,7 +133,7 @@ class GraphDrive:
                 await self._settle()
             elif self._follows:
                 await self._make_the_rest()
-            if self._workers.any:
+            if self._workers.any or self._will_look:
                 tasks.cancel_scope.cancel()
         if self.failure is None and self._rest and self.walker.failed is not None:
             calls = [call.site.tool for call in self.calls if call in self._rest]
@@ -244,8 +242,8 @@ class GraphDrive:
             await self._take_turn()
             if self.walker.paused:
                 self.walker.go_on()
-            elif self._ahead is not None and self._ahead.paused:
-                self._begin_early(self._ahead.go_on())
+            else:
+                self._begin_early()
             self._hand_out()
 
     @property
@@ -261,38 +259,36 @@ class GraphDrive:
     def _look_ahead(self) -> None:
         """From here on calls begin early: there is something to wait for."""
         if self._ahead is None and self._looks_ahead and not self._over:
-            assert self._program.compiled is not None
-            self._ahead = Ahead(self._program.compiled, self._program.sites, self._program.horizons, self._limits)
+            self._ahead = Ahead(self._program, self._inputs, self._limits, self._by_place)
             for call in self.calls:
                 if call.ended and call not in self._outcomes:
-                    self._ahead.ended(call)
-            self._begin_early(self._ahead.begin())
+                    self._ahead.ended(call.place, call.text)
+            self._begin_early()
 
-    def _begin_early(self, offered: list[Offered]) -> None:
-        for site, number, arguments in offered:
-            place = site.number, number
-            behind = self._stopped_at is not None and place > self._stopped_at
-            if place in self._by_place or behind or not self._may_begin_early(site.number):
-                continue
-            try:
-                text = compact_json(arguments)
-            except (NotJson, RecursionError):
-                continue
-            self._early_bytes += len(text)
-            if self._early_bytes > _EARLY_BYTES:
+    def _begin_early(self) -> None:
+        """Ask for what could begin now; where it is too soon to look again, later."""
+        if self._ahead is None or self._over:
+            return
+        most = self._limits.max_tool_calls
+        for offered in self._ahead.go_on(self._limits.max_concurrent_calls - self._ahead_open):
+            self._early_bytes += len(compact_json(offered.arguments))
+            is_half = most >= MANY_CALLS and 2 * (len(self._gate.records) + len(self._asked)) >= most
+            if is_half or self._early_bytes > _EARLY_BYTES:
                 self._stop_looking_ahead()
                 return
-            self._ask(OneCall(site, number, json.loads(text), None))
-        if self._ahead is not None and self._ahead.exceeded:
-            self.walker.doubt(1, "the results take more memory than memory_bytes allows")
+            self._ahead_open += 1
+            self._ask(OneCall(offered.site, offered.number, offered.arguments, None, early=True))
+        rests = self._ahead.rests
+        if rests is not None and not self._will_look:
+            self._will_look = True
+            self._tasks.start_soon(self._look_later, rests)
 
-    def _may_begin_early(self, site: int) -> bool:
-        """Whether the program comes to that call before it has made `max_tool_calls`: early calls count, too."""
-        most = self._limits.max_tool_calls
-        if most >= _MANY_CALLS:
-            return 2 * (len(self._gate.records) + len(self._asked)) < most
-        count = None if self._ahead is None else self._ahead.calls_up_to(site)
-        return count is not None and count <= most
+    async def _look_later(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+        self._will_look = False
+        self._begin_early()
+        self._hand_out()
+        await self._after_a_pause()
 
     def _stop_looking_ahead(self) -> None:
         self._ahead, self._looks_ahead = None, False
@@ -333,6 +329,7 @@ class GraphDrive:
 
     def _forget(self, call: OneCall) -> None:
         """It was begun early, or would have been, and comes to nothing: the walk makes it if it gets there."""
+        self._ahead_open -= 1
         if self._by_place.get(call.place) is call:
             del self._by_place[call.place]
 
@@ -403,21 +400,20 @@ class GraphDrive:
             if 0 < self._unbegun < self._limits.max_concurrent_calls - self._under_way:
                 return
             self._hear_of(self._outcomes.popleft())
+        self._begin_early()
 
     def _hear_of(self, call: OneCall) -> None:
-        if call.text is not None:
-            if len(call.text) > _LARGE_RESULT:
-                self._stop_looking_ahead()
-        elif self._stopped_at is None or call.place < self._stopped_at:
-            self._stopped_at = call.place
+        self._ahead_open -= call.early
+        if self._ahead is not None:
+            self._ahead.ended(call.place, call.text)
+        if call.text is not None and len(call.text) > _LARGE_RESULT:
+            self._stop_looking_ahead()
         self._give(call)
         if self._held * _READ_AGAIN > self._limits.memory_bytes // 2:
             self.walker.doubt(call.site.line, "the results take much of what memory_bytes allows")
             return
         if call.reached is not None and self.walker.ended(call.reached) and not self.walker.paused:
             self.walker.go_on()
-        if self._ahead is not None and not self._over:
-            self._begin_early(self._ahead.ended(call))
 
     async def _settle(self) -> None:
         """Wait for the calls that the program made, and give up the others; what was not begun is not begun.

@@ -1,12 +1,11 @@
 """Which programs are graphs: each is looked at once, and what came of it is kept. Runs nothing.
 
-What was found depends on the source, the tools and the inputs, whose small values are written into the plan: together
-they are the key. That a program is no graph is kept, too.
+What was found depends on the source, the tools and the names of the inputs: together they are the key. That a program
+is no graph is kept, too.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -15,22 +14,15 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from callgate.limits import Limits
-from callgate.plan.compile import CompiledPlan, Offering, read_plan
-from callgate.plan.faults import PlanFault
-from callgate.program.graph.compile import MOST_SOURCE_BYTES, Compiled, compile_program
-from callgate.program.graph.flow import CallTool, Flow, For, If, Site, operations_of
+from callgate.program.graph.compile import MOST_SOURCE_BYTES, compile_program
+from callgate.program.graph.flow import Flow, For, operations_of
 from callgate.program.graph.reasons import NotAGraph
+from callgate.runtime.cache import Cache
 from callgate.runtime.code_runs import CodeRun
-from callgate.runtime.kept import Kept
 from callgate.runtime.offer import Catalogue
 
 __all__ = ["GraphProgram", "GraphPrograms"]
 
-_READING = Limits()
-"""A run's own limits are held while it runs."""
-_SMALL = 4096
-"""Characters of inputs that are kept as they are; of longer ones a digest."""
 _LONG = 2 * 1024
 """Characters; it takes some milliseconds to read a program of that length, and up to 20 a hostile one."""
 _KEPT_BYTES = 200
@@ -38,7 +30,7 @@ _KEPT_BYTES = 200
 _REQUEST_BYTES = 1024
 """More than the `execute` request has around source, tools and inputs."""
 
-Key = tuple[Catalogue, str, str]
+Key = tuple[Catalogue, str, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,16 +39,8 @@ class GraphProgram:
 
     source: str
     flow: Flow
-    plan: dict[str, Any]
-    """Its calls, as JSON."""
-    lines: dict[str, int]
-    """The line of each step."""
-    compiled: CompiledPlan | None
-    """The plan, ready to run; None where there is no call."""
-    sites: tuple[Site, ...]
-    """The place in the program of each step of the compiled plan."""
-    horizons: tuple[int, ...] = ()
-    """For each site the last one of the outermost loop around it; itself, where there is none."""
+    looks_ahead: bool
+    """Some call could begin before the program gets there."""
 
 
 Found = GraphProgram | list[NotAGraph]
@@ -71,7 +55,7 @@ class GraphPrograms:
     """
 
     def __init__(self, *, max_entries: int = 256, max_bytes: int = 64 * 1024 * 1024) -> None:
-        self.kept: Kept[Key, Found] = Kept(max_entries=max_entries, max_bytes=max_bytes)
+        self.kept: Cache[Key, Found] = Cache(max_entries=max_entries, max_bytes=max_bytes)
         self._max_bytes = max_bytes
         self._turn = anyio.Lock()
 
@@ -94,26 +78,25 @@ class GraphPrograms:
             self._keep(key, found)
         return found, values
 
-    def look_at_once(self, run: CodeRun) -> Found:
+    def look_at_once(self, run: CodeRun) -> tuple[Found, dict[str, Any]]:
         """The same, without waiting."""
         key, values, found = self._known(run)
         if found is None:
             found = _look(run, values)
             self._keep(key, found)
-        return found
+        return found, values
 
     def _known(self, run: CodeRun) -> tuple[Key, dict[str, Any], Found | None]:
         inputs = run.encoded_inputs()
         reason = _too_large(run, len(inputs))
         if reason is not None:
-            return (run.catalogue, "", ""), {}, [reason]
+            return (run.catalogue, "", frozenset()), {}, [reason]
         values: dict[str, Any] = json.loads(inputs) if run.inputs else {}
-        short = inputs if len(inputs) <= _SMALL else hashlib.blake2b(inputs.encode()).hexdigest()
-        key = (run.catalogue, run.code, short)
+        key = (run.catalogue, run.code, frozenset(values))
         return key, values, self.kept.get(key)
 
     def _keep(self, key: Key, found: Found) -> None:
-        size = len(key[1]) + len(key[2])
+        size = len(key[1]) + sum(map(len, key[2]))
         if not isinstance(found, list):
             size += _KEPT_BYTES * len(key[1])
         if size <= self._max_bytes // 8:
@@ -132,34 +115,9 @@ def _too_large(run: CodeRun, inputs_size: int) -> NotAGraph | None:
 
 
 def _look(run: CodeRun, inputs: dict[str, Any]) -> Found:
-    compiled = compile_program(run.code, run.catalogue.graph_tools, inputs=inputs)
-    if isinstance(compiled, list):
-        return compiled
-    by_step = {compiled.steps[site.number]: site for site in compiled.flow.sites}
-    lines = {step: site.line for step, site in by_step.items()}
-    if not by_step:
-        return GraphProgram(run.code, compiled.flow, compiled.plan, lines, None, ())
-    offering = Offering(run.catalogue.tools, lambda name: f"there is no tool {name!r}", writes_text=False)
-    reading = read_plan(compiled.plan, offering, _READING)
-    if reading.plan is None:
-        return [_reason(fault, compiled) for fault in reading.errors]
-    sites = tuple(by_step[step.id] for step in reading.plan.steps)
-    return GraphProgram(run.code, compiled.flow, compiled.plan, lines, reading.plan, sites, _horizons(compiled.flow))
-
-
-def _horizons(flow: Flow) -> tuple[int, ...]:
-    horizons = list(range(len(flow.sites)))
-    for operation in flow.body:
-        if isinstance(operation, For | If):
-            found = [each.site.number for each in operations_of((operation,)) if isinstance(each, CallTool)]
-            for number in found:
-                horizons[number] = max(found)
-    return tuple(horizons)
-
-
-def _reason(fault: PlanFault, compiled: Compiled) -> NotAGraph:
-    """A fault of the plan, such as an argument that the tool will refuse, where it stands in the program."""
-    for site in compiled.flow.sites:
-        if compiled.steps[site.number] == fault.step:
-            return NotAGraph(site.line, site.text, fault.message, fault.hint)
-    return NotAGraph(1, "the program", str(fault))
+    flow = compile_program(run.code, run.catalogue.graph_tools, inputs=inputs)
+    if isinstance(flow, list):
+        return flow
+    early = any(site.early for site in flow.sites)
+    again = len(flow.sites) > 1 or any(isinstance(operation, For) for operation in operations_of(flow.body))
+    return GraphProgram(run.code, flow, early and again)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -10,7 +11,9 @@ from typing import Any
 import anyio
 
 from callgate.errors import LimitReached, SandboxError
+from callgate.plan.expressions import Budget
 from callgate.program.graph.reasons import NotAGraph
+from callgate.program.graph.walking.tracing import trace
 from callgate.runtime.code_runs import CodeRun, host_error, left_under_way, program_error
 from callgate.runtime.result import NO_SANDBOX, CodeResult, RunError, RunUsage
 
@@ -20,6 +23,7 @@ from .drive import GraphDrive
 from .journal import JournalGate
 from .looking import GraphProgram, GraphPrograms
 from .prints import Prints, TellOnce
+from .walker import WALK_BYTES, WALK_STEPS
 
 __all__ = ["FastPath"]
 
@@ -69,9 +73,8 @@ class FastPath:
         return await ended.go_on(in_sandbox)
 
     def compile(self, run: CodeRun) -> Compilation:
-        """The plan that a program is, or why it is none. Raises `ConfigurationError`."""
-        found = self.programs.look_at_once(run)
-        return Compilation(run.code, found)
+        """What it would make of a program. Raises `ConfigurationError`."""
+        return Compilation(run, *self.programs.look_at_once(run))
 
     async def close(self) -> None:
         """End what is under way, and return when it has ended."""
@@ -124,11 +127,16 @@ class _Ended:
             calls=calls,
             speculative=speculative,
             path="plan",
-            plan=self.program.plan,
+            plan_of_calls=functools.cache(self._plan),
             sandbox=NO_SANDBOX,
             usage=RunUsage(wall_seconds=wall, tool_calls=len(run.gate.records)),
             truncated=("logs",) if error is not None and error.limit == "max_log_bytes" else (),
         )
+
+    def _plan(self) -> dict[str, Any] | None:
+        results = {call.place: call.text for call in self.drive.calls if call.reached is not None and call.text}
+        budget = Budget(steps=WALK_STEPS, bytes=WALK_BYTES)
+        return trace(self.program.flow, self.inputs, budget, results)
 
     async def go_on(self, in_sandbox: InSandbox) -> CodeResult:
         """The program begins anew in the sandbox, where the calls that were made are answered from what they gave."""

@@ -12,13 +12,13 @@ from typing import Any
 from callgate.plan.compile import CompiledPlan
 from callgate.plan.explain import ExplainFormat, explain, explained
 from callgate.plan.faults import PlanFault
-from callgate.plan.model import writing_plan
+from callgate.plan.model import plan_json
 from callgate.runtime.approval import Decision
 from callgate.tools.decoding import decoding
 from callgate.tools.encoding import encoding
-from callgate.tools.turns import Work
+from callgate.tools.turns import at_once
 
-__all__ = ["ApprovePlan", "PlanApprovalRequest", "requesting"]
+__all__ = ["ApprovePlan", "PlanApprovalRequest", "request_for"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class PlanApprovalRequest:
 ApprovePlan = Callable[[PlanApprovalRequest], Awaitable[Decision] | Decision]
 
 
-def requesting(plan: CompiledPlan, faults: list[PlanFault]) -> Work[PlanApprovalRequest]:
-    """Build the approval request for a plan that was read without faults; in turns where the plan is large."""
-    text = yield from encoding((yield from writing_plan(plan.model)))
-    return PlanApprovalRequest(plan=(yield from decoding(text)), warnings=tuple(faults), _compiled=plan)
+def request_for(plan: CompiledPlan, faults: list[PlanFault]) -> PlanApprovalRequest:
+    """Build the approval request for a plan that was read without faults."""
+    copy = at_once(decoding(at_once(encoding(plan_json(plan.model)))))
+    return PlanApprovalRequest(plan=copy, warnings=tuple(faults), _compiled=plan)

@@ -7,43 +7,45 @@ import dataclasses
 import inspect
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 
 from callgate.errors import ConfigurationError, LimitReached
 from callgate.limits import Limits
 from callgate.plan.arriving import ArrivingPlan
-from callgate.plan.compile import CompiledPlan, Offering, Reading, read_plan, reading_plan
+from callgate.plan.compile import CompiledPlan, Offering, Reading, read_plan
 from callgate.plan.estimate import EstimatedStep, PlanEstimate, estimate_plan
-from callgate.plan.model import writing_plan
+from callgate.plan.model import plan_json
 from callgate.plan.sizes import json_size, memory_of
 from callgate.runtime.approval import Allow, Deny, answer_of
-from callgate.runtime.arguments import in_turns
 from callgate.runtime.events import Event
 from callgate.runtime.gate import Gate, RunGate
 from callgate.runtime.keeper import event_loop
 from callgate.runtime.result import RunError, RunUsage
 from callgate.tools import Registry
 from callgate.tools.decoding import decoding
-from callgate.tools.turns import Work, at_once
+from callgate.tools.turns import at_once
 
-from .approval import ApprovePlan, requesting
+from .approval import ApprovePlan, request_for
 from .drive import PlanDrive
 from .early import EarlyCalls
 from .result import PlanResult
 
 __all__ = ["DEFAULT_TIMEOUT_SECONDS", "PlanRun", "Plans"]
 
+T = TypeVar("T")
+
 DEFAULT_TIMEOUT_SECONDS = 30.0
 """For one attempt of a tool that says nothing itself and has no history; as the tool planning engine has it."""
 _MANY = 500
-"""Steps; a longer plan is written in turns."""
+"""Steps; a longer plan is written in a thread."""
 _LARGE = 16 * 1024
-"""Characters; a longer plan is read in turns, so that the event loop goes on."""
-_OUTPUTS_A_TURN = 500
+"""Characters; a longer plan is read in a thread, so that the event loop goes on."""
 
 
 class Plans:
@@ -124,12 +126,9 @@ class PlanRun:
         return read_plan(given, self.offering, self.limits)
 
     async def read_aside(self, given: Any) -> Reading:
-        """The same; in turns where it is large."""
+        """The same; in a thread where it is large."""
         size = len(given) if isinstance(given, str) else json_size(given, _LARGE)
-        if size < _LARGE:
-            return self.read(given)
-        async with _readers():
-            reading = await in_turns(reading_plan(given, self.offering, self.limits))
+        reading = await _aside(partial(self.read, given), size >= _LARGE)
         await anyio.lowlevel.checkpoint()  # the first step of a large plan may take a turn by itself
         return reading
 
@@ -144,11 +143,7 @@ class PlanRun:
             return self.refused(reading, started)
         if self.approve_plan is None:
             return await self.run(reading, reading.plan, started, early)
-        if len(reading.plan.steps) > _MANY or any(step.large for step in reading.plan.steps):
-            async with _readers():
-                request = await in_turns(requesting(reading.plan, reading.faults))
-        else:
-            request = at_once(requesting(reading.plan, reading.faults))
+        request = await _aside(partial(request_for, reading.plan, reading.faults), _is_large(reading.plan))
         match await answer_of(self.approve_plan, request, "the plan"):
             case Deny(reason):
                 message = f"The plan was not run: it was denied{f': {reason}' if reason else ''}"
@@ -212,13 +207,13 @@ class PlanRun:
         """Run what was read."""
         drive = PlanDrive(plan, self.gate, self.limits, self.on_event, early)
         await drive.run()
-        ending = self._ending(reading, plan, drive, started)
-        return await in_turns(ending) if len(plan.steps) > _MANY or _is_long(drive, plan) else at_once(ending)
+        texts = (step.result_json or "" for index in plan.outputs if (step := drive.results[index]) is not None)
+        large = _is_large(plan) or sum(map(len, texts)) > _LARGE
+        return await _aside(partial(self._result, reading, plan, drive, started), large)
 
-    def _ending(self, reading: Reading, plan: CompiledPlan, drive: PlanDrive, started: float) -> Work[PlanResult]:
-        """What a run has come to; in turns where that is much."""
+    def _result(self, reading: Reading, plan: CompiledPlan, drive: PlanDrive, started: float) -> PlanResult:
+        """What a run has come to."""
         steps = [step for step in drive.results if step is not None]
-        yield
         bad = [step for step in steps if step.status in ("failed", "unknown_outcome")]
         error = None
         if drive.failure is not None:
@@ -227,26 +222,15 @@ class PlanRun:
             more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
             kind = "did not succeed" if bad[0].status == "failed" else "has an unknown outcome"
             error = RunError("StepFailed", f"step {bad[0].id!r} {kind}: {bad[0].error}{more}", tool=bad[0].tool)
-        yield
         texts = {steps[index].id: steps[index].result_json for index in plan.outputs}
-        yield
         given = {name: text for name, text in texts.items() if text is not None}
-        yield
-        held = drive.engine.inputs.held_bytes
-        for number, text in enumerate(given.values()):
-            held += memory_of(text)
-            if number % (10 * _OUTPUTS_A_TURN) == 0:
-                yield
+        held = drive.engine.inputs.held_bytes + sum(map(memory_of, given.values()))
         if held > self.limits.memory_bytes:
             given = {}
             if drive.failure is None:
                 reached = LimitReached("memory_bytes", self.limits.memory_bytes, held)
                 error = RunError("LimitReached", f"{reached}, to hand out the outputs", limit=reached.limit)
-        outputs: dict[str, Any] = {}
-        for name, text in given.items():
-            outputs[name] = yield from decoding(text)
-            if len(outputs) % _OUTPUTS_A_TURN == 0:
-                yield
+        outputs = {name: at_once(decoding(text)) for name, text in given.items()}
         return PlanResult(
             ok=error is None,
             outputs=outputs,
@@ -255,7 +239,7 @@ class PlanRun:
             faults=reading.faults,
             calls=self.gate.records,
             goal=plan.model.goal,
-            plan=(yield from writing_plan(plan.model)),
+            plan=plan_json(plan.model),
             usage=self._usage(started),
         )
 
@@ -283,12 +267,16 @@ def _text(chunk: Any) -> str:
 _limiters: WeakKeyDictionary[Any, anyio.CapacityLimiter] = WeakKeyDictionary()
 
 
-def _readers() -> anyio.CapacityLimiter:
-    """Two large plans of an event loop at a time are read: what is half read takes memory."""
-    return _limiters.setdefault(event_loop(), anyio.CapacityLimiter(2))
+async def _aside(work: Callable[[], T], large: bool) -> T:
+    """Do what may take long; in a thread where it is large, so that the event loop goes on.
+
+    Two threads of an event loop work at a time: what is half read takes memory.
+    """
+    if not large:
+        return work()
+    threads = _limiters.setdefault(event_loop(), anyio.CapacityLimiter(2))
+    return await anyio.to_thread.run_sync(work, limiter=threads)
 
 
-def _is_long(drive: PlanDrive, plan: CompiledPlan) -> bool:
-    """Whether the outputs, or the plan, take long to read and write."""
-    texts = [step.result_json or "" for index in plan.outputs if (step := drive.results[index]) is not None]
-    return sum(map(len, texts)) > _LARGE or any(step.large for step in plan.steps)
+def _is_large(plan: CompiledPlan) -> bool:
+    return len(plan.steps) > _MANY or any(step.large for step in plan.steps)

@@ -1,317 +1,261 @@
-"""A plan's run in time, for a terminal: a line a step, a bar on a common axis. Knows cells and colours; times nothing.
+"""A plan's run in time: the order of its steps, its critical path, and a chart for the terminal.
 
-Every text that a model, a tool or a guest wrote is made visible first (`timeline_rows.visible`), on one line, and cut
-to its column: what is returned drives no terminal but by the colours asked for here.
+1. Rows stand by wave, in a wave by when their step began. A wave is no barrier: waves overlap in time.
+2. A skipped step has no bar. For the steps that wait for it, it ended when the last step that it waited for ended.
+3. The critical path is walked backwards: from the step that ended last to the one it waited for that ended last, and
+   so on. Skipped steps are walked through and not named.
+4. Every text of a model, a tool or a guest is made printable and cut before it is shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+import io
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-from rich.cells import cell_len
-
+from callgate.cut import cut, duration
 from callgate.plan.outcomes import StepStatus
+from callgate.runtime.calls import CallRecord
+from callgate.tools.faults import printable
 
-from .outcome import PlanOutcome
-from .timeline_rows import (
-    MARKS,
-    STATUS_WORDS,
-    Row,
-    Tick,
-    Timeline,
-    count_words,
-    duration_words,
-    lay_out,
-    most_telling,
-    ticks,
-    visible,
-)
+if TYPE_CHECKING:
+    from rich.table import Table
 
-__all__ = ["timeline_text"]
+    from .result import PlanResult, StepResult
+
+__all__ = ["CRITICAL", "MARKS", "MOST_ROWS", "STATUS_WORDS", "Row", "Timeline", "lay_out", "refusal", "timeline_text"]
 
 MOST_ROWS: Final = 60
-"""Steps with a line of their own."""
-MOST_ERRORS: Final = 8
+"""Steps with a line of their own in the terminal."""
 MOST_FAULTS: Final = 20
-_LEAST_BAR_CELLS: Final = 16
-_TICK_CELLS: Final = 9
-"""A tick's label and some air."""
-
-_HALVES: Final = " ▖▗▄"
-"""Nothing, the left half, the right half, all of a cell."""
-_GRID: Final = "┊"
-_WAITED: Final = "╌"
-_CRITICAL: Final = "◆"
-
-_COLOURS: Final[dict[StepStatus, str]] = {
-    "succeeded": "32", "failed": "31", "unknown_outcome": "33", "skipped": "2", "pending": "2",
+CRITICAL: Final = "◆"
+MARKS: Final[dict[StepStatus, str]] = {
+    "succeeded": "✓", "failed": "✗", "unknown_outcome": "?", "skipped": "–", "pending": "…",
 }  # fmt: skip
-_FAINT: Final = "2"
-_STRONG: Final = "1"
+STATUS_WORDS: Final[dict[StepStatus, str]] = {
+    "succeeded": "succeeded", "failed": "failed", "unknown_outcome": "outcome unknown", "skipped": "skipped",
+    "pending": "not ended",
+}  # fmt: skip
+_COLOURS: Final[dict[StepStatus, str]] = {
+    "succeeded": "green", "failed": "red", "unknown_outcome": "yellow", "skipped": "bright_black",
+    "pending": "bright_black",
+}  # fmt: skip
+_BAD: Final = ("failed", "unknown_outcome")
+_LEAST_SHARE: Final = 0.005
+"""The shortest bar that can still be seen."""
+_MOST_ERRORS: Final = 8
+_MOST_ON_PATH: Final = 12
+_LINE_CHARACTERS: Final = 300
+_NAME_CHARACTERS: Final = 80
 
-Piece = tuple[str, str]
-"""Text, and the parameters of its SGR sequence (ECMA-48); none for plain text."""
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One step in time."""
+
+    step: StepResult
+    calls: tuple[CallRecord, ...]
+    left: float
+    """Where its bar begins, between the start of the run (0) and its end (1)."""
+    right: float
+    critical: bool
+
+    @property
+    def notes(self) -> list[str]:
+        """What a bar does not show, in a few words each."""
+        step, notes = self.step, []
+        if step.items is not None:
+            ended = step.status in ("succeeded", "failed")
+            notes.append(f"{step.items - step.items_failed}/{step.items} items" if ended else f"of {step.items} items")
+        if step.fallback is not None:
+            notes.append(f"by {step.fallback}")
+        tries = [call.attempts for call in self.calls] or [step.attempts if step.items is None else 0]
+        if retries := sum(max(attempts - 1, 0) for attempts in tries):
+            notes.append("1 retry" if retries == 1 else f"{retries} retries")
+        if step.cached:
+            notes.append("cached")
+        if step.warnings and not step.items_failed:
+            notes.append("1 warning" if len(step.warnings) == 1 else f"{len(step.warnings)} warnings")
+        return notes
 
 
-def timeline_text(result: PlanOutcome, width: int = 100, color: bool = False) -> str:
-    """A plan's run as a Gantt chart in text.
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """A run in time: the rows in the order in which they are shown, and how many steps have none."""
+
+    rows: list[Row]
+    left_out: int
+    headline: str
+    critical: list[StepResult]
+    wall_seconds: float
+
+    @property
+    def critical_words(self) -> str:
+        """The ids of the critical path with arrows between them, the middle of a long path counted."""
+        names = [_name(step.id) for step in self.critical]
+        if len(names) > _MOST_ON_PATH:
+            half = _MOST_ON_PATH // 2
+            names[half:-half] = [f"… {len(names) - 2 * half:,} more …"]
+        length = duration(sum(step.duration_seconds for step in self.critical))
+        return f"{CRITICAL} critical path, {length}: {' → '.join(names)}"
+
+
+def lay_out(result: PlanResult, most: int) -> Timeline:
+    """The rows of a run.
 
     Args:
-        result: of a plan that has run; of one that was refused, the faults are told.
+        result: of a plan that has run.
+        most: rows at most. Steps that did not succeed are kept first, then those on the critical path, then the
+            longest; skipped steps go first.
+    """
+    steps, records = {step.id: step for step in result.steps}, {call.id: call for call in result.calls}
+    ends: dict[str, float] = {}
+    latest: dict[str, str | None] = {}
+    for step in sorted(result.steps, key=lambda step: step.wave):
+        before = max((id for id in (*step.needs, *step.after) if id in ends), key=ends.__getitem__, default=None)
+        waited = 0.0 if before is None else ends[before]
+        ends[step.id] = waited if step.started_seconds is None else step.started_seconds + step.duration_seconds
+        latest[step.id] = before
+    at = max((id for id in ends if steps[id].started_seconds is not None), key=ends.__getitem__, default=None)
+    path: list[StepResult] = []
+    while at is not None:
+        if steps[at].started_seconds is not None:
+            path.append(steps[at])
+        at = latest[at]
+    on_path = {step.id for step in path}
+    wall = max([result.usage.wall_seconds, *ends.values()])
+    rows = [
+        _row(step, tuple(records[id] for id in step.calls if id in records), wall, step.id in on_path)
+        for step in sorted(result.steps, key=lambda step: (step.wave, _moment(step, ends)))
+    ]
+    kept = [rows[index] for index in sorted(sorted(range(len(rows)), key=lambda index: _rank(rows[index]))[:most])]
+    return Timeline(kept, len(rows) - len(kept), _headline(rows, wall), path[::-1], wall)
+
+
+def _moment(step: StepResult, ends: dict[str, float]) -> float:
+    return ends[step.id] if step.started_seconds is None else step.started_seconds
+
+
+def _row(step: StepResult, calls: tuple[CallRecord, ...], wall: float, critical: bool) -> Row:
+    start = step.started_seconds or 0.0
+    left = min(start / wall, 1 - _LEAST_SHARE) if wall > 0 else 0.0
+    right = max((start + step.duration_seconds) / wall if wall > 0 else 0.0, left + _LEAST_SHARE)
+    return Row(step, calls, left, min(right, 1.0), critical)
+
+
+def _rank(row: Row) -> tuple[bool, bool, bool, float]:
+    return row.step.status not in _BAD, not row.critical, row.step.started_seconds is None, -row.step.duration_seconds
+
+
+def _headline(rows: Sequence[Row], wall: float) -> str:
+    counts = Counter(row.step.status for row in rows)
+    words = [f"{counts[status]:,} {words}" for status, words in list(STATUS_WORDS.items())[1:] if counts[status]]
+    good = f"{counts['succeeded']:,}/{len(rows):,} step{'' if len(rows) == 1 else 's'} succeeded"
+    busy = sum(
+        sum(call.duration_seconds - call.queued_seconds for call in row.calls) or row.step.duration_seconds
+        for row in rows
+    )
+    average = f", {busy / wall:.1f} at a time on average" if wall > 0 else ""
+    return f"{', '.join([good, *words])} in {duration(wall)}; {duration(busy)} in calls{average}"
+
+
+def refusal(result: PlanResult, most: int) -> list[str]:
+    """Why a plan was not run: its first faults, one text each."""
+    faults = [f"{MARKS['failed']} {fault}" for fault in result.faults if fault.severity == "error"]
+    told = faults[:most] or ([f"{MARKS['failed']} {result.error.message}"] if result.error is not None else [])
+    if len(faults) > most:
+        told.append(f"… {len(faults) - most:,} more faults")
+    if result.calls:
+        told.append(f"Already called while the plan was being written: {len(result.calls):,}")
+    return told
+
+
+def timeline_text(result: PlanResult, width: int = 100, color: bool = False) -> str:
+    """A plan's run as a chart in text; of a plan that was refused, the faults.
+
+    Args:
+        result: of a plan.
         width: cells of a line at most.
-        color: with SGR sequences, which take no cells. No mark depends on them.
+        color: with SGR sequences (ECMA-48), which take no cells. No mark depends on them.
 
     Returns:
-        Lines without a newline at the end. Failed and unknown steps are the last to lose theirs in a long plan.
+        Lines without a newline at the end.
     """
-    timeline = lay_out(result)
-    lines: list[list[Piece]] = []
+    from rich.console import Console
+    from rich.text import Text
+
+    out = io.StringIO()
+    console = Console(
+        file=out, width=width, color_system="standard" if color else None, force_terminal=color, no_color=False,
+        force_jupyter=False, legacy_windows=False,
+    )  # fmt: skip
     if result.goal:
-        lines += [[(line, _STRONG)] for line in _wrapped(result.goal, width)]
-    if timeline.rows:
-        lines += _chart(timeline, result, width)
+        console.print(Text(_line(result.goal), "bold"))
+    if not result.steps:
+        console.print(Text("The plan was not run.", "bold"))
+        for line in refusal(result, MOST_FAULTS):
+            console.print(Text(_line(line)))
     else:
-        lines += _refusal(result, width)
-    return "\n".join(_rendered(line, width, color) for line in lines)
+        timeline = lay_out(result, MOST_ROWS)
+        console.print(_chart(timeline, width))
+        for line, style in _below(timeline, result):
+            console.print(Text(_line(line), style))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
-def _refusal(result: PlanOutcome, width: int) -> Iterable[list[Piece]]:
-    yield [("The plan was not run.", _STRONG)]
-    told = [str(fault) for fault in result.faults if fault.severity == "error"]
-    if not told and result.error is not None:
-        told = [result.error.message]
-    for text in told[:MOST_FAULTS]:
-        yield from _told("✗", "31", text, width)
-    if len(told) > MOST_FAULTS:
-        yield [(f"… {len(told) - MOST_FAULTS:,} more faults", _FAINT)]
-    if result.calls:
-        yield [(f"Already called while it was being written: {len(result.calls):,} tools", "")]
+def _chart(timeline: Timeline, width: int) -> Table:
+    from rich.bar import Bar
+    from rich.table import Table
+    from rich.text import Text
 
-
-def _chart(timeline: Timeline, result: PlanOutcome, width: int) -> Iterable[list[Piece]]:
-    shown, left_out = most_telling(timeline.rows, MOST_ROWS)
-    columns = _Columns(shown, width)
-    marks = ticks(timeline.wall_seconds, columns.bar // _TICK_CELLS + 1)
-    yield columns.head(_axis(marks, timeline, columns.bar))
-    grid = {_cell(timeline.share(mark.seconds), columns.bar) for mark in marks}
-    wave, waited = None, False
-    for row in shown:
-        bar = _bar(row, timeline, columns.bar, grid)
-        waited = waited or any(_WAITED in text for text, _ in bar)
-        yield columns.row(row, row.step.wave != wave, bar)
-        wave = row.step.wave
-    if left_out:
-        longest = duration_words(max(row.step.duration_seconds for row in left_out))
-        words = f"… and {len(left_out):,} more: {count_words(left_out, of_all=False)}, none longer than {longest}"
-        yield [(words, _FAINT)]
-    if waited:
-        yield [(f"{_WAITED * 2} could have begun", _FAINT)]
-    yield from _errors([row for row in timeline.rows if row.step.status in ("failed", "unknown_outcome")], width)
-    if result.error is not None and result.error.limit:
-        yield from _told("✗", "31", f"the run was ended: {result.error.message}", width)
-    yield from _sums(timeline, width)
-
-
-def _errors(bad: Sequence[Row], width: int) -> Iterable[list[Piece]]:
-    for row in bad[:MOST_ERRORS]:
-        status = row.step.status
-        name = _fitted(_name(row.step.id, width), max(width // 3, 8), pad=False)
-        words = STATUS_WORDS[status]
-        yield from _told(
-            MARKS[status], _COLOURS[status], f"{name} {words}: {row.step.error or 'no reason given'}", width
-        )
-    if len(bad) > MOST_ERRORS:
-        yield [(f"… {len(bad) - MOST_ERRORS:,} more errors", _FAINT)]
-
-
-def _sums(timeline: Timeline, width: int) -> Iterable[list[Piece]]:
-    took, in_calls = duration_words(timeline.wall_seconds), duration_words(timeline.call_seconds)
-    parallel = f", {timeline.parallel:.1f} at a time on average" if timeline.parallel is not None else ""
-    words = f"{count_words(timeline.rows)} in {took}; {in_calls} in calls{parallel}"
-    yield from ([(line, _STRONG)] for line in _wrapped(words, width))
-    if timeline.critical:
-        length = sum(row.step.duration_seconds for row in timeline.critical)
-        head = f"{_CRITICAL} critical path, {duration_words(length)}: "
-        yield [(head, ""), (_chain([row.step.id for row in timeline.critical], max(width - len(head), 10)), "")]
-
-
-def _chain(ids: Sequence[str], cells: int) -> str:
-    """The ids with arrows between them; where they do not fit, the middle is counted."""
-    most = max(cells // 3, 8)
-    names = [_fitted(_name(id, most), most, pad=False) for id in ids[:cells]]
-    whole = " → ".join(names)
-    if len(ids) == len(names) and cell_len(whole) <= cells:
-        return whole
-    last = _fitted(_name(ids[-1], most), most, pad=False)
-    kept: list[str] = []
-    for name in names[:-1]:
-        middle = f" → … {len(ids) - len(kept) - 2:,} more … → "
-        if kept and cell_len(" → ".join([*kept, name]) + middle + last) > cells:
-            break
-        kept.append(name)
-    missing = len(ids) - len(kept) - 1
-    return " → ".join(kept) + (f" → … {missing:,} more … → " if missing else " → ") + last
-
-
-class _Columns:
-    """Where things stand in a line: wave, marks, id, tool, bar, duration, notes. The bar gets what is left."""
-
-    def __init__(self, rows: Sequence[Row], width: int) -> None:
-        self.wave = max(4, *(len(str(row.step.wave)) for row in rows))
-        self.notes = min(max(cell_len(_notes(row)) for row in rows), max(width // 4, 11))
-        self.took = max(4, *(len(_took(row)) for row in rows))
-        fixed = self.wave + self.took + self.notes + (13 if self.notes else 11)
-        names = max(min(int((width - fixed) * 0.45), width - fixed - _LEAST_BAR_CELLS), 4)
-        longest_id = max(4, *(min(cell_len(_name(row.step.id, width)), width) for row in rows))
-        longest_tool = max(4, *(min(cell_len(_name(row.step.tool, width)), width) for row in rows))
-        if names < 16:
-            self.id, self.tool = min(longest_id, names), 0
+    axis = Table.grid(expand=True)
+    axis.add_column()
+    axis.add_column(justify="right")
+    axis.add_row("0", duration(timeline.wall_seconds))
+    chart = Table(box=None, expand=True, pad_edge=False, header_style="dim")
+    chart.add_column("wave", justify="right")
+    chart.add_column("step", no_wrap=True, max_width=max(width // 4, 6))
+    chart.add_column("tool", no_wrap=True, max_width=max(width // 6, 4), style="dim")
+    chart.add_column(axis, ratio=1, no_wrap=True)
+    chart.add_column("took", justify="right", no_wrap=True)
+    chart.add_column("", no_wrap=True, max_width=max(width // 6, 4), style="dim")
+    wave = -1
+    for row in timeline.rows:
+        step, colour = row.step, _COLOURS[row.step.status]
+        name = Text(f"{CRITICAL if row.critical else ' '} ")
+        name.append(MARKS[step.status], colour).append(f" {_name(step.id)}")
+        cells = (str(step.wave) if step.wave != wave else "", name, Text(_name(step.tool)))
+        if step.started_seconds is not None:
+            took, notes = duration(step.duration_seconds), _line(", ".join(row.notes))
+            chart.add_row(*cells, Bar(1, row.left, row.right, color=colour), took, Text(notes))
         else:
-            self.id = min(longest_id, max(names - longest_tool, names // 2))
-            self.tool = min(longest_tool, names - self.id)
-        self.bar = max(width - fixed - self.id - self.tool + (2 if not self.tool else 0), 4)
-        self.width = width
-
-    def head(self, axis: str) -> list[Piece]:
-        tool = f"  {_fitted('tool', self.tool)}" if self.tool else ""
-        return [(f"{'wave':>{self.wave}}     {_fitted('step', self.id)}{tool}  {axis}  {'took':>{self.took}}", _FAINT)]
-
-    def row(self, row: Row, first_of_wave: bool, bar: list[Piece]) -> list[Piece]:
-        step = row.step
-        colour = _COLOURS[step.status]
-        line: list[Piece] = [
-            (f"{step.wave if first_of_wave else '':>{self.wave}} ", _FAINT),
-            (f"{_CRITICAL if row.critical else ' '} ", _STRONG),
-            (f"{MARKS[step.status]} ", colour),
-            (_fitted(_name(step.id, self.width), self.id), _STRONG if row.critical else ""),
-        ]
-        if self.tool:
-            line.append((f"  {_fitted(_name(step.tool, self.width), self.tool)}", _FAINT))
-        line.append(("  ", ""))
-        if row.start_seconds is None:
-            why = step.error or "no call was made"
-            return [*line, (_line(why, self.width), _FAINT)]
-        return [*line, *bar, (f"  {_took(row):>{self.took}}", ""), (f"  {_fitted(_notes(row), self.notes)}", _FAINT)]
+            chart.add_row(*cells, Text(_line(step.error or "no call was made"), "dim"))
+        wave = step.wave
+    return chart
 
 
-def _took(row: Row) -> str:
-    return "" if row.start_seconds is None else duration_words(row.step.duration_seconds)
+def _below(timeline: Timeline, result: PlanResult) -> Iterator[tuple[str, str]]:
+    """The lines below the chart, each with its style."""
+    if timeline.left_out:
+        yield f"… and {timeline.left_out:,} more steps", "dim"
+    bad = [step for step in result.steps if step.status in _BAD]
+    for step in bad[:_MOST_ERRORS]:
+        words = f"{_name(step.id)} {STATUS_WORDS[step.status]}: {step.error or 'no reason given'}"
+        yield f"{MARKS[step.status]} {words}", _COLOURS[step.status]
+    if len(bad) > _MOST_ERRORS:
+        yield f"… {len(bad) - _MOST_ERRORS:,} more errors", "dim"
+    if result.error is not None and result.error.limit:
+        yield f"{MARKS['failed']} the run was ended: {result.error.message}", _COLOURS["failed"]
+    yield timeline.headline, "bold"
+    if timeline.critical:
+        yield timeline.critical_words, ""
 
 
-def _notes(row: Row) -> str:
-    return "" if row.start_seconds is None else _line(", ".join(row.notes), 200)
+def _line(text: str) -> str:
+    return printable(cut(" ".join(text[:1000].split()), _LINE_CHARACTERS))
 
 
-def _cell(share: float, cells: int) -> int:
-    return min(int(share * cells + 1e-9), cells - 1)
-
-
-def _axis(marks: Sequence[Tick], timeline: Timeline, cells: int) -> str:
-    """Labels, each at the right of its mark, or at the left where there is no room; one that does not fit is left
-    out."""
-    line = [" "] * cells
-    free = 0
-    for mark in marks:
-        at = _cell(timeline.share(mark.seconds), cells)
-        label = f"{_GRID}{mark.label}"
-        if at >= free and at + len(label) <= cells:
-            line[at : at + len(label)] = label
-            free = at + len(label) + 1
-        elif at - len(mark.label) >= free:
-            line[at - len(mark.label) : at + 1] = f"{mark.label}{_GRID}"
-            free = at + 2
-    return "".join(line)
-
-
-def _bar(row: Row, timeline: Timeline, cells: int, grid: set[int]) -> list[Piece]:
-    """The bar in its place, what was waited before it, and the lines of the axis where there is nothing."""
-    if row.start_seconds is None:
-        return []
-    start, end = timeline.share(row.start_seconds) * cells, timeline.share(row.end_seconds) * cells
-    first, bar = _solid_bar(start, end, cells)
-    waited = _cell(timeline.share(row.ready_seconds), cells) if row.waited_seconds > 0 else first
-    before = [
-        _WAITED if waited <= index < first and first - waited > 1 else _GRID if index in grid else " "
-        for index in range(first)
-    ]
-    after = [_GRID if index in grid else " " for index in range(first + len(bar), cells)]
-    return [("".join(before), _FAINT), (bar, _COLOURS[row.step.status]), ("".join(after), _FAINT)]
-
-
-def _solid_bar(start: float, end: float, cells: int) -> tuple[int, str]:
-    """A bar from start to end, in cells, right to half a cell: its first cell, and the blocks. They are half as high as
-    the line, so that rows do not run together."""
-    begin = min(round(start * 2), 2 * cells - 1)
-    stop = min(max(round(end * 2), begin + 1), 2 * cells)
-    first, last = begin // 2, (stop + 1) // 2
-    halves = [(begin <= 2 * cell < stop) + 2 * (begin <= 2 * cell + 1 < stop) for cell in range(first, last)]
-    return first, "".join(_HALVES[filled] for filled in halves)
-
-
-def _told(mark: str, style: str, text: str, width: int) -> Iterable[list[Piece]]:
-    """A mark, and a text on a few lines beside it."""
-    for number, line in enumerate(_wrapped(text, width - 2)):
-        yield [("  " if number else f"{mark} ", style), (line, "")]
-
-
-def _wrapped(text: str, cells: int, most: int = 3) -> Iterable[str]:
-    """`text` broken at spaces into lines of so many cells; the last of the most lines is cut."""
-    words = _line(text, most * cells).split(" ")
-    for number in range(most):
-        line = words.pop(0)
-        while words and (number == most - 1 or cell_len(f"{line} {words[0]}") <= cells):
-            line = f"{line} {words.pop(0)}"
-        yield _fitted(line, cells, pad=False)
-        if not words:
-            break
-
-
-def _name(text: str, cells: int) -> str:
-    """An id or a tool, made visible whole: two names that differ are to look different."""
-    return visible(text[: 4 * cells + 4])
-
-
-def _line(text: str, cells: int) -> str:
-    """On one line, made visible, and not endlessly longer than what can be shown."""
-    return visible(" ".join(text[: 4 * cells + 4].split()) or text[:8])
-
-
-def _fitted(text: str, cells: int, pad: bool = True) -> str:
-    """`text` in so many cells: cut with an ellipsis, or filled with spaces."""
-    long = cell_len(text)
-    if long <= cells:
-        return text + " " * (cells - long) if pad else text
-    kept: list[str] = []
-    used = 0
-    for character in text:
-        used += cell_len(character)
-        if used > cells - 1 or len(kept) > 4 * cells:
-            break
-        kept.append(character)
-    cut = "".join(kept) + "…" if cells > 0 else ""
-    return cut + " " * (cells - cell_len(cut)) if pad else cut
-
-
-def _rendered(line: Sequence[Piece], width: int, color: bool) -> str:
-    if sum(cell_len(text) for text, _ in line) > width:
-        line = _cut(line, width)
-    while line and not line[-1][0].strip():
-        line = line[:-1]
-    if not line:
-        return ""
-    line = [*line[:-1], (line[-1][0].rstrip(), line[-1][1])]
-    if not color:
-        return "".join(text for text, _ in line)
-    return "".join(f"\x1b[{style}m{text}\x1b[0m" if style and text else text for text, style in line)
-
-
-def _cut(line: Sequence[Piece], width: int) -> list[Piece]:
-    kept: list[Piece] = []
-    for text, style in line:
-        long = cell_len(text)
-        if long > width:
-            return [*kept, (_fitted(text, width, pad=False), style)] if width > 0 else kept
-        kept.append((text, style))
-        width -= long
-    return kept
+def _name(text: str) -> str:
+    return printable(text if len(text) <= _NAME_CHARACTERS else f"{text[: _NAME_CHARACTERS - 1]}…")

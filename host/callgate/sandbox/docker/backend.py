@@ -18,17 +18,16 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import anyio
-import anyio.abc
 
 from callgate.errors import CallgateError, ConfigurationError, SandboxCrashed, SandboxError
 from callgate.sandbox.backend import Allowance
 from callgate.sandbox.self_test import SELF_TEST_ALLOWANCE, prove
 
-from .container import Container, ContainerSettings, ImageGone, start
+from .container import Container, ImageGone, start
 from .engine import Engine, EngineUnreachable
 from .guest import ContainerGuest
-from .image import DEFAULT_TAG
-from .requirements import settle
+from .hardening import LIMITS, ContainerSettings, missing_limits, runtimes_of
+from .image import DEFAULT_TAG, usable
 from .sweep import enter, labels, leave, sweep
 
 __all__ = ["DockerBackend"]
@@ -36,9 +35,8 @@ __all__ = ["DockerBackend"]
 _GUESTS_PER_CONTAINER = 1000
 """A tenant's container is replaced after so many: its guests share one memory layout and one hash seed."""
 
-_PATIENCE_SECONDS = 0.02
+_PATIENCE_SECONDS = 0.05
 """How long a run waits for a tenant's container to come free before another is started: most runs are over by then."""
-_TRIES = 3
 _STARTS = 4
 """Containers that are started at a time: more of them only keep the first from being ready."""
 _MOST_RESTING = 16
@@ -88,9 +86,7 @@ class DockerBackend:
         self._docker_host = docker_host
         self._id = secrets.token_hex(8)
         self._in_doubt = False  # whether there may be a container that nobody here knows of
-        self._wanted = ContainerSettings(
-            image=image, runtime=runtime, per=per, cpus=cpus, preimport=tuple(preimport), labels={}, swap=True
-        )
+        self._wanted = ContainerSettings(image=image, runtime=runtime, per=per, cpus=cpus, preimport=tuple(preimport))
         self._settings = self._wanted
         self._engine: Engine | None = None
         self._connecting = anyio.Lock()
@@ -98,10 +94,7 @@ class DockerBackend:
         self._containers: set[Container] = set()
         self._resting: list[Container] = []
         self._told: dict[str, Any] = {}
-        self._tasks: anyio.abc.TaskGroup
         self._changed = anyio.Event()
-        self._waiting = 0
-        self._starting = 0
         self._starts = anyio.Semaphore(_STARTS)
 
     @property
@@ -126,17 +119,14 @@ class DockerBackend:
         return [container.id for container in self._containers]
 
     async def __aenter__(self) -> DockerBackend:
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
         self._entered = True
         # those of an earlier event loop, if the backend was entered before, belong to that loop
         self._connecting, self._changed, self._starts = anyio.Lock(), anyio.Event(), anyio.Semaphore(_STARTS)
         self._wanted = replace(self._wanted, labels=labels(self._id))  # of this process, whoever made the backend
         enter(self._id)
         try:
-            await self._connected()
             container = await self._started(SELF_TEST_ALLOWANCE)
-            self._told = {**container.told, **self._told}
+            self._told |= container.told
             await prove(
                 await self._spawned(container),
                 leave_out=frozenset() if container.told.get("landlock") else _LANDLOCK_REFUSES,
@@ -147,97 +137,52 @@ class DockerBackend:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._entered = False
-        self._tell()
-        self._tasks.cancel_scope.cancel()
-        try:
-            await self._tasks.__aexit__(None, None, None)
-        finally:  # it raises when this is cancelled
-            with anyio.CancelScope(shield=True):
-                await self._end()
-
-    async def _end(self) -> None:
         """Remove every container, then let the engine go."""
-        async with anyio.create_task_group() as removals:
-            for container in list(self._containers):
-                removals.start_soon(self._removed, container)
-        self._resting.clear()
-        leave(self._id)
-        engine, self._engine = self._engine, None
-        if engine is not None:
-            try:
-                if self._in_doubt or self._containers:
-                    await sweep(engine)
-            except SandboxError as error:
-                logger.warning("containers may be left until the next start: %s", error)
-            finally:
-                await engine.close()
+        self._entered = False
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as removals:
+                for container in list(self._containers):
+                    removals.start_soon(self._removed, container)
+            self._resting.clear()
+            leave(self._id)
+            engine, self._engine = self._engine, None
+            if engine is not None:
+                try:
+                    if self._in_doubt or self._containers:
+                        await sweep(engine)
+                except SandboxError as error:
+                    logger.warning("containers may be left until the next start: %s", error)
+                finally:
+                    await engine.close()
 
     async def open(self, allowance: Allowance) -> ContainerGuest:
-        if self._settings.per == "run":
-            async with self._starts:
-                container = await self._started(allowance)
-            return await self._spawned(container)
-        for _ in range(_TRIES - 1):
+        while True:
+            container = await self._free(allowance)
             try:
-                return await self._spawned(await self._free(allowance))
-            except SandboxCrashed:  # it has ended at rest, and is removed
-                if self._left():
-                    raise
-        return await self._spawned(await self._free(allowance))
+                return await self._spawned(container)
+            except SandboxCrashed:
+                if container.guests == 1 or self._left():
+                    raise  # else it had ended at rest, and is removed
 
     async def _free(self, allowance: Allowance) -> Container:
-        """A tenant's container with nothing running in it: one that rests, or the first to come free while another
-        one is started."""
-        failures: list[BaseException] = []
-        patience = anyio.current_time() + _PATIENCE_SECONDS
-        self._waiting += 1
-        try:
-            while True:
-                container = self._rested(allowance)
-                if container is not None:
-                    return container
-                if failures:
-                    raise failures[0]
-                if self._left():
-                    raise SandboxCrashed("the docker backend is not running: it was not entered, or it was left")
-                if self._containers and anyio.current_time() < patience:
-                    with anyio.CancelScope(deadline=patience):
-                        await self._changed.wait()
-                    continue
-                if self._starting < self._waiting:
-                    self._starting += 1
-                    self._tasks.start_soon(self._start_resting, allowance, failures)
-                await self._changed.wait()
-        finally:
-            self._waiting -= 1
-
-    async def _start_resting(self, allowance: Allowance, failures: list[BaseException]) -> None:
-        try:
-            async with self._starts:
-                if not any(each.allowance == allowance for each in self._resting):
-                    self._resting.append(await self._started(allowance))
-        except (CallgateError, OSError) as error:
-            failures.append(error)
-        finally:
-            self._starting -= 1
-            self._tell()
-
-    def _tell(self) -> None:
-        """Wake whoever waits for a container."""
-        self._changed.set()
-        self._changed = anyio.Event()
+        """A container with nothing running in it: a tenant's that rests or comes free in a moment, or a new one."""
+        if self._settings.per == "tenant" and self._containers:
+            with anyio.move_on_after(_PATIENCE_SECONDS):
+                while (container := self._rested(allowance)) is None:
+                    await self._changed.wait()
+                return container
+        async with self._starts:
+            return self._rested(allowance) or await self._started(allowance)
 
     def _rested(self, allowance: Allowance) -> Container | None:
-        for container in [each for each in self._resting if each.allowance == allowance]:
-            self._resting.remove(container)
-            if not container.link.hung_up():
+        for container in self._resting:
+            if container.allowance == allowance and not container.link.hung_up():
+                self._resting.remove(container)
                 return container
-            self._tasks.start_soon(self._removed, container)
         return None
 
     async def _spawned(self, container: Container) -> ContainerGuest:
-        guest = ContainerGuest(container, self._host, self._give_back)
+        guest = ContainerGuest(container, self._give_back)
         try:
             await container.spawn()
             await guest.opened()
@@ -246,22 +191,15 @@ class DockerBackend:
             raise
         return guest
 
-    @property
-    def _host(self) -> str:
-        return self._engine.host if self._engine is not None else "?"
-
     async def _started(self, allowance: Allowance) -> Container:
         if self._left():
             raise SandboxCrashed("the docker backend is not running: it was not entered, or it was left")
         engine = await self._connected()
         try:
             container = await start(engine, self._settings, allowance)
-        except ImageGone:
-            await self._disconnect(engine)  # its name may mean another one by now
-            container = await start(await self._connected(), self._settings, allowance)
         except BaseException as error:
             self._in_doubt = self._in_doubt or not isinstance(error, CallgateError)
-            if isinstance(error, EngineUnreachable):
+            if isinstance(error, EngineUnreachable | ImageGone):  # the next one finds what there is by then
                 await self._disconnect(engine)
             raise
         self._containers.add(container)
@@ -274,23 +212,18 @@ class DockerBackend:
         return not self._entered
 
     async def _give_back(self, container: Container, sound: bool) -> None:
-        fit = sound and container.reusable and self._entered and container.guests < _GUESTS_PER_CONTAINER
-        if fit and not container.link.hung_up():
+        reusable = self._settings.per == "tenant" and container.guests < _GUESTS_PER_CONTAINER
+        if sound and reusable and not self._left():
             self._resting.append(container)
-            self._tell()
-            await self._look_at_the_resting()
+            self._changed.set()
+            self._changed = anyio.Event()
         else:
             await self._removed(container)
-
-    async def _look_at_the_resting(self) -> None:
-        """Remove those that have ended at rest, and the one that has rested longest where there are many."""
-        gone = [each for each in self._resting if each.link.hung_up()]
-        if len(self._resting) - len(gone) > _MOST_RESTING:
-            gone.append(next(each for each in self._resting if each not in gone))
-        for container in gone:
-            self._resting.remove(container)
-        for container in gone:
-            await self._removed(container)
+        # those that have ended at rest, and the one that has rested longest where there are many
+        gone = [each for each in self._resting if each.link.hung_up()] or self._resting[:-_MOST_RESTING]
+        self._resting = [each for each in self._resting if each not in gone]
+        for each in gone:
+            await self._removed(each)
 
     async def _removed(self, container: Container) -> None:
         """Remove it; one that cannot be removed now is tried again at the end. No run is concerned any more."""
@@ -308,13 +241,28 @@ class DockerBackend:
             if self._engine is None:
                 engine = await Engine.connect(self._docker_host)
                 try:
-                    self._settings, self._told["runtime"] = await settle(engine, self._wanted)
+                    await self._settle(engine)
                     await sweep(engine)
                 except BaseException:
                     await engine.close()
                     raise
                 self._engine = engine
             return self._engine
+
+    async def _settle(self, engine: Engine) -> None:
+        """See that the engine has the runtime and the image. Containers are made of the image's id, since its name may
+        come to mean another image while this is at work."""
+        info = await engine.call("info")
+        for key in missing_limits(info):
+            logger.warning("the Docker engine at %s cannot limit %s (%s)", engine.host, *LIMITS[key])
+        runtime, known = self._wanted.runtime, runtimes_of(info)
+        if runtime is not None and runtime not in known and not runtime.startswith("io.containerd."):
+            raise ConfigurationError(
+                f"the Docker engine at {engine.host} has no runtime {runtime!r}; it has: {', '.join(known)}. "
+                "Install it and name it in the engine's daemon.json"
+            )
+        self._settings = replace(self._wanted, image=(await usable(engine, self._wanted.image)).id)
+        self._told["runtime"] = runtime or info.get("DefaultRuntime")
 
     async def _disconnect(self, engine: Engine) -> None:
         self._in_doubt = True

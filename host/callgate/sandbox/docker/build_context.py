@@ -1,65 +1,76 @@
-"""The files an image is built from: the guest, the Dockerfile, packages, and this machine's Python as a base.
+"""The files that an image is built from: the guest, the Dockerfile, and this machine's Python where it is the base.
 
 Knows files, this Python and its pip; knows no engine.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import io
+import json
 import os
 import re
+import shutil
+import string
 import subprocess
 import sys
 import tarfile
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import anyio
-import anyio.abc
+from anyio.streams.text import TextReceiveStream
 
 import callgate_guest.wire
 from callgate.errors import ConfigurationError, SandboxError
+from callgate.sandbox.backend import guest_command
 
-__all__ = [
-    "DOCKERFILE",
-    "LastWords",
-    "collect_base",
-    "guest_digest",
-    "install",
-    "pack",
-    "pip_settings",
-    "requirement_text",
-    "write_context",
-]
+__all__ = ["DOCKERFILE", "Heard", "collect", "guest_digest", "lay_out", "pack", "requirement_text", "settings_of_image"]
 
 DOCKERFILE = "Dockerfile.sandbox"
 _GUEST = Path(callgate_guest.wire.__file__).parent
-_TAIL_LINES = 6
-_EXPLAINS_NOTHING = ("WARNING: ", "Looking in ", "The command '")
-_LONGEST_LINE = 4096
+_LAST_LINES = 6
 _FILE_NAME = re.compile(r"\S+\.(txt|in|lock|toml)")
-_ROOTFS = "import sys; sys.path.append({!r}); from callgate_guest.rootfs import main; main(sys.argv[1:])"
-_PASSED_ON = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST")
+_FACTS = "callgate-facts "
+_OF_THE_ENGINE = re.compile(r" ---> |Removing intermediate container |Successfully (built|tagged) ")
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
-class LastWords:
-    """The last lines of what a program said, without those that explain no failure."""
+class Heard:
+    """What the programs of a build say, line by line: handed on, and the last lines kept for an error.
 
-    def __init__(self) -> None:
-        self._lines: list[str] = []
+    Attributes:
+        step: the step of the Dockerfile that they belong to.
+        facts: what `callgate_guest.rootfs` says of the files that it has collected; empty before.
+    """
 
-    def hear(self, line: str, on_line: Callable[[str], None]) -> None:
-        """Take in one line, and hand it on where there is anything in it."""
-        line = line.rstrip()[:_LONGEST_LINE]
-        if line.strip():
-            if not line.startswith(_EXPLAINS_NOTHING):
-                self._lines = [*self._lines, line][-_TAIL_LINES:]
-            on_line(line)
+    def __init__(self, on_line: Callable[[str], None]) -> None:
+        self._on_line = on_line
+        self._rest = ""
+        self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        self.step = "the first step"
+        self.facts: dict[str, Any] = {}
 
-    def __str__(self) -> str:
-        return "\n".join(self._lines)
+    def hear(self, text: str) -> None:
+        """Take in a piece of what is said, which may end within a line."""
+        *lines, self._rest = (self._rest + _COLOUR.sub("", text)).split("\n")
+        for line in lines:
+            if line.startswith("Step "):
+                self.step = line[:60]
+                self._last.clear()
+            elif line.startswith(_FACTS):
+                with contextlib.suppress(ValueError):  # a package that says the same words while it is installed
+                    self.facts = json.loads(line.removeprefix(_FACTS))
+            elif line.strip() and not _OF_THE_ENGINE.match(line):
+                self._last.append(line)
+                self._on_line(line)
+
+    def failed(self, what: str, why: str = "") -> SandboxError:
+        """An error that says what failed, with the last words."""
+        self.hear(f"{why}\n")
+        return SandboxError("\n".join([f"{what} failed:", *self._last]))
 
 
 def dockerfile() -> Path:
@@ -77,7 +88,12 @@ def dockerfile() -> Path:
 
 def guest_digest() -> str:
     """SHA-256 over the names and contents of the guest's files, the first 16 hex digits."""
-    return _digest(_guest_files())
+    digest = hashlib.sha256()
+    for path in sorted(_GUEST.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(_GUEST).as_posix()}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:16]
 
 
 def requirement_text(requirements: str | Path | Sequence[str]) -> str:
@@ -95,102 +111,62 @@ def requirement_text(requirements: str | Path | Sequence[str]) -> str:
         raise ConfigurationError(f"there is no requirements file {requirements.strip()!r}")
     if isinstance(requirements, Path):
         try:
-            lines = requirements.read_text(encoding="utf-8").splitlines()
+            requirements = requirements.read_text(encoding="utf-8") + "\n"
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"the requirements file {requirements} cannot be read: {error}") from error
-    elif isinstance(requirements, str):
-        lines = requirements.splitlines() if "\n" in requirements else requirements.split()
-    else:
-        lines = list(requirements)
-    lines = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
-    return "".join(f"{line}\n" for line in lines)
+    if isinstance(requirements, str):
+        requirements = requirements.splitlines() if "\n" in requirements else requirements.split()
+    lines = (line.strip() for line in requirements)
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("#"))
 
 
-def pip_settings() -> dict[str, str]:
-    """Which index pip asks, as this process's environment says it: for a pip inside a base, too."""
-    return {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+def lay_out(folder: Path) -> None:
+    """Put what `Dockerfile.sandbox` is built from into `folder`."""
+    shutil.copy(dockerfile(), folder / DOCKERFILE)
+    shutil.copytree(_GUEST, folder / "sandbox_image/callgate_guest", ignore=shutil.ignore_patterns("__pycache__"))
 
 
-async def install(requirements: str, folder: Path, on_line: Callable[[str], None]) -> None:
-    """Install the lines of `requirements` into `folder` with this Python's pip. Raises `SandboxError`."""
-    await _rootfs("installing the requirements on this machine", ["install", str(folder)], on_line, requirements)
+def settings_of_image(told: dict[str, str]) -> list[str]:
+    """The instructions of the Dockerfile's last stage that are no files, with `told` in place of its arguments."""
+    stage = dockerfile().read_text(encoding="utf-8").rpartition("\nCOPY ")[2].replace("\\\n", " ").splitlines()[1:]
+    return [string.Template(line).substitute(told) for line in stage if line and not line.startswith(("#", "ARG "))]
 
 
-async def collect_base(folder: Path, packages: Path | None, on_line: Callable[[str], None]) -> None:
-    """Collect this Python into `folder`, with the shared libraries that `packages` need. Raises `SandboxError`."""
-    arguments = ["base", str(folder), *([str(packages)] if packages else [])]
-    await _rootfs("collecting this machine's Python", arguments, on_line)
+async def collect(root: Path, requirements: str, on_line: Callable[[str], None]) -> dict[str, Any]:
+    """Collect this machine's Python, the guest and the packages of `requirements` in `root`, as the Dockerfile does in
+    its base: what `callgate_guest.rootfs` says of them.
 
-
-def pack(folder: Path, file: IO[bytes]) -> None:
-    """Write `folder` as a tar, owned by root, sorted."""
-    with tarfile.open(fileobj=file, mode="w") as tar:
-        for path in sorted(folder.rglob("*")):
-            tar.add(path, path.relative_to(folder).as_posix(), recursive=False, filter=_roots)
-
-
-def write_context(file: IO[bytes], packages: Path | None) -> str:
-    """Write the build context as a tar: the Dockerfile, the guest, and the folder `packages` where there is one.
-
-    Returns:
-        The digest of the guest that was written.
+    Raises:
+        SandboxError: that failed; the message has the last words.
     """
-    guest = _guest_files()
-    with tarfile.open(fileobj=file, mode="w") as tar:
-        _add(tar, DOCKERFILE, dockerfile().read_bytes())
-        for name, content in guest.items():
-            _add(tar, f"sandbox_image/callgate_guest/{name}", content)
-        if packages:
-            tar.add(packages, "packages", filter=_roots)
-    return _digest(guest)
-
-
-def _guest_files() -> dict[str, bytes]:
-    paths = (path for path in _GUEST.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return {path.relative_to(_GUEST).as_posix(): path.read_bytes() for path in sorted(paths)}
-
-
-def _digest(files: dict[str, bytes]) -> str:
-    digest = hashlib.sha256()
-    for name, content in files.items():
-        digest.update(f"{name}\0{len(content)}\0".encode() + content)
-    return digest.hexdigest()[:16]
-
-
-def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size = len(content)
-    entry.mode = 0o644
-    tar.addfile(entry, io.BytesIO(content))
-
-
-def _roots(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    entry.uid = entry.gid = 0
-    entry.uname = entry.gname = ""
-    return entry
-
-
-async def _rootfs(what: str, arguments: list[str], on_line: Callable[[str], None], requirements: str = "") -> None:
-    """Run the guest's `rootfs` with this Python; each line it says goes to `on_line`, the last ones into the error."""
-    command = [sys.executable, "-I", "-S", "-B", "-c", _ROOTFS.format(str(_GUEST.parent)), *arguments]
-    environment = {**os.environ, "REQUIREMENTS": requirements}
-    said = LastWords()
+    start = f"from callgate_guest.rootfs import main; main({['collect', str(root), f'{root}-packages']!r})"
+    command = guest_command(start, "-S", executable=sys.executable)
+    heard = Heard(on_line)
     async with await anyio.open_process(
-        command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, env=environment, start_new_session=True
-    ) as process:
+        command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, start_new_session=True,
+        env={**os.environ, "REQUIREMENTS": requirements},
+    ) as process:  # fmt: skip
         try:
             assert process.stdout is not None
-            rest = b""
-            async for chunk in process.stdout:
-                *lines, rest = (rest + chunk).split(b"\n")
-                rest = rest[-_LONGEST_LINE:]
-                for line in lines:
-                    said.hear(line.decode("utf-8", "replace"), on_line)
-            said.hear(rest.decode("utf-8", "replace"), on_line)
+            async for text in TextReceiveStream(process.stdout, errors="replace"):
+                heard.hear(text)
             status = await process.wait()
         except BaseException:
-            # pip has children; they are in the session that was made for it
-            os.killpg(process.pid, 9)
+            os.killpg(process.pid, 9)  # pip has children: they are in the session that was made for it
             raise
     if status != 0:
-        raise SandboxError(f"{what} failed:\n{said}")
+        what = "the requirements and this machine's Python" if requirements else "this machine's Python"
+        raise heard.failed(f"collecting {what}")
+    return heard.facts
+
+
+def pack(root: Path, packed: Path) -> None:
+    """Write `root` as a tar, sorted, which says nothing of who collected it and when."""
+
+    def level(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+        entry.uid = entry.gid = entry.mtime = 0
+        entry.uname = entry.gname = ""
+        return entry
+
+    with tarfile.open(packed, "w") as tar:
+        tar.add(root, ".", filter=level)

@@ -7,7 +7,7 @@ import logging
 import secrets
 import socket
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import anyio
@@ -17,13 +17,13 @@ import anyio.to_thread
 from callgate.errors import ConfigurationError, SandboxCrashed, SandboxError, SandboxUnavailable
 from callgate.sandbox.backend import Allowance
 from callgate_guest import frames
-from callgate_guest.frames import frame
+from callgate_guest.frames import Frame, frame
 
 from .engine import TIMEOUT_SECONDS, Engine, EngineRefused, attach
-from .hardening import NOBODY, container_options
+from .hardening import NOBODY, ContainerSettings, container_options
 from .link import Link
 
-__all__ = ["Container", "ContainerSettings", "ImageGone", "json_object", "start"]
+__all__ = ["Container", "ImageGone", "json_object", "start"]
 
 _START_SECONDS = 60.0
 _GONE_SECONDS = 15.0
@@ -32,44 +32,22 @@ _POLL_SECONDS = 0.02
 logger = logging.getLogger("callgate")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ContainerSettings:
-    """What all containers of a backend have in common.
-
-    Attributes:
-        image: name or id of the image.
-        runtime: the engine's name of the runtime; ``None`` is its default.
-        per: "run" for a container that serves one guest, "tenant" for one that serves guest after guest.
-        cpus: processors that a container may use at a time.
-        preimport: modules imported ahead.
-        labels: by which they are found again.
-        swap: whether the engine can limit it.
-    """
-
-    image: str
-    runtime: str | None
-    per: str
-    cpus: float
-    preimport: tuple[str, ...]
-    labels: dict[str, str]
-    swap: bool
-
-
 class Container:
     """A running container with its supervisor at the other end of `link`.
 
     Attributes:
         guests: how many it has served, the present one included.
-        reusable: whether guest after guest may run in it.
+        engine: that it is of.
         told: what its supervisor said of itself: ``landlock`` (ABI, 0 for none), ``python``.
     """
 
-    def __init__(self, engine: Engine, id: str, link: Link, allowance: Allowance, *, reusable: bool) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, id: str, link: Link, allowance: Allowance) -> None:
+        self.engine = engine
         self.id = id
         self.link = link
+        self._first: list[Frame] = []  # what comes before a guest
+        link.hear = self._first.append
         self.allowance = allowance
-        self.reusable = reusable
         self.guests = 0
         self.told: dict[str, Any] = {}
         self._removing = anyio.Lock()
@@ -83,13 +61,14 @@ class Container:
     async def ready(self) -> None:
         """Wait for the supervisor. Raises `SandboxError` when it cannot do its work."""
         with anyio.move_on_after(_START_SECONDS):
-            found = await self.link.receive()
-            if found is None:
+            while not self._first and not self.link.over:
+                await self.link.changed()
+            if not self._first:
                 said = self.link.errors or self.link.why or "it said nothing"
                 raise SandboxUnavailable(
                     f"the container ended at once: {said[-500:]}; is its image one that `callgate image build` made?"
                 )
-            kind, payload = found
+            kind, payload = self._first[0]
             told = json_object(payload)
             if kind == frames.READY:
                 self.told = told
@@ -117,7 +96,7 @@ class Container:
                 if self._gone:
                     return
                 try:
-                    await _remove(self._engine, self.id)
+                    await _remove(self.engine, self.id)
                 except (TimeoutError, EngineRefused) as error:
                     raise SandboxCrashed(
                         f"container {self.id[:12]} was killed and is still there ({str(error)[:300]}): "
@@ -145,7 +124,7 @@ async def start(engine: Engine, settings: ContainerSettings, allowance: Allowanc
         with anyio.CancelScope(shield=True):
             await engine.call_with(making.make)
         assert making.attached is not None
-        container = Container(engine, making.id, Link(making.attached), allowance, reusable=settings.per == "tenant")
+        container = Container(engine, making.id, Link(making.attached), allowance)
         wanted = {"preimport": list(settings.preimport), "per": settings.per}
         await container.link.send(frame(frames.SETTINGS, json.dumps(wanted).encode()))
         await container.ready()
@@ -194,14 +173,6 @@ async def _clean_up(engine: Engine, making: _Making) -> None:
 
 
 def _create(api: Any, settings: ContainerSettings, allowance: Allowance) -> str:
-    options = container_options(
-        allowance,
-        cpus=settings.cpus,
-        own_files=settings.per == "run",
-        runtime=settings.runtime,
-        preimport=bool(settings.preimport),
-        swap=settings.swap,
-    )
     made = api.create_container(
         settings.image,
         user=NOBODY,
@@ -210,7 +181,7 @@ def _create(api: Any, settings: ContainerSettings, allowance: Allowance) -> str:
         labels=settings.labels,
         stdin_open=True,
         network_disabled=True,
-        host_config=api.create_host_config(**options),
+        host_config=api.create_host_config(**container_options(allowance, settings)),
         healthcheck={"test": ["NONE"]},
         name=f"callgate-{secrets.token_hex(6)}",
         stop_timeout=1,

@@ -3,6 +3,7 @@
 1. No engine is a fact, not an error: nothing here raises but `must_be_ready`.
 2. Everything ends in time, whatever the engine does: it is asked from a daemon thread with an event loop of its own,
    which is given up when its time is over.
+3. What an engine does not say to be there counts as missing; one that answers nonsense is no engine.
 """
 
 from __future__ import annotations
@@ -10,30 +11,28 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
 
 from callgate.errors import CallgateError, ConfigurationError, SandboxUnavailable
-from callgate.limits import Limits
-from callgate.sandbox.backend import Allowance
-from callgate.sandbox.fact import Fact, Trial
+from callgate.sandbox.self_test import Fact, Trial, tried
 
 from .backend import DockerBackend
-from .engine import Engine, EngineRefused, EngineUnreachable
-from .hardening import HARDENED
-from .image import DEFAULT_TAG, ImageFacts, find
-from .look import EngineLook, look_at
-from .patience import within
+from .engine import Engine, EngineRefused, EngineUnreachable, late, within
+from .hardening import HARDENED, LIMITS, missing_limits, runtimes_of
+from .image import ImageFacts, ImageUnusable, usable
 
-__all__ = ["DockerReport", "examine_docker", "must_be_ready"]
+__all__ = ["DockerReport", "examine_docker", "look_at", "must_be_ready"]
 
 _SECONDS = 14.0
 """Half of it at most to look: more than `Engine.connect` waits, so that its own words are heard. The rest to try."""
-_BUILD = "callgate image build (where there is no registry: callgate image build --base host)"
+_HARD_LIMITS = ("MemoryLimit", "PidsLimit")
+_ABOUT_NETWORKS = "bridge-nf-call"
+"""Warnings of this kind are about containers that have a network."""
 _T = TypeVar("_T")
 
 
@@ -41,7 +40,7 @@ _T = TypeVar("_T")
 class DockerReport:
     """Everything `examine_docker` found."""
 
-    works: bool
+    works: bool = False
     """Whether a guest was opened."""
     reason: str = ""
     """Why not, and what to do."""
@@ -58,48 +57,27 @@ class DockerReport:
     """``None`` where there is no image to try it with."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Survey:
-    host: str
-    look: EngineLook
-    image: ImageFacts | None
-
-
 async def examine_docker(seconds: float = _SECONDS) -> DockerReport:
     """Ask the engine that ``sandbox="docker"`` would take, and try it. Raises nothing.
 
     Args:
         seconds: when it ends, whatever the engine does.
     """
-    started = time.monotonic()
+    end = time.monotonic() + seconds
     try:
-        survey = await _in_time(seconds / 2, _survey)
-    except TimeoutError:
-        return DockerReport(False, _silent(seconds / 2))
+        report = await _in_time(seconds / 2, _look)
     except CallgateError as error:
-        return DockerReport(False, str(error))
-    image = _image_fact(survey.image)
-    trial = None
-    if survey.image is not None:
-        left = seconds - (time.monotonic() - started)
-        try:
-            trial = await _in_time(left, _try)
-        except TimeoutError:
-            trial = Trial(works=False, reason=f"{_where()} was asked for a guest and had none after {left:.1f} s")
-    if trial is None:
-        reason = f"{image.found}: {image.remedy}"
-    else:
-        reason = trial.reason
-    return DockerReport(
-        works=trial is not None and trial.works,
-        reason=reason,
-        obstacles=_obstacles(survey),
-        host=survey.host,
-        facts=[Fact("host", None, survey.host), *survey.look.facts, image],
-        hardened=list(HARDENED),
-        lacks=list(survey.look.lacks),
-        trial=trial,
-    )
+        return DockerReport(reason=str(error))
+    except TimeoutError:
+        return DockerReport(reason=late(_where(), seconds / 2))
+    if report.reason:
+        return report
+    left = end - time.monotonic()
+    try:
+        trial = await _in_time(left, lambda: tried(DockerBackend()))
+    except TimeoutError:
+        trial = Trial(works=False, reason=f"{_where()} was asked for a guest and had none after {left:.1f} s")
+    return replace(report, works=trial.works, reason=trial.reason, trial=trial)
 
 
 async def must_be_ready(seconds: float) -> None:
@@ -110,20 +88,13 @@ async def must_be_ready(seconds: float) -> None:
         or the engine lacks a hard limit or the image; the message says what to do.
     """
     try:
-        survey = await _in_time(seconds, _survey)
+        report = await _in_time(seconds, _look)
     except TimeoutError:
-        raise EngineUnreachable(_silent(seconds)) from None
+        raise EngineUnreachable(late(_where(), seconds)) from None
     except ConfigurationError as error:  # nobody has asked for docker
         raise SandboxUnavailable(str(error)) from error
-    obstacles = _obstacles(survey)
-    if obstacles:
-        raise SandboxUnavailable("; ".join(obstacles))
-
-
-def _obstacles(survey: _Survey) -> list[str]:
-    found = [f"{each} (sandbox='docker' takes the engine all the same)" for each in survey.look.obstacles]
-    image = _image_fact(survey.image)
-    return [*found, f"{image.found}: {image.remedy}"] if image.ok is False else found
+    if report.obstacles or report.reason:
+        raise SandboxUnavailable("; ".join(filter(None, (*report.obstacles, report.reason))))
 
 
 async def _in_time(seconds: float, work: Callable[[], Awaitable[_T]]) -> _T:
@@ -132,12 +103,17 @@ async def _in_time(seconds: float, work: Callable[[], Awaitable[_T]]) -> _T:
     return await anyio.to_thread.run_sync(within, seconds, run, abandon_on_cancel=True)
 
 
-async def _survey() -> _Survey:
+async def _look() -> DockerReport:
+    """What the engine says of itself. Its `reason` is why it cannot even be tried."""
     try:
         engine = await Engine.connect()
         try:
-            look = look_at(await engine.call("version"), await engine.call("info"))
-            return _Survey(engine.host, look, await find(engine, DEFAULT_TAG))
+            report = look_at(await engine.call("version"), await engine.call("info"))
+            reason = ""
+            try:
+                fact = Fact("image", True, _told_of(await usable(engine)))
+            except ImageUnusable as error:
+                fact, reason = Fact("image", False, error.found, error.remedy), str(error)
         finally:
             await engine.close()
     except EngineRefused as error:
@@ -147,42 +123,84 @@ async def _survey() -> _Survey:
             f"{_where()} answers, but not as a Docker engine does ({type(error).__name__}: {error}): "
             "name an engine with DOCKER_HOST"
         ) from error
+    facts = [Fact("host", None, engine.host), *report.facts, fact]
+    return replace(report, host=engine.host, facts=facts, reason=reason)
 
 
-async def _try() -> Trial:
-    started = time.perf_counter()
-    try:
-        async with DockerBackend() as backend:
-            ready = time.perf_counter()
-            guest = await backend.open(Allowance.of(Limits()))
-            opened = time.perf_counter()
-            await guest.aclose()
-            return Trial(
-                works=True, description=backend.description, start_seconds=ready - started, open_seconds=opened - ready
-            )
-    except EngineRefused as error:
-        return Trial(works=False, reason=f"{_where()} refused: {error}")
-    except CallgateError as error:
-        return Trial(works=False, reason=str(error))
+def _told_of(image: ImageFacts) -> str:
+    python = f"Python {image.python}, " if image.python else ""
+    packages = " ".join(image.packages) or "no packages but the standard library"
+    return f"{image.tag}: {python}{image.size_bytes / 1e6:.0f} MB, {packages}, built {image.created[:10]}"
 
 
-def _image_fact(image: ImageFacts | None) -> Fact:
-    if image is None:
-        return Fact("image", False, f"there is no image {DEFAULT_TAG}", _BUILD)
-    about = [
-        f"Python {image.python}" if image.python else "",
-        f"{image.size_bytes / 1e6:.0f} MB",
-        " ".join(image.packages) or "no packages but the standard library",
-        f"built {image.created[:10]}",
-    ]
-    if image.outdated:
-        holds = f"holds the guest {image.guest or 'of nobody knows what'}"
-        return Fact("image", False, f"the image {image.tag} is outdated: it {holds}, not this callgate's", _BUILD)
-    return Fact("image", True, f"{image.tag}: {', '.join(filter(None, about))}")
+def look_at(version: dict[str, Any], info: dict[str, Any]) -> DockerReport:
+    """Read an engine's answers to ``GET /version`` and ``GET /info``: facts, what it lacks, why ``auto`` leaves it."""
+    options = [str(option) for option in info.get("SecurityOptions") or ()]
+    rootless = "name=rootless" in options
+    seccomp, limits = _seccomp(options), _limits(info, rootless=rootless)
+    obstacles = [f"it cannot limit {LIMITS[key][0]}" for key in _HARD_LIMITS if key in missing_limits(info)]
+    if seccomp.ok is False:
+        obstacles.append(f"seccomp is {seccomp.found}")
+
+    def said(key: str) -> str:
+        return str(info.get(key) or "not said")
+
+    where = f"on {said('OperatingSystem')}, {said('Architecture')}"
+    return DockerReport(
+        obstacles=[f"{each} (sandbox='docker' takes the engine all the same)" for each in obstacles],
+        facts=[
+            Fact("engine", True, f"{version.get('Version')}, API {version.get('ApiVersion')}, {where}"),
+            Fact("runs as", None, "an unprivileged user (rootless)" if rootless else "root"),
+            Fact("cgroup", None, f"version {said('CgroupVersion')}, driver {said('CgroupDriver')}"),
+            Fact("storage driver", None, said("Driver")),
+            Fact("runtimes", None, f"{', '.join(runtimes_of(info))}; default: {said('DefaultRuntime')}"),
+            seccomp,
+            limits,
+        ],
+        hardened=list(HARDENED),
+        lacks=_lacks(info, options),
+    )
 
 
-def _silent(seconds: float) -> str:
-    return f"{_where()} did not answer within {seconds:g} s: restart it (systemctl restart docker)"
+def _seccomp(options: list[str]) -> Fact:
+    named = (option for option in options if option.startswith("name=seccomp"))
+    profile = next((option.partition("profile=")[2] or "default" for option in named), "")
+    if profile in ("", "unconfined"):
+        found = (
+            "switched off: the engine's default profile is unconfined" if profile else "not supported by this engine"
+        )
+        remedy = "start dockerd without --seccomp-profile=unconfined (seccomp-profile in /etc/docker/daemon.json)"
+        return Fact("seccomp", False, found, remedy if profile else "use an engine and a kernel built with seccomp")
+    own = "the engine's own profile" if profile in ("default", "builtin") else f"the engine's default is {profile}"
+    return Fact("seccomp", True, own)
+
+
+def _limits(info: dict[str, Any], *, rootless: bool) -> Fact:
+    missing = missing_limits(info)
+    if not missing:
+        return Fact("limits", True, ", ".join(name for name, _ in LIMITS.values()))
+    remedy = "enable the kernel's cgroup controllers: boot with cgroup_enable=memory swapaccount=1"
+    if rootless:
+        remedy = (
+            "delegate the controllers of cgroup v2 (boot option systemd.unified_cgroup_hierarchy=1) to the engine's "
+            "user: Delegate=cpu cpuset io memory pids in /etc/systemd/system/user@.service.d/delegate.conf, then "
+            "systemctl daemon-reload, and log in again"
+        )
+    found = ", ".join(f"{LIMITS[key][0]} ({LIMITS[key][1]})" for key in missing)
+    return Fact("limits", not set(missing) & set(_HARD_LIMITS) and None, f"not there: {found}", remedy)
+
+
+def _lacks(info: dict[str, Any], options: list[str]) -> list[str]:
+    """What else is missing, and what the engine itself warns of."""
+    found = []
+    if not {"name=userns", "name=rootless"} & set(options):
+        found.append("no user-namespace remap: user 65534 in a container is user 65534 of the machine")
+    if not any(option.startswith(("name=apparmor", "name=selinux")) for option in options):
+        found.append("no AppArmor or SELinux around the containers")
+    if not any(kind in name for name in runtimes_of(info) for kind in ("runsc", "kata")):
+        found.append("no runtime with a kernel of its own (gVisor's runsc, kata): programs share the machine's kernel")
+    warned = (str(warning).removeprefix("WARNING: ") for warning in info.get("Warnings") or ())
+    return found + [f"the engine warns: {each}" for each in warned if _ABOUT_NETWORKS not in each]
 
 
 def _where() -> str:

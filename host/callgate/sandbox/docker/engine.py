@@ -14,7 +14,9 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterator
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import anyio
@@ -24,9 +26,7 @@ import anyio.to_thread
 from callgate.errors import ConfigurationError, SandboxError, SandboxUnavailable
 from callgate.extras import how_to_install
 
-from .patience import within
-
-__all__ = ["TIMEOUT_SECONDS", "Engine", "EngineRefused", "EngineUnreachable", "attach"]
+__all__ = ["TIMEOUT_SECONDS", "Engine", "EngineRefused", "EngineUnreachable", "attach", "late", "within"]
 
 TIMEOUT_SECONDS = 30
 _CONNECT_SECONDS = 5.0
@@ -39,6 +39,27 @@ _NEWEST_API = "1.44"
 """What the SDK was written for; the oldest that engine 29 speaks."""
 _SYSTEM_SOCKET = "unix:///var/run/docker.sock"
 _T = TypeVar("_T")
+
+
+def within(seconds: float, function: Callable[..., _T], *arguments: object) -> _T:
+    """Call `function` in a thread of its own and return what it returns, or raise what it raises.
+
+    The thread is a daemon, and so is every thread that it starts: a peer that never answers holds up neither the caller
+    nor the end of the process. (On asyncio, anyio's own worker threads are no daemons.)
+
+    Raises:
+        TimeoutError: it is not done after `seconds`; it goes on by itself, and nobody hears of its outcome.
+    """
+    outcome: Future[_T] = Future()
+
+    def work() -> None:
+        try:
+            outcome.set_result(function(*arguments))
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=work, name="callgate, asking", daemon=True).start()
+    return outcome.result(seconds)
 
 
 class EngineUnreachable(SandboxUnavailable):
@@ -104,14 +125,11 @@ class Engine:
             try:
                 return within(seconds, lambda: getattr(api, method)(*arguments, **options))
             except TimeoutError:
-                raise EngineUnreachable(
-                    f"the Docker engine at {self.host} did not answer within {seconds:g} s: "
-                    "it hangs or is overloaded; restart it (systemctl restart docker)"
-                ) from None
+                raise EngineUnreachable(late(f"the Docker engine at {self.host}", seconds)) from None
 
         return await self.call_with(work)
 
-    async def stream(self, method: str, *arguments: Any, **options: Any) -> AsyncIterator[Any]:
+    async def stream(self, method: str, *arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
         """The items of an SDK method that gives an iterator, each fetched in a thread. Raises as `call`."""
         items = iter(await self.call(method, *arguments, **options))
         end = object()
@@ -191,10 +209,7 @@ def _negotiate(api: Any, host: str) -> None:
         theirs = str(within(_CONNECT_SECONDS, lambda: api.version(api_version=False))["ApiVersion"])
         too_old = _parts(theirs) < _parts(_OLDEST_API)
     except TimeoutError:
-        raise EngineUnreachable(
-            f"the Docker engine at {host} did not answer within {_CONNECT_SECONDS:g} s: "
-            "restart it (systemctl restart docker), or name another (docker_host=, --docker-host)"
-        ) from None
+        raise EngineUnreachable(late(f"the Docker engine at {host}", _CONNECT_SECONDS)) from None
     except (ValueError, TypeError, LookupError) as error:
         raise EngineUnreachable(f"what answers at {host} is no Docker engine: {error!r}") from error
     if too_old:
@@ -243,40 +258,50 @@ def _told(host: str, function: Callable[..., _T], *arguments: Any, **options: An
         status = error.response.status_code if error.response is not None else 0
         raise EngineRefused(str(error.explanation or error), status) from error
     except requests.exceptions.Timeout as error:
-        raise EngineUnreachable(
-            f"the Docker engine at {host} did not answer within {TIMEOUT_SECONDS} s: "
-            "it hangs or is overloaded; restart it (systemctl restart docker)"
-        ) from error
-    except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, docker.errors.DockerException) as error:
+        raise EngineUnreachable(late(f"the Docker engine at {host}", TIMEOUT_SECONDS)) from error
+    except (docker.errors.DockerException, urllib3.exceptions.HTTPError, OSError) as error:
         raise EngineUnreachable(_why(host, error)) from error
-    except OSError as error:
-        raise EngineUnreachable(_why(host, error)) from error
+
+
+def late(engine: str, seconds: float) -> str:
+    """What to say of an engine that does not answer."""
+    return (
+        f"{engine} did not answer within {seconds:g} s: it hangs or is overloaded; "
+        "restart it (systemctl restart docker), or name another (docker_host=, --docker-host)"
+    )
+
+
+_NOT_ALLOWED = (
+    "this user may not use the Docker engine at {host}: add the user to the group docker "
+    "(sudo usermod -aG docker $USER, then log in again), or use a rootless engine"
+)
+_GONE = "the Docker engine at {host} went away: start it again (systemctl start docker)"
+_REMEDIES = {
+    errno.ENOENT: "no Docker engine listens at {host} (there is no such socket): install and start Docker "
+    "(apt install docker.io; systemctl start docker), or name another engine (docker_host=, --docker-host)",
+    errno.EACCES: _NOT_ALLOWED,
+    errno.EPERM: _NOT_ALLOWED,
+    errno.ECONNREFUSED: "the Docker engine at {host} is not running: start it (systemctl start docker), and see that "
+    "it listens at this address",
+    errno.EPIPE: _GONE,
+    errno.ECONNRESET: _GONE,
+}
 
 
 def _why(host: str, error: BaseException) -> str:
     """Why no engine answers at `host`, by the error of the operating system that is behind it, and what to do."""
-    if any(isinstance(each, ssl.SSLError) for each in _behind(error)):
+    behind = list(_behind(error))
+    if any(isinstance(each, ssl.SSLError) for each in behind):
         return (
             f"the Docker engine at {host} and this client do not accept each other's certificates ({error}): "
             "DOCKER_CERT_PATH is the folder of ca.pem, cert.pem and key.pem that belong to this engine"
         )
-    number = next((each.errno for each in _behind(error) if isinstance(each, OSError) and each.errno), 0)
-    if number == errno.ENOENT:
-        return (
-            f"no Docker engine listens at {host} (there is no such socket): install and start Docker "
-            "(apt install docker.io; systemctl start docker), or name another engine (docker_host=, --docker-host)"
-        )
-    if number in (errno.EACCES, errno.EPERM):
-        return (
-            f"this user may not use the Docker engine at {host}: add the user to the group docker "
-            "(sudo usermod -aG docker $USER, then log in again), or use a rootless engine"
-        )
-    if number == errno.ECONNREFUSED:
-        other = "" if host.startswith("unix:") else ", and see that it listens at this address"
-        return f"the Docker engine at {host} is not running: start it (systemctl start docker){other}"
-    if number in (errno.EPIPE, errno.ECONNRESET) or "RemoteDisconnected" in repr(error):
-        return f"the Docker engine at {host} went away: start it again (systemctl start docker)"
-    return f"the Docker engine at {host} cannot be reached: {error}"
+    number = next((each.errno for each in behind if isinstance(each, OSError) and each.errno), 0)
+    if "RemoteDisconnected" in repr(error):
+        number = number or errno.EPIPE
+    return _REMEDIES.get(number, "the Docker engine at {host} cannot be reached: {error}").format(
+        host=host, error=error
+    )
 
 
 def _behind(error: BaseException) -> Iterator[BaseException]:

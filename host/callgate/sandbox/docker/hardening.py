@@ -6,11 +6,21 @@ Benchmark, chapter 5.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from callgate.sandbox.backend import Allowance
 
-__all__ = ["HARDENED", "NOBODY", "container_options", "missing_limits", "needs"]
+__all__ = [
+    "HARDENED",
+    "LIMITS",
+    "NOBODY",
+    "ContainerSettings",
+    "container_options",
+    "missing_limits",
+    "needs",
+    "runtimes_of",
+]
 
 NOBODY = "65534:65534"
 _SUPERVISOR_BYTES = 64 << 20
@@ -35,17 +45,24 @@ HARDENED = (
 )
 """What confines a guest here, for people."""
 
-_LIMITS = {
-    "MemoryLimit": "memory (the program's own is still bounded, by RLIMIT_AS)",
-    "PidsLimit": "processes (threads are then bounded by memory alone)",
-    "CpuCfsQuota": "processor share (cpu_seconds still holds)",
-    "SwapLimit": "swap (what is over the limit may be swapped out instead of refused)",
+LIMITS = {
+    "MemoryLimit": ("memory", "the program's own is still bounded, by RLIMIT_AS"),
+    "SwapLimit": ("swap", "what is over the limit may be swapped out instead of refused"),
+    "PidsLimit": ("processes", "threads are then bounded by memory alone"),
+    "CpuCfsQuota": ("processor time", "cpu_seconds still holds"),
 }
+"""What an engine's ``info`` says of the limits it can set: the name of each, and what holds without it."""
 
 
 def missing_limits(info: dict[str, Any]) -> list[str]:
-    """What an engine says in its ``info`` that it cannot limit."""
-    return [what for name, what in _LIMITS.items() if info.get(name) is False]
+    """Those of `LIMITS` that an engine does not say it has. It leaves them out of a container's by itself."""
+    return [key for key in LIMITS if info.get(key) is not True]
+
+
+def runtimes_of(info: dict[str, Any]) -> list[str]:
+    """Names of an engine's runtimes, the default one first; without those under which it lists runc a second time."""
+    names = [name for name in info.get("Runtimes") or () if not name.startswith("io.containerd.")]
+    return sorted(names, key=lambda name: (name != info.get("DefaultRuntime"), name))
 
 
 def needs(allowance: Allowance, *, preimport: bool = False) -> int:
@@ -54,32 +71,31 @@ def needs(allowance: Allowance, *, preimport: bool = False) -> int:
     return allowance.memory_bytes + allowance.max_file_bytes + _SUPERVISOR_BYTES + ahead
 
 
-def has_own_kernel(runtime: str | None) -> bool:
-    """Whether a runtime puts another kernel between a container and the machine's (gVisor, kata)."""
-    return runtime is not None and any(name in runtime.lower() for name in ("runsc", "gvisor", "kata"))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContainerSettings:
+    """What all containers of a backend have in common.
 
-
-def container_options(
-    allowance: Allowance,
-    *,
-    cpus: float,
-    own_files: bool,
-    runtime: str | None,
-    preimport: bool = False,
-    swap: bool = True,
-) -> dict[str, Any]:
-    """The HostConfig of a guest's container, as the SDK's ``create_host_config`` takes it.
-
-    Args:
-        allowance: what the kernel is to hold the guest to.
-        cpus: processors it may use at a time.
-        own_files: whether it has a /tmp.
-        runtime: runc, crun, runsc, kata-runtime, as the engine knows them; ``None`` is its default.
-        preimport: whether modules are imported ahead besides the usual ones.
-        swap: whether the engine can limit it.
+    Attributes:
+        image: name or id of the image.
+        runtime: the engine's name of the runtime; ``None`` is its default.
+        per: "run" for a container that serves one guest, "tenant" for one that serves guest after guest.
+        cpus: processors that a container may use at a time.
+        preimport: modules imported ahead.
+        labels: by which they are found again.
     """
-    own_kernel = has_own_kernel(runtime)
-    memory = needs(allowance, preimport=preimport) + (_OWN_KERNEL_BYTES if own_kernel else 0)
+
+    image: str
+    runtime: str | None
+    per: str
+    cpus: float
+    preimport: tuple[str, ...]
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+def container_options(allowance: Allowance, settings: ContainerSettings) -> dict[str, Any]:
+    """The HostConfig of the container of a guest with this allowance, as the SDK's ``create_host_config`` takes it."""
+    own_kernel = any(name in (settings.runtime or "").lower() for name in ("runsc", "gvisor", "kata"))
+    memory = needs(allowance, preimport=bool(settings.preimport)) + (_OWN_KERNEL_BYTES if own_kernel else 0)
     options: dict[str, Any] = {
         "network_mode": "none",
         "read_only": True,
@@ -88,7 +104,8 @@ def container_options(
         "ipc_mode": "none",
         "pids_limit": allowance.max_processes + _SUPERVISOR_PROCESSES + (_OWN_KERNEL_PROCESSES if own_kernel else 0),
         "mem_limit": memory,
-        "nano_cpus": int(cpus * 1e9),
+        "memswap_limit": memory,
+        "nano_cpus": int(settings.cpus * 1e9),
         "log_config": {"Type": "none", "Config": {}},
         "auto_remove": True,
         "init": False,
@@ -99,11 +116,9 @@ def container_options(
             {"Name": "fsize", "Soft": allowance.max_file_bytes, "Hard": allowance.max_file_bytes},
         ],
     }
-    if swap:
-        options["memswap_limit"] = memory
-    if own_files:
+    if settings.per == "run":
         size = f"size={allowance.max_file_bytes},nr_inodes=4096,mode=1777"
         options["tmpfs"] = {"/tmp": f"rw,noexec,nosuid,nodev,{size}"}
-    if runtime is not None:
-        options["runtime"] = runtime
+    if settings.runtime is not None:
+        options["runtime"] = settings.runtime
     return options

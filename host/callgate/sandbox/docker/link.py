@@ -6,11 +6,10 @@ guest: a frame, what is read ahead, what is kept of stderr.
 The engine's format (https://docs.docker.com/reference/api/engine/, "Attach to a container"): eight bytes in front of
 each piece, the first the stream (1 stdout, 2 stderr), the last four its length, big endian.
 
-1. Any number of tasks may wait for what comes (`changed`). One of them watches the socket, and nobody else reads while
-   it does; the others are told when it leaves.
-2. Whoever waits to write watches for what comes as well. That is where a container's end is told: an engine that holds
-   bytes for a container that does not read them any more does not take others, and does not hang up.
-3. What is read ahead is bounded, whoever reads.
+1. The link reads by itself, whoever waits: that is where a container's end is told. An engine that holds bytes for a
+   container that does not read them any more does not take others, and does not hang up.
+2. It stops reading while more is held than may be (`Inbox.held`), and goes on when something was taken. While somebody
+   sends, more may be held, so that a guest's end is found behind what nobody has received.
 """
 
 from __future__ import annotations
@@ -20,29 +19,25 @@ import select
 import socket
 import ssl
 import struct
-from collections import deque
 from collections.abc import Callable
 
 import anyio
 
 from callgate.errors import SandboxCrashed
-from callgate.sandbox.writer import Writer
+from callgate.sandbox.pipes import readers
+from callgate.sandbox.streams import Inbox, Writer
 from callgate_guest.frames import Frame, FrameBuffer, FrameError
 
-__all__ = ["Demultiplexer", "Link", "cost"]
+__all__ = ["Demultiplexer", "Link"]
 
 _CHUNK = 1 << 16
-_HELD = 1 << 20  # bytes read ahead of the consumer before the container is left to wait
+_HELD = 1 << 20
+_HELD_SENDING = 1 << 22
+"""More than a guest that ends can leave in the supervisor and the engine."""
 _HEADER = struct.Struct(">B3xI")
 _MAX_PIECE = 1 << 24
 _STDERR_KEPT = 4096
 _READS = 64
-_FRAME_BYTES = 128
-
-
-def cost(found: Frame) -> int:
-    """What a frame counts as where frames are held: one that is empty takes memory, too."""
-    return len(found[1]) + _FRAME_BYTES
 
 
 class Demultiplexer:
@@ -94,7 +89,7 @@ class _SocketWriter(Writer):
         self.commits = isinstance(attached, ssl.SSLSocket)  # OpenSSL has encrypted the beginning by then
 
     async def writable(self) -> None:
-        if self._link.over():
+        if self._link.over:
             raise SandboxCrashed("the container is gone")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._writable, tasks.cancel_scope)
@@ -104,7 +99,7 @@ class _SocketWriter(Writer):
     async def _writable(self, either: anyio.CancelScope) -> None:
         try:
             await anyio.wait_writable(self._socket)
-        except anyio.ClosedResourceError:  # `wake`, or `hang_up`
+        except anyio.ClosedResourceError:  # `hang_up`
             pass
         except (OSError, ValueError):
             self._link.ended = True
@@ -123,9 +118,11 @@ class Link:
     """One attached container. `attached` is a socket that does not block; it is taken over.
 
     Attributes:
-        inbox: frames that were read and not yet taken.
-        unheard: asked by whoever waits to send, whenever something has come: whether nobody will hear what it sends.
+        hear: called with each frame that comes.
+        inbox: what came and nobody has received: `hear` puts it there.
+        deaf: whether nobody will hear what is sent; senders are then refused.
         ended: nothing more will come; `why` says why, where that is not just its end.
+        closed: it was hung up.
     """
 
     def __init__(self, attached: socket.socket) -> None:
@@ -133,15 +130,17 @@ class Link:
         self._streams = Demultiplexer()
         self._frames = FrameBuffer()
         self._writer = _SocketWriter(self, attached)
+        self._readers = readers()
         self._watched = False
+        self._sending = 0
         self._news = anyio.Event()
-        self._crowded = False  # somebody waits for `take`
-        self.unheard: Callable[[], bool] = lambda: False
-        self.inbox: deque[Frame] = deque()
-        self._held = 0
+        self.hear: Callable[[Frame], None] = lambda _: None
+        self.inbox = Inbox()
+        self.deaf = False
         self.ended = False
         self.closed = False
         self.why = ""
+        self.go_on()
 
     @property
     def errors(self) -> str:
@@ -150,86 +149,63 @@ class Link:
 
     # reading
 
+    def go_on(self) -> None:
+        """Read what comes, if no more is held than may be; otherwise leave the container to wait."""
+        full = self.inbox.held > (_HELD_SENDING if self._sending else _HELD)
+        watched = not (full or self.ended or self.closed)
+        if watched and not self._watched:
+            self._readers.add_reader(self._socket.fileno(), self._on_readable)
+        elif self._watched and not watched:
+            self._readers.remove_reader(self._socket.fileno())
+        self._watched = watched
+
+    def _on_readable(self) -> None:
+        self._read()
+        self.go_on()
+        self.tell()
+
+    def _read(self) -> bool:
+        """Hear what comes with one read; whether there may be more."""
+        try:
+            data = self._socket.recv(_CHUNK)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return False
+        except OSError:
+            data = b""
+        try:
+            for found in self._frames.feed(self._streams.feed(data)):
+                self.hear(found)
+        except FrameError as error:
+            self.why = f"what came from the container is not the protocol: {error}"
+            data = b""
+        self.ended = not data
+        return not self.ended
+
     def pump(self) -> None:
-        """Read what is there, up to `_HELD`. Never waits. Does nothing while a task watches the socket, which will."""
+        """Hear what is there now. Never waits."""
         for _ in range(_READS):
-            if self._watched or self.ended or self.closed or self._held > _HELD:
-                return
-            try:
-                data = self._socket.recv(_CHUNK)
-            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                return
-            except OSError:
-                data = b""
-            if not data:
-                self.ended = True
-                return
-            try:
-                found = self._frames.feed(self._streams.feed(data))
-            except FrameError as error:
-                self.ended = True
-                self.why = f"what came from the container is not the protocol: {error}"
-                return
-            self.inbox.extend(found)
-            self._held += sum(cost(each) for each in found)
-
-    def take(self) -> Frame | None:
-        """The next frame that was read."""
-        if not self.inbox:
-            return None
-        found = self.inbox.popleft()
-        self._held -= cost(found)
-        if self._crowded:
-            self._crowded = False
-            self._tell()
-        return found
-
-    async def receive(self) -> Frame | None:
-        """The next frame; ``None`` at the end. For one task, with nobody else who takes frames."""
-        while True:
-            self.pump()
-            found = self.take()
-            if found is not None or self.ended or self.closed:
-                return found
-            await self.changed()
+            if not self._watched or not self._read():
+                break
+            self.go_on()
+        self.go_on()
+        self.tell()
 
     async def changed(self) -> None:
-        """Wait until there is something to read, or to take in `inbox`, or that is over; may return before. Where
-        `inbox` is full, wait until something is taken."""
-        if self._watched or self._held > _HELD:
-            self._crowded = self._crowded or not self._watched
-            await self._news.wait()
-            return
-        self._watched = True
-        try:
-            await anyio.wait_readable(self._socket)
-        except anyio.ClosedResourceError:  # `wake`, or `hang_up`
-            pass
-        except (OSError, ValueError):
-            self.ended = True
-        finally:
-            self._watched = False
-            self._tell()
+        """Wait until something was heard, or is over; may return before."""
+        await self._news.wait()
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """Have every task that waits here look again at what it waits for."""
         self._news.set()
         self._news = anyio.Event()
 
-    def wake(self) -> None:
-        """Have every task that waits here look again at what it waits for."""
-        self._tell()
-        if not self.closed:
-            with contextlib.suppress(OSError, RuntimeError):  # nobody waits where there is no event loop
-                anyio.notify_closing(self._socket)
-
+    @property
     def over(self) -> bool:
-        """Whether there is no use in sending any more, as far as what has come tells."""
-        self.pump()
-        return self.unheard() or self.ended or self.closed
+        """Whether there is no use in sending any more."""
+        return self.deaf or self.ended or self.closed
 
     def hung_up(self) -> bool:
-        """Whether the engine has closed the stream, or the container has ended; what it said before is in `inbox`."""
-        self.pump()
+        """Whether the engine has closed the stream, or the container has ended, as the kernel knows it."""
         if self.ended or self.closed:
             return True
         poll = select.poll()
@@ -244,7 +220,12 @@ class Link:
         Raises:
             SandboxCrashed: it has ended.
         """
-        await self._writer.send(data)
+        self._sending += 1
+        self.go_on()
+        try:
+            await self._writer.send(data)
+        finally:
+            self._sending -= 1
 
     def send_now(self, data: bytes) -> bool:
         """Write `data` if it goes out at once and whole. Otherwise say so; a part may be gone, and the link with it."""
@@ -261,12 +242,13 @@ class Link:
         """Close the container's stdin, which ends it, and hear nothing more of it. May be repeated."""
         if not self.closed:
             self.closed = True
+            self.go_on()
+            self.tell()
             self._writer.forget()
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
             with contextlib.suppress(OSError, RuntimeError):  # nobody waits where there is no event loop
                 anyio.notify_closing(self._socket)
-            self._tell()
             self._socket.close()
             # the SDK's response holds on to a TLS socket: the descriptor goes with the last of the two
             response = getattr(self._socket, "_response", None)

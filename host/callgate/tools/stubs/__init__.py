@@ -6,8 +6,8 @@
 3. Schemas and descriptions come from outside. Whatever is in them stays in strings, comments and names, and what one
    tool takes up is bounded; what was left out for that is told in a comment.
 
-`conjunction` knows what holds at once, `reading` makes `annotations` of schemas,
-`writing` a module of them. Tools share the types that their schemas title alike and describe alike.
+`reading` makes annotations of schemas, `writing` a module of them. Tools share the types that their schemas title alike
+and describe alike.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def signature(tool: Tool, name: str) -> str:
         name: what it is to be called.
     """
     read = read_tool(tool, name)
-    return Module([read], {name}, words=False).line(read, name)
+    return Module([read], {name}, words=False).line(read, name, alone=True)
 
 
 def result_types(tool: Tool, name: str, *, most: int) -> str:

@@ -1,48 +1,146 @@
 """JSON Schema in, annotations out. What Python's types cannot say is left out, never guessed.
 
-1. What a schema allows, its annotation takes: constraints may be lost, values may not. Where nothing can be said:
-   `ANY`. Three liberties: an object that names keys is a `TypedDict` of those, and a list is of what its `items` say;
-   these keywords mean an object and a list; an argument that only some alternatives name has the types that they
-   give it.
-2. An object that names keys is a `Type`; so are a list of many values, and a reference that leads back to itself or
-   to something wide. Everything else stands in place.
-3. A schema comes from outside, and the work for one is bounded: `MOST_PARTS` and the other limits below. What they cut
-   is told in `Reader.cuts`, and what no type can say in `Reader.unsaid`.
+1. What a schema allows, its annotation takes: constraints may be lost, values may not. Where nothing can be said, or
+   more would be needed than unions, lists, dicts and `TypedDict`: `ANY`. Three liberties: an object that names keys is
+   a `TypedDict` of those, and a list is of what its `items` say; these keywords mean an object and a list; an argument
+   that only some alternatives name has the types that they give it.
+2. A schema, what its references lead to and its ``allOf`` hold together: they are read as one, and so is each
+   alternative with what stands beside it. Conditions (`if`, `not`, `dependentSchemas`, ...) are left out: without them
+   an annotation takes more, never less.
+3. An object that names keys is a `Type`; so is a long annotation, and one that leads back to itself. Everything else
+   stands in place.
+4. A schema comes from outside, and the work for one is bounded. What the limits below cut is told in `Reader.notes`.
 """
 
 from __future__ import annotations
 
-import itertools
-import json
-from collections import deque
-from typing import Any
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from callgate.errors import ConfigurationError
 from callgate.tools.schema_references import References
 
-from .annotations import ANY, HIDING, Field, Form, Type, dict_of, list_of, mark, one_of, uses
-from .conjunction import MOST_TOGETHER, Part, Parts, Schema, flatten, kinds_of, says_a_type, unions_of
-from .texts import about, is_plain
+from .texts import Schema, about, is_plain
 
-__all__ = ["MOST_FIELDS", "MOST_PARTS", "MOST_VALUES", "Reader"]
+__all__ = ["ANY", "BUILT_IN", "MOST_FIELDS", "MOST_VALUES", "TYPING", "Field", "Form", "Reader", "Type", "mark", "uses",
+           "written"]  # fmt: skip
 
 MOST_PARTS = 2_000
 """Parts of one schema that are read, each as often as it is named; the rest is `Any`."""
+MOST_TOGETHER = 64
+"""Parts that hold at once; further ones are not looked at."""
 MOST_FIELDS = 200
 """Keys of one object; an object of more is a `dict`."""
 MOST_VALUES = 300
-"""Values of one enum, and `MOST_VALUE_CHARACTERS` of them; of more, only the types."""
+"""Values of one enum, and `MOST_VALUE_CHARACTERS` of them; of more, only the types. And alternatives of a union."""
 MOST_VALUE_CHARACTERS = 6_000
 MOST_KEY_CHARACTERS = 200
 """Characters of a key, and it may not be empty: pyright refuses a `TypedDict` with such a key."""
-MOST_BRANCHES = 32
-"""Alternatives of several `anyOf`, multiplied, or of one beside other keywords; what goes beyond is left out."""
 MOST_DEPTH = 40
-_WIDE = 8
-_LONG_LITERAL = 120
+_LONG, _NAME = 150, 16
+"""Characters of an annotation that has no name of its own, and of each name in it."""
 
-_TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
-_CONDITIONAL = ("then", "else")
+TYPING = ("Any", "Literal", "NotRequired", "TypeAlias", "TypedDict", "Unpack")
+BUILT_IN = frozenset({"str", "int", "float", "bool", "None", "list", "dict", "staticmethod", "NotImplementedError"})
+_HIDING = BUILT_IN | {*TYPING, "OMITTED"}
+"""In the body of a class, a key of such a name would hide what annotations mean."""
+
+_UNIONS = ("anyOf", "oneOf")
+_TELLING = frozenset({"type", "enum", "const", "properties", "patternProperties", "additionalProperties"}
+                     | {"items", "prefixItems", *_UNIONS})  # fmt: skip
+"""Keywords that say something of a type; and `required` says what is seen to where keys are."""
+_ELSEWHERE = ("$ref", "$dynamicRef", "$recursiveRef", "allOf", *_UNIONS)
+_KINDS = {"string": str, "integer": int, "number": float, "boolean": bool, "null": type(None)}
+_KINDS |= {"array": list, "object": dict}
+
+Form = tuple[str, ...]
+"""An annotation as the members of a union, none where nothing fits. ``=1`` is a value of a `Literal`; a name between
+two zero characters is one that is chosen when the module is written (see `mark`)."""
+
+
+def mark(name: str) -> str:
+    """Stands for something of `typing`, or with a number for a type of the tool."""
+    return f"\0{name}\0"
+
+
+ANY: Form = (mark("Any"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One key of an object, or one argument."""
+
+    key: str
+    form: Form
+    required: bool
+    about: str = ""
+    """What its schema says in words, and what of it Python's types cannot say."""
+    default: Any = ...
+    """A JSON value, if there is a default."""
+
+
+@dataclass(slots=True)
+class Type:
+    """A `TypedDict`, or with a `body` an alias."""
+
+    wanted: str
+    """The name it would like, in words."""
+    titled: bool
+    """Whether the schema gave it that name. Without a title, what looks the same elsewhere may mean something else."""
+    about: str = ""
+    fields: list[Field] = field(default_factory=list)
+    body: Form | None = None
+    plain: bool = True
+    """Whether its keys can stand in a class."""
+
+    @property
+    def forms(self) -> list[Form]:
+        return [self.body] if self.body is not None else [each.form for each in self.fields]
+
+
+def one_of(forms: Iterable[Form]) -> Form:
+    """The union of forms: each member once, `Any` before everything, `float` before `int`, None last."""
+    flat = dict.fromkeys(member for form in forms for member in form)
+    if ANY[0] in flat:
+        return ANY
+    if "float" in flat:
+        flat.pop("int", None)
+    if "None" in flat:
+        flat["None"] = flat.pop("None")
+    return tuple(flat)
+
+
+def written(form: Form) -> str:
+    """The annotation as text, with its marks."""
+    values = ", ".join(member[1:] for member in form if member[0] == "=")
+    members = [f"{mark('Literal')}[{values}]" if member[0] == "=" else member for member in form or ANY]
+    return " | ".join(dict.fromkeys(members))
+
+
+def uses(form: Form) -> list[int]:
+    """The numbers of the types that a form names."""
+    return [int(number) for member in form if member[0] != "=" for number in re.findall("\0(\\d+)\0", member)]
+
+
+class _Parts(NamedTuple):
+    """All that holds at once."""
+
+    each: tuple[Schema, ...]
+    title: str | None
+    """What the schema calls itself; else the last word of the first reference that led here."""
+    never: bool
+    """Whether ``false`` is among them: no value fits."""
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """The same for the same parts of a document."""
+        return tuple(map(id, self.each))
+
+    def all(self, word: str, kind: type = object) -> list[Any]:
+        """What the parts that have a keyword say by it, where that is of the right kind."""
+        return [part[word] for part in self.each if word in part and isinstance(part[word], kind)]
 
 
 class Reader:
@@ -55,68 +153,77 @@ class Reader:
     """
 
     def __init__(self, root: Schema, name: str, types: list[Type]) -> None:
+        self.notes: dict[str, None] = {}
+        """What was left out, a line each."""
         self._root = root
         self._references: References | None = None
         self._name = name
         self._types = types
-        self._cuts: dict[str, None] = {}
-        self._unsaid: dict[str, None] = {}
+        self._first = len(types)
         self._left = MOST_PARTS
-        self._guards = 0
-        self._done: dict[tuple[Any, ...], Form | None] = {}
-        self._open: dict[tuple[Any, ...], tuple[int, str]] = {}
-        """Parts being read, with how many lists and dicts were open when that began, and what they are called."""
-        self._aliases: dict[tuple[Any, ...], int] = {}
-        self._objects: deque[tuple[Type, Parts, str]] = deque()
-
-    @property
-    def cuts(self) -> tuple[str, ...]:
-        """What was left out for its size, a line each."""
-        return tuple(self._cuts)
-
-    @property
-    def unsaid(self) -> tuple[str, ...]:
-        """What was left out because no type can say it, a line each."""
-        return tuple(self._unsaid)
+        self._done: dict[tuple[int, ...], Form] = {}
+        self._open: dict[tuple[int, ...], str] = {}
+        """Parts being read, and what they are called."""
+        self._aliases: dict[tuple[int, ...], int] = {}
+        self._alone: dict[int, Schema] = {}
+        self._objects: list[tuple[Type, _Parts]] = []
 
     def form(self) -> Form:
         """The form of the document's values."""
-        read = self._form([self._root], self._name)
+        read = self._annotation([self._root], self._name)
         self._finish()
         return read
 
     def arguments(self) -> tuple[list[Field], Form | None]:
         """The document's values as keyword arguments: the keys, and the form of other keys where it lets them in."""
-        parts = self._flat([self._root], self._name)
-        fields = self._fields(parts, self._name)
-        known = {field.key for field in fields}
-        for branches in unions_of(parts):
-            read = [self._fields(self._flat([branch], self._name), self._name) for branch in branches[:MOST_BRANCHES]]
+        parts = self._together([self._root], self._name)
+        fields = {each.key: each for each in self._fields(parts, self._name)}
+        rest = self._rest(parts, self._name) if len(fields) == len(_keys(parts)) else ANY
+        for branches in _unions(parts):
+            known = set(fields)
+            read = [self._fields(self._together([branch], self._name), self._name) for branch in branches]
             for key in dict.fromkeys(one.key for each in read for one in each if one.key not in known):
-                same = [field for each in read for field in each if field.key == key]
-                needed = len(same) == len(branches) and all(field.required for field in same)
-                known.add(key)
-                fields.append(Field(key, one_of(field.form for field in same), needed, same[0].about))
-        rest = self._rest(parts, self._name)
+                same = [one for each in read for one in each if one.key == key]
+                needed = len(same) == len(branches) and all(one.required for one in same)
+                fields[key] = Field(key, one_of([one.form for one in same]), needed, same[0].about)
         if len(fields) > MOST_FIELDS:
-            self._cut(f"{len(fields) - MOST_FIELDS:,} more arguments")
-            fields = sorted(fields, key=lambda field: not field.required)[:MOST_FIELDS]
-        if len(fields) < max(len(known), len(_keys(parts))):
+            self._note(f"{len(fields) - MOST_FIELDS:,} more arguments")
             rest = ANY
         self._finish()
-        return fields, rest
+        return list(fields.values())[:MOST_FIELDS], rest
 
-    def _form(self, schemas: list[Any], name: str) -> Form:
-        """The form of what fits all these schemas."""
-        return self._read(self._flat(schemas, name), name) or ANY
+    def _annotation(self, schemas: list[Any], name: str) -> Form:
+        """The form of what fits all these schemas; `ANY` where nothing can be said."""
+        return self._read(self._together(schemas, name), name) or ANY
 
-    def _flat(self, schemas: list[Any], name: str) -> Parts:
-        parts = flatten(schemas, self._targets)
-        if parts.cut:
-            self._cut(f"{name}: all but {MOST_TOGETHER} parts of allOf")
-        return parts
+    def _together(self, schemas: list[Any], name: str) -> _Parts:
+        """All that holds where these schemas hold."""
+        found: dict[int, Schema] = {}
+        seen: set[int] = set()
+        title = reference_word = None
+        todo = list(reversed(schemas))
+        never = False
+        while todo and len(found) < MOST_TOGETHER:
+            schema = todo.pop()
+            never = never or schema is False
+            if not isinstance(schema, dict) or id(schema) in seen:
+                continue
+            seen.add(id(schema))
+            if title is None and isinstance(schema.get("title"), str) and schema["title"].strip():
+                title = schema["title"]
+            if not _TELLING.isdisjoint(schema) or "required" in schema:
+                found[id(schema)] = schema
+            if isinstance(several := schema.get("allOf"), list):
+                todo.extend(reversed(several))
+            for word in _ELSEWHERE[:3]:
+                if isinstance(schema.get(word), str):
+                    reference_word = reference_word or schema[word].rpartition("/")[2].strip("#")
+                    todo.extend(self._referred(schema))
+        if todo:
+            self._note(f"{name}: all but {MOST_TOGETHER} parts of allOf")
+        return _Parts(tuple(found.values()), title or reference_word, never)
 
-    def _targets(self, schema: Schema) -> list[Schema]:
+    def _referred(self, schema: Schema) -> list[Schema]:
         """What a schema's reference stands for; nothing where it leads nowhere, or to one of several."""
         try:
             self._references = self._references or References(self._root, self._name)
@@ -125,309 +232,218 @@ class Reader:
             return []
         return found if len(found) == 1 else []
 
-    def _read(self, parts: Parts, name: str) -> Form | None:
-        """The form of parts; None where they contradict each other."""
-        if parts.never:
-            return None
+    def _read(self, parts: _Parts, name: str) -> Form:
+        """The form of parts; empty where they contradict each other."""
+        if parts.never or not parts.each:
+            return () if parts.never else ANY
         self._left -= 1
         key = parts.key
         if key in self._done:
             return self._done[key]
-        if key in self._open:
-            guards, called = self._open[key]
-            return ANY if self._guards == guards else self._alias(key, parts, called)
+        if key in self._open:  # within a list or dict: no schema comes back to itself at the same place
+            return self._alias(key, parts, self._open[key])
         if self._left < 0 or len(self._open) > MOST_DEPTH:
-            self._cut("what is nested deepest" if self._left >= 0 else f"all after the first {MOST_PARTS:,} parts")
+            self._note("what is nested deepest" if self._left >= 0 else f"all after the first {MOST_PARTS:,} parts")
             return ANY
-        self._open[key] = (self._guards, parts.title or name)
+        self._open[key] = name
         form = self._unread(parts, name)
+        if form and any(nullable is True for nullable in parts.all("nullable")):
+            form = one_of([form, ("None",)])
         del self._open[key]
-        if form is not None and (key in self._aliases or self._deserves_a_name(form, parts.referred)):
+        if key in self._aliases or len(written(form)) + _NAME * len(uses(form)) > _LONG:
             own = self._alias(key, parts, name)
             self._types[self._aliases[key]].body = form
             form = own
         self._done[key] = form
         return form
 
-    def _alias(self, key: tuple[Any, ...], parts: Parts, name: str) -> Form:
+    def _alias(self, key: tuple[int, ...], parts: _Parts, name: str) -> Form:
         if key not in self._aliases:
             self._aliases[key] = len(self._types)
             self._types.append(Type(parts.title or name, bool(parts.title), body=ANY))
         return (mark(str(self._aliases[key])),)
 
-    def _deserves_a_name(self, form: Form, referred: bool) -> bool:
-        values = [member for member in form if member.startswith("=")]
-        return sum(len(value) + 1 for value in values) > _LONG_LITERAL or (
-            referred and sum(1 + member.count("[") + member.count("|") for member in form) - len(values) > _WIDE
-        )
-
-    def _unread(self, parts: Parts, name: str) -> Form | None:
-        if not parts.each:
-            return ANY
-        values = _listed_values(parts)
-        if values:
-            return self._literal(values, parts, name)
-        unions = unions_of(parts)
-        if unions:
-            return self._union(parts, unions, name)
-        kinds = kinds_of(parts)
+    def _unread(self, parts: _Parts, name: str) -> Form:
+        kinds = _kinds(parts)
+        if values := _values(parts, kinds):
+            return self._literal(values, name)
+        for branches in _unions(parts):
+            if len(branches) > MOST_VALUES:
+                self._note(f"{name}: {len(branches):,} alternatives")
+                continue
+            read = [self._together([branch], name) for branch in branches]
+            if any(not _TELLING.isdisjoint(part) for each in read for part in each.each):
+                return self._union(parts, read, name)
         if kinds is None:
             return ANY
-        if not kinds:
-            return None
         return one_of([self._of_kind(kind, parts, name) for kind in kinds])
 
-    def _union(self, parts: Parts, unions: list[list[Any]], name: str) -> Form | None:
-        base = Parts(tuple(Part(part.schema, bare=True) for part in parts.each), parts.title, parts.referred)
-        base_says = any(says_a_type(part) for part in base.each)
-        alone = len(unions) == 1 and not base_says
-        choices: list[list[Parts]] = []
-        combined = 1
-        for branches in unions:
-            if combined * len(branches) > (MOST_VALUES if alone else MOST_BRANCHES):
-                self._cut(f"{name}: {len(branches):,} alternatives")
-                continue
-            read = [self._flat([branch], name) for branch in branches]
-            if any(says_a_type(part) for branch in read for part in branch.each):
-                choices.append(read)
-                combined *= len(read)
-        if not choices:
-            return self._read(base, name) if base_says else ANY
+    def _union(self, parts: _Parts, branches: list[_Parts], name: str) -> Form:
+        """The alternatives, each together with what stands beside them; other alternatives there are left out."""
+        beside = [self._alone_of(part) for part in parts.each]
+        if all(_TELLING.isdisjoint(part) for part in beside):
+            return one_of([self._read(branch, name) for branch in branches])
         forms = []
-        for chosen in itertools.product(*choices):
-            if alone:
-                forms.append(self._read(chosen[0], name))
-            else:
-                titles = [each.title for each in chosen if each.title]
-                together = Parts(base.each, None).and_also([Parts(each.each, never=each.never) for each in chosen])
-                forms.append(self._read(together, " ".join([parts.title or name, *titles])))
-        possible = [form for form in forms if form is not None]
-        if possible and _nullable(parts):
-            possible.append(("None",))
-        return one_of(possible) if possible else None
+        for branch in branches:
+            called = f"{parts.title or name} {branch.title or ''}"
+            together = self._together([*beside, *branch.each], name)
+            forms.append(self._read(together._replace(title=None, never=branch.never), called))
+        return one_of(forms)
 
-    def _of_kind(self, kind: str, parts: Parts, name: str) -> Form:
+    def _alone_of(self, part: Schema) -> Schema:
+        """A part without what it has elsewhere: its alternatives, and what it holds together with."""
+        if part.keys().isdisjoint(_ELSEWHERE):
+            return part
+        return self._alone.setdefault(id(part), {word: part[word] for word in part if word not in _ELSEWHERE})
+
+    def _of_kind(self, kind: str, parts: _Parts, name: str) -> Form:
         if kind == "array":
             return self._list(parts, name)
         if kind == "object":
             return self._object(parts, name)
-        return (_TYPES[kind],) if kind in _TYPES else ANY
+        return _name_of(_KINDS[kind])
 
-    def _inside(self, schemas: list[Any], name: str) -> Form:
-        self._guards += 1
-        form = self._form(schemas, name)
-        self._guards -= 1
-        return form
-
-    def _list(self, parts: Parts, name: str) -> Form:
-        places: list[Any] = []
-        every: list[Any] = []
-        for part in parts.each:
-            items = part.schema.get("items")
-            listed = part.schema.get("prefixItems", items)
-            if isinstance(listed, list):
-                places = places or listed
-                items = part.schema.get("additionalItems") if items is listed else items
-            if isinstance(items, dict):
-                every.append(items)
-        if len(places) > MOST_BRANCHES:
-            self._cut(f"{name}: {len(places)} places of a list")
-            return list_of(ANY)
-        inside = [self._inside([place], f"{name} item") for place in places if place is not False]
+    def _list(self, parts: _Parts, name: str) -> Form:
+        items = parts.all("items")
+        places = next(iter(parts.all("prefixItems", list) + parts.all("items", list)), list[Any]())
+        every = parts.all("items", dict) + (parts.all("additionalItems", dict) if places in items else [])
+        inside = [self._annotation([place], f"{name} item") for place in places if place is not False]
         if every or not places:
-            inside.append(self._inside(every, f"{name} item"))
-        return list_of(one_of(inside))
+            inside.append(self._annotation(every, f"{name} item"))
+        return (f"list[{written(one_of(inside))}]",)
 
-    def _object(self, parts: Parts, name: str) -> Form:
-        title = parts.title if parts.title and parts.title.casefold() != "object" else None
-        wanted = title or name
+    def _object(self, parts: _Parts, name: str) -> Form:
+        name = parts.title or name
         keys = _keys(parts)
         if not keys:
-            rest = self._rest(parts, name, guarded=True)
-            return dict_of(ANY if rest is None else rest)
-        if len(keys) > MOST_FIELDS or any(len(key) > MOST_KEY_CHARACTERS for key in keys):
-            self._cut(f"{wanted}: the {len(keys):,} keys of an object")
-            return dict_of(ANY)
-        if "" in keys:
-            self._cut(f"{wanted}: the keys of an object, one of which is an empty text", self._unsaid)
-            return dict_of(ANY)
-        first = parts.each[0].schema if len(parts.each) == 1 else {}
-        made = Type(wanted, bool(title), about({"description": first.get("description")}))
-        made.plain = all(is_plain(key) and key not in HIDING for key in keys)
+            return _dict_of(self._rest(parts, name) or ANY)
+        if len(keys) > MOST_FIELDS or not all(0 < len(key) <= MOST_KEY_CHARACTERS for key in keys):
+            self._note(f"{name}: the {len(keys):,} keys of an object")
+            return _dict_of(ANY)
+        described = parts.each[0].get("description") if len(parts.each) == 1 else None
+        made = Type(name, bool(parts.title), about({"description": described}))
+        made.plain = all(is_plain(key) and key not in _HIDING for key in keys)
         self._types.append(made)
-        self._objects.append((made, parts, wanted))
+        self._objects.append((made, parts))
         return (mark(str(len(self._types) - 1)),)
 
-    def _fields(self, parts: Parts, name: str) -> list[Field]:
+    def _fields(self, parts: _Parts, name: str) -> list[Field]:
         """The keys of an object, at most `MOST_FIELDS`; of more, those that are required come first."""
-        listed = (key for part in parts.each for key in _listed(part.schema.get("required")))
-        required = {key for key in listed if isinstance(key, str)}
-        keys = _keys(parts)
-        if "" in keys:
-            self._cut("an argument whose name is an empty text", self._unsaid)
-            del keys[""]
-        told = [key for key in keys if len(key) <= MOST_KEY_CHARACTERS]
+        required, keys = _required(parts), _keys(parts)
+        told = [key for key in keys if 0 < len(key) <= MOST_KEY_CHARACTERS]
         if len(told) > MOST_FIELDS:
             told = sorted(told, key=lambda key: key not in required)[:MOST_FIELDS]
         if len(told) < len(keys):
-            self._cut(f"{len(keys) - len(told):,} more {'argument' if len(keys) - len(told) == 1 else 'arguments'}")
+            self._note(f"{len(keys) - len(told):,} more {'argument' if len(keys) - len(told) == 1 else 'arguments'}")
         fields = []
         for key in told:
-            own = next((schema for schema in keys[key] if isinstance(schema, dict)), {})
-            form = self._inside(keys[key], _shortened(self._name, name, key)) if keys[key] else ANY
-            has = "default" in own
-            fields.append(Field(key, form, key in required, about(own), own["default"] if has else None, has))
+            schemas = keys[key]
+            own = next((schema for schema in schemas if isinstance(schema, dict)), {})
+            path = f"{name} {key}" if len(name) + len(key) < 60 else f"{self._name} {key}"[-100:]
+            form = self._annotation(schemas, path)
+            fields.append(Field(key, form, key in required, about(own), own.get("default", ...)))
         return fields
 
-    def _rest(self, parts: Parts, name: str, *, guarded: bool = False) -> Form | None:
+    def _rest(self, parts: _Parts, name: str) -> Form | None:
         """The form of the values of keys that are not named; None where no part lets them in."""
-        said: list[Any] = []
-        patterns: list[Any] = []
-        for part in parts.each:
-            more = part.schema.get("additionalProperties")
-            if more is False:
-                said.append(False)
-            elif isinstance(more, dict) or more is True:
-                said.append(more)
-            matching = part.schema.get("patternProperties")
-            if isinstance(matching, dict):
-                patterns.extend(matching.values())
-        open_by = [more for more in said if more is not False]
-        if not said and not patterns:
-            return None
-        if False in said and not patterns:
-            return None
-        forms = [self._inside([pattern], f"{name} value") for pattern in patterns[:MOST_BRANCHES]]
-        if len(patterns) > MOST_BRANCHES or (not said and patterns):
-            return ANY
-        if False not in said:
-            forms.append(self._inside(open_by, f"{name} value"))
-        return one_of(forms)
+        patterns = [each for named in parts.all("patternProperties", dict) for each in named.values()]
+        more = parts.all("additionalProperties")
+        if not more or (False in more and not patterns):
+            return ANY if patterns else None
+        forms = [self._annotation([pattern], f"{name} value") for pattern in patterns]
+        return one_of(forms if False in more else [*forms, self._annotation(more, f"{name} value")])
 
-    def _literal(self, values: list[Any], parts: Parts, name: str) -> Form:
-        nullable = [("None",)] if _nullable(parts) and None not in values else []
-        exact = all(value is None or isinstance(value, (str, bool, int)) for value in values)
-        values_written = list(dict.fromkeys(repr(value) for value in values)) if exact else []
-        if exact and len(values_written) <= MOST_VALUES and sum(map(len, values_written)) <= MOST_VALUE_CHARACTERS:
-            return one_of([tuple(f"={each}" for each in values_written), *nullable])
-        if exact:
-            self._cut(f"{name}: {len(values_written):,} values")
-        forms = [_type_of(value) for value in values]
-        return one_of([*forms, *nullable])
+    def _literal(self, values: list[Any], name: str) -> Form:
+        if not all(value is None or isinstance(value, (str, bool, int)) for value in values):
+            return one_of([_name_of(type(value)) for value in values])
+        form = tuple(dict.fromkeys(f"={value!r}" for value in values))
+        if len(form) > MOST_VALUES or len("".join(form)) > MOST_VALUE_CHARACTERS:
+            self._note(f"{name}: {len(form):,} values")
+            return one_of([_name_of(type(value)) for value in values])
+        return form
 
-    def _cut(self, what: str, why: dict[str, None] | None = None) -> None:
-        """Note what is left out: for its size, unless it is said why."""
-        cuts = self._cuts if why is None else why
-        if len(cuts) < 5:
-            cuts[what[:200]] = None
+    def _note(self, left_out: str) -> None:
+        if len(self.notes) < 5:
+            self.notes[left_out[:200]] = None
 
     def _finish(self) -> None:
-        while self._objects:
-            made, parts, name = self._objects.popleft()
+        for made, parts in self._objects:  # which grow meanwhile
             if self._left > 0:
-                made.fields = self._fields(parts, name)
+                made.fields = self._fields(parts, made.wanted)
             else:
-                self._cut(f"all after the first {MOST_PARTS:,} parts")
-                made.body = dict_of(ANY)
-        for each in self._aliases.values():
-            if self._leads_back(each):
-                self._types[each].body = ANY
+                self._note(f"all after the first {MOST_PARTS:,} parts")
+                made.body = _dict_of(ANY)
+        for number in range(self._first, len(self._types)):
+            made = self._types[number]
+            made.fields = [
+                each if made.plain or all(self._may_lead(number, used) for used in uses(each.form))
+                else replace(each, form=ANY)
+                for each in made.fields
+            ]  # fmt: skip
 
-    def _leads_back(self, alias: int) -> bool:
-        """Whether an alias is itself with no list, dict or object in between, which is no type."""
-        todo = [alias]
-        for each in todo:  # which grow meanwhile
-            for member in self._types[each].body or ():
-                if member.startswith("\0") and member != ANY[0]:
-                    (number,) = uses((member,))
-                    if number == alias:
-                        return True
-                    if number not in todo:
-                        todo.append(number)
-        return False
+    def _may_lead(self, number: int, used: int) -> bool:
+        """Whether a type whose keys cannot stand in a class may name another. For pyright, such a type must not lead
+        back to itself without a class in between: it names only later ones of its kind."""
+        body, plain = self._types[used].body, self._types[used].plain
+        return not uses(body) if body is not None else plain or used > number
 
 
-def _keys(parts: Parts) -> dict[str, list[Any]]:
+def _unions(parts: _Parts) -> list[list[Any]]:
+    """Lists of alternatives; of each list, one holds."""
+    return [each for word in _UNIONS for each in parts.all(word, list) if each]
+
+
+def _kinds(parts: _Parts) -> list[str] | None:
+    """The JSON types that all parts allow, in the order of the first that says; None where none says."""
+    allowed: list[str] | None = None
+    for said in parts.all("type"):
+        kinds = [each for each in (said if isinstance(said, list) else [said]) if each in _KINDS]
+        if allowed is None:
+            allowed = kinds
+        else:
+            both = [{a, b} for a in allowed for b in kinds if a == b or {a, b} == {"integer", "number"}]
+            allowed = ["integer" if len(each) > 1 else each.pop() for each in both]
+    if allowed is not None:
+        return list(dict.fromkeys(allowed))
+    if any(parts.all(word, dict) for word in ("properties", "patternProperties", "additionalProperties")):
+        return ["object"]
+    return ["array"] if parts.all("items") + parts.all("prefixItems") else None
+
+
+def _values(parts: _Parts, kinds: list[str] | None) -> list[Any]:
+    """The values that are listed, if any are: of several lists, what is in all; only those of the right type."""
+    lists = [[value] for value in parts.all("const")] + parts.all("enum", list)
+    if not lists:
+        return []
+    texts = [set(map(repr, values)) for values in lists[1:]]
+    common = [value for value in lists[0] if all(repr(value) in each for each in texts)] or lists[0]
+    allowed = [*map(_KINDS.get, kinds), int if "number" in kinds else None] if parts.all("type") and kinds else []
+    return [value for value in common if type(value) in allowed] or common
+
+
+def _required(parts: _Parts) -> dict[str, None]:
+    return {key: None for listed in parts.all("required", list) for key in listed if isinstance(key, str)}
+
+
+def _keys(parts: _Parts) -> dict[str, list[Any]]:
     """The keys that parts name, with the schemas of each; a key without one may hold anything."""
     found: dict[str, list[Any]] = {}
-    for part in parts.each:
-        properties = part.schema.get("properties")
-        for key, schema in properties.items() if isinstance(properties, dict) else ():
+    for properties in parts.all("properties", dict):
+        for key, schema in properties.items():
             found.setdefault(key, []).append(schema)
-    if not found:
-        return found
-    for part in parts.each:
-        conditional = [part.schema.get(keyword) for keyword in _CONDITIONAL]
-        dependent = part.schema.get("dependentSchemas")
-        conditional += dependent.values() if isinstance(dependent, dict) else ()
-        for each in conditional:
-            named = each.get("properties") if isinstance(each, dict) else None
-            for key in named if isinstance(named, dict) else ():
-                found.setdefault(key, [])
-        for key in _listed(part.schema.get("required")):
-            if isinstance(key, str):
-                more = part.schema.get("additionalProperties")
-                found.setdefault(
-                    key, [more] if isinstance(more, dict) and "patternProperties" not in part.schema else []
-                )
+    conditional = [each for word in ("then", "else") for each in parts.all(word, dict)] if found else []
+    for named in (*(each.get("properties", {}) for each in conditional), _required(parts) if found else {}):
+        for key in named:
+            found.setdefault(key, [])
     return found
 
 
-def _nullable(parts: Parts) -> bool:
-    """OpenAPI's ``nullable``."""
-    return any(part.schema.get("nullable") is True for part in parts.each)
+def _dict_of(value: Form) -> Form:
+    return (f"dict[str, {written(value)}]",)
 
 
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _shortened(whole: str, place: str, key: str) -> str:
-    """What a key's type is called where nothing else names it: its path, or when that is long, where it ends."""
-    path = f"{place} {key}"
-    return path if len(path) <= 60 else f"{whole} {key}"[-100:]
-
-
-def _listed_values(parts: Parts) -> list[Any]:
-    """The values that are listed, if any are: of several lists, what is in all; only those of the right type."""
-    lists = []
-    for part in parts.each:
-        if "const" in part.schema:
-            lists.append([part.schema["const"]])
-        if isinstance(part.schema.get("enum"), list):
-            lists.append(part.schema["enum"])
-    if not lists:
-        return []
-    texts = [{json.dumps(value, sort_keys=True) for value in values} for values in lists[1:]]
-    common = [value for value in lists[0] if all(json.dumps(value, sort_keys=True) in each for each in texts)]
-    kinds = kinds_of(Parts(tuple(part for part in parts.each if "type" in part.schema)))
-    if kinds:
-        common = [value for value in common or lists[0] if _is_of(value, kinds)]
-    return common or lists[0]
-
-
-def _is_of(value: Any, kinds: list[str]) -> bool:
-    match value:
-        case None:
-            return "null" in kinds
-        case bool():
-            return "boolean" in kinds
-        case int():
-            return "integer" in kinds or "number" in kinds
-        case float():
-            return "number" in kinds or ("integer" in kinds and value.is_integer())
-        case str():
-            return "string" in kinds
-        case list():
-            return "array" in kinds
-        case _:
-            return "object" in kinds
-
-
-def _type_of(value: Any) -> Form:
-    """The form of a value that no literal can be written for."""
-    if isinstance(value, list):
-        return list_of(ANY)
-    if isinstance(value, dict):
-        return dict_of(ANY)
-    return ("None" if value is None else type(value).__name__,)
+def _name_of(kind: type) -> Form:
+    """The form of all values of a type."""
+    if kind is list:
+        return (f"list[{written(ANY)}]",)
+    return _dict_of(ANY) if kind is dict else ("None" if kind is type(None) else kind.__name__,)

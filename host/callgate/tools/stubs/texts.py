@@ -10,11 +10,12 @@ import re
 import unicodedata
 from typing import Any
 
-from .conjunction import Schema
-
 __all__ = [
-    "about", "class_name", "comment", "docstring", "first_line", "is_plain", "one_line", "shortened", "shown_default",
+    "Schema", "about", "class_name", "comment", "docstring", "first_line", "is_plain", "one_line", "shortened",
+    "shown_default",
 ]  # fmt: skip
+
+Schema = dict[str, Any]
 
 _MOST_NAME = 80
 _MOST_TEXT = 100
@@ -93,8 +94,8 @@ def about(schema: Schema) -> str:
 
 
 def shown_default(value: Any) -> str:
-    """``default ...``; empty where it is null, or too long to show."""
-    text = "" if value is None else json.dumps(value, ensure_ascii=False)
+    """``default ...``; empty where there is none (``...``), it is null, or too long to show."""
+    text = "" if value in (None, ...) else json.dumps(value, ensure_ascii=False)
     return f"default {text}" if 0 < len(text) <= _MOST_TEXT else ""
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from callgate.tools.tool import Tool
 
-from .annotations import ANY, BUILT_IN, TYPING, Field, Form, Type, fits, mark, uses, written
-from .reading import Reader
+from .reading import ANY, BUILT_IN, TYPING, Field, Form, Reader, Type, mark, uses, written
 from .texts import class_name, comment, docstring, first_line, is_plain, one_line, shortened, shown_default
 
 __all__ = ["Module", "ToolForms", "read_tool"]
@@ -21,9 +21,6 @@ _MOST_DEFAULT = 100
 _MOST_ABOUT = 500
 _MOST_REACHED = 100
 """Types that one may lead to and still be shared by tools."""
-
-Naming = Callable[[str], str]
-"""Puts names in the places of marks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +41,8 @@ class ToolForms:
     rest: Form | None
     """The form of the values of further arguments, where there may be any."""
     result: Form
-    cuts: tuple[str, ...]
-    """What was left out for its size."""
-    unsaid: tuple[str, ...]
-    """What was left out because no type can say it."""
+    notes: str
+    """What was left out."""
 
 
 def read_tool(tool: Tool, name: str) -> ToolForms:
@@ -65,14 +60,11 @@ def read_tool(tool: Tool, name: str) -> ToolForms:
     if not all(is_plain(field.key) or field.key in spelled for field in fields):
         packed, spelled = len(types), {}
         types.append(Type(f"{name} arguments", titled=False, fields=fields, plain=False))
-    result, cuts, unsaid = ANY, reader.cuts, reader.unsaid
-    if tool.output_schema is not None:
-        output = Reader(tool.output_schema, f"{name} result", types)
-        result = output.form()
-        cuts, unsaid = cuts + output.cuts, unsaid + output.unsaid
+    output = Reader({} if tool.output_schema is None else tool.output_schema, f"{name} result", types)
+    result = output.form()
     return ToolForms(
-        tool=tool, name=name, types=types, fields=fields, packed=packed, rest=rest, result=result, cuts=cuts[:5],
-        unsaid=unsaid[:5], spelled=spelled,
+        tool=tool, name=name, types=types, fields=fields, packed=packed, rest=rest, result=result, spelled=spelled,
+        notes="; ".join([*reader.notes, *output.notes][:5]),
     )  # fmt: skip
 
 
@@ -88,11 +80,11 @@ class Module:
     def __init__(self, tools: Sequence[ToolForms], taken: Collection[str], *, words: bool) -> None:
         self._words = words
         self._used: set[str] = set()
-        self._omits = False
         keys = {field.key for read in tools for each in read.types if each.plain for field in each.fields}
-        self._local = {name: _free(name, {*taken, *keys}) for name in (*TYPING, "OMITTED")}
-        self._taken = {*taken, *keys, *self._local, *self._local.values(), *BUILT_IN}
-        self._numbers: dict[str, int] = {}
+        self._taken = {*taken, *keys}
+        self._numbers = Counter[str]()
+        self._local = {name: self._free(name) for name in (*TYPING, "OMITTED")}
+        self._taken |= {*self._local, *BUILT_IN}
         self._shared: dict[object, str] = {}
         """The names of types by all that they and those below them are: tools share those that have a title."""
         self._names: dict[str, list[str]] = {}
@@ -102,45 +94,41 @@ class Module:
 
     def _add(self, read: ToolForms) -> None:
         """Name and write the types of a tool."""
-        _cut_circles(read.types)
         called = [each.wanted if each.titled else f"of {read.name}" for each in read.types]
         alone = [self._type(each, name, [""] * len(called)) for each, name in zip(read.types, called, strict=True)]
-        below = [[number for form in _forms(each) for number in uses(form)] for each in read.types]
+        below = [list(dict.fromkeys(used for form in each.forms for used in uses(form))) for each in read.types]
         names = self._names[read.name] = []
         for number, each in enumerate(read.types):
             reached = [number]
             for one in reached:  # which grow meanwhile
                 if len(reached) <= _MOST_REACHED:
-                    reached += [other for other in dict.fromkeys(below[one]) if other not in reached]
+                    reached += [other for other in below[one] if other not in reached]
             key: object = read.name, number
             if len(reached) <= _MOST_REACHED:
                 key = tuple((alone[one], *map(reached.index, below[one])) for one in reached)
             if key not in self._shared:
-                self._shared[key] = self._reserved(class_name(each.wanted))
+                self._shared[key] = self._free(class_name(each.wanted))
             names.append(self._shared[key])
         for each, name in zip(read.types, names, strict=True):
             if name not in self._types:
                 self._types[name] = self._type(each, name, names)
 
-    def _reserved(self, wanted: str) -> str:
-        candidate = wanted
-        while candidate in self._taken:
-            self._numbers[wanted] = self._numbers.get(wanted, 1) + 1
-            candidate = f"{wanted}{self._numbers[wanted]}"
-        self._taken.add(candidate)
-        return candidate
+    def _free(self, name: str) -> str:
+        """The name, or with a number behind it that makes it free; it is taken then."""
+        free = name
+        while free in self._taken:
+            self._numbers[name] += 1
+            free = f"{name}{self._numbers[name] + 1}"
+        self._taken.add(free)
+        return free
 
-    def head(self, read: ToolForms, name: str) -> str:
-        """``name(...) -> ...``"""
-        return f"{name}({', '.join(self._parameters(read))}) -> {self._form(read.result, read)}"
-
-    def line(self, read: ToolForms, name: str) -> str:
-        """As `head`, for a reader who has the line alone: arguments of odd names stand in it."""
-        if read.packed is None:
-            return self.head(read, name)
-        naming = self._naming(self._names[read.name])
-        fields = ", ".join(f"{field.key!r}: {naming(_field(field))}" for field in read.fields)
-        return f"{name}(**{{{fields}}}) -> {self._form(read.result, read)}"
+    def line(self, read: ToolForms, name: str, *, alone: bool = False) -> str:
+        """``name(...) -> ...``; for a reader who has the line `alone`, arguments of odd names stand in it."""
+        parameters = ", ".join(self._parameters(read))
+        if alone and read.packed is not None:
+            keys = (f"{field.key!r}: {self._named(_key_form(field), self._names[read.name])}" for field in read.fields)
+            parameters = f"**{{{', '.join(keys)}}}"
+        return f"{name}({parameters}) -> {self._form(read.result, read)}"
 
     def result_types(self, read: ToolForms, most: int) -> str:
         """The types that the result names, and those that these name, on one line of about `most` characters: a key
@@ -155,7 +143,7 @@ class Module:
                 return f"{'; '.join(told.values())}; ..."
             told[name] = f"{name}: {self._keys(read.types[number], read, most)}"
             most -= len(told[name])
-            todo += [used for form in _forms(read.types[number]) for used in uses(form)]
+            todo += [used for form in read.types[number].forms for used in uses(form)]
         return "; ".join(told.values())
 
     def _keys(self, each: Type, read: ToolForms, most: int) -> str:
@@ -175,43 +163,36 @@ class Module:
     def function(self, read: ToolForms, name: str, indent: str = "", *, note: str = "") -> str:
         """The whole stub of a tool, its lines behind `indent`."""
         inner = f"{indent}    "
-        lines = [f"{indent}async def {self.head(read, name)}:{f'  {comment(note)}' if note else ''}\n"]
         described = self._described(read)
-        if described:
-            lines.append(docstring(described, inner))
-        if read.cuts:
-            lines.append(f"{inner}{comment('left out for its size: ' + '; '.join(read.cuts), 1_200)}\n")
-        if read.unsaid:
-            lines.append(f"{inner}{comment('left out, since no type can say it: ' + '; '.join(read.unsaid), 1_200)}\n")
-        return "".join([*lines, f"{inner}raise NotImplementedError\n"])
+        return "".join(
+            [
+                f"{indent}async def {self.line(read, name)}:{f'  {comment(note)}' if note else ''}\n",
+                docstring(described, inner) if described else "",
+                f"{inner}{comment(f'left out: {read.notes}', 1_200)}\n" if read.notes else "",
+                f"{inner}raise NotImplementedError\n",
+            ]
+        )
 
     def text(self, title: str, functions: Iterable[str]) -> str:
         """The module: its types, and then what is given."""
         body = "".join(f"\n\n{each}" for each in (*(self._types[name] for name in sorted(self._types)), *functions))
-        parts = [f'"""{title}"""\n\nfrom __future__ import annotations\n']
-        if self._omits:
-            self.typing("Any")
-        if self._used:
-            names = ((each, self._local[each]) for each in sorted(self._used))
-            imported = ", ".join(name if name == local else f"{name} as {local}" for name, local in names)
-            parts.append(f"\nfrom typing import {imported}\n")
-        if self._omits:
-            parts.append(f"\n{self._local['OMITTED']}: {self._local['Any']} = ...\n")
-        return "".join([*parts, body])
+        omitted = f"\n{self._local['OMITTED']}: {self.typing('Any')} = ...\n" if "OMITTED" in self._used else ""
+        names = ((name, self._local[name]) for name in sorted(self._used - {"OMITTED"}))
+        imported = ", ".join(name if name == local else f"{name} as {local}" for name, local in names)
+        imports = f"\nfrom typing import {imported}\n" if imported else ""
+        return f'"""{title}"""\n\nfrom __future__ import annotations\n{imports}{omitted}{body}'
 
     def typing(self, name: str) -> str:
-        """The local name of something in `typing`; imports it."""
+        """The local name of something in `typing`, which is imported then; or of `OMITTED`."""
         self._used.add(name)
         return self._local[name]
 
-    def _naming(self, names: Sequence[str]) -> Naming:
-        def named(match: re.Match[str]) -> str:
-            return names[int(match[1])] if match[1].isdigit() else self.typing(match[1])
-
-        return lambda text: _MARK.sub(named, text)
+    def _named(self, text: str, names: Sequence[str]) -> str:
+        """A text with names in the places of its marks."""
+        return _MARK.sub(lambda found: names[int(found[1])] if found[1].isdigit() else self.typing(found[1]), text)
 
     def _form(self, form: Form, read: ToolForms) -> str:
-        return self._naming(self._names[read.name])(written(form))
+        return self._named(written(form), self._names[read.name])
 
     def _described(self, read: ToolForms) -> str:
         text = read.tool.description.strip()
@@ -223,7 +204,8 @@ class Module:
         if arguments:
             parts.append("\n".join(["Args:", *arguments]))
         result = (read.tool.output_schema or {}).get("description")
-        if isinstance(result, str) and result.strip() and not (len(read.result) == 1 and _is_type(read.result[0])):
+        named = len(read.result) == 1 and read.result != ANY and _MARK.fullmatch(read.result[0])
+        if isinstance(result, str) and result.strip() and not named:
             parts.append(f"Returns:\n    {one_line(result)}")
         return "\n\n".join(parts)
 
@@ -246,94 +228,53 @@ class Module:
                 parameters.append("*")
                 keyword_only = True
             optional_seen = optional_seen or not field.required
-            name, default = read.spelled.get(field.key, field.key), ""
-            if not field.required:
-                shown = _default(field, read.types)
-                self._omits = self._omits or shown is None
-                default = f" = {self._local['OMITTED'] if shown is None else shown}"
-            parameters.append(f"{name}: {self._form(field.form, read)}{default}")
+            default = "" if field.required else f" = {_default(field, read.types) or self.typing('OMITTED')}"
+            parameters.append(f"{read.spelled.get(field.key, field.key)}: {self._form(field.form, read)}{default}")
         if read.rest is not None:
-            names = {read.spelled.get(field.key, field.key) for field in read.fields}
-            parameters.append(f"**{_free('more', names, '{}_')}: {self._form(read.rest, read)}")
+            rest = "more"
+            while any(rest == read.spelled.get(field.key, field.key) for field in read.fields):
+                rest += "_"
+            parameters.append(f"**{rest}: {self._form(read.rest, read)}")
         return parameters
 
     def _type(self, each: Type, name: str, names: Sequence[str]) -> str:
-        naming = self._naming(names)
         if each.body is not None:
-            return f"{name}: {self.typing('TypeAlias')} = {naming(written(each.body))!r}\n"
+            return f"{name}: {self.typing('TypeAlias')} = {self._named(written(each.body), names)!r}\n"
         typed_dict = self.typing("TypedDict")
-        about = shortened(each.about, _MOST_ABOUT) if self._words else ""
         total = any(field.required for field in each.fields)
+        forms = [self._named(_key_form(field) if total else written(field.form), names) for field in each.fields]
         told = [_about(field) if self._words else "" for field in each.fields]
-        forms = [naming(_field(field, total=total)) for field in each.fields]
         told = [f"  {comment(text)}" if text else "" for text in told]
         lines = zip(each.fields, forms, told, strict=True)
+        about = shortened(each.about, _MOST_ABOUT) if self._words else ""
+        stated = docstring(about, "    " if each.plain else "") if about else ""
         if each.plain:
-            stated = docstring(about, "    ") if about else ""
             keys = "".join(f"    {field.key}: {form}{words}\n" for field, form, words in lines)
             return f"class {name}({typed_dict}{'' if total else ', total=False'}):\n{stated}{keys}"
         keys = "".join(f"        {field.key!r}: {form!r},{words}\n" for field, form, words in lines)
         optional = "" if total else "    total=False,\n"
-        stated = docstring(about, "") if about else ""
         return f"{name} = {typed_dict}(\n    {name!r},\n    {{\n{keys}    }},\n{optional})\n{stated}"
 
 
-def _forms(each: Type) -> list[Form]:
-    return [each.body] if each.body is not None else [field.form for field in each.fields]
-
-
-def _is_type(member: str) -> bool:
-    return _MARK.fullmatch(member) is not None and member != ANY[0]
-
-
-def _field(field: Field, *, total: bool = True) -> str:
+def _key_form(field: Field) -> str:
     form = written(field.form)
-    return form if field.required or not total else f"{mark('NotRequired')}[{form}]"
+    return form if field.required else f"{mark('NotRequired')}[{form}]"
 
 
 def _about(field: Field, *, default: bool = True) -> str:
     """What is told of a field, besides its type."""
-    shown = shown_default(field.default) if default and field.has_default else ""
+    shown = shown_default(field.default) if default else ""
     return " ".join(part for part in (one_line(field.about), f"({shown})" if shown else "") if part)
 
 
 def _default(field: Field, types: list[Type]) -> str | None:
-    """How the default is written; None where it cannot be, or is not of the field's type."""
+    """How the default is written; None where it cannot be, or is not certainly of the field's type."""
     value = field.default
-    if field.required or not field.has_default or not (value is None or isinstance(value, (str, int, float))):
+    if field.required or not isinstance(value, (str, int, float, type(None))) or len(repr(value)) > _MOST_DEFAULT:
         return None
-    shown = repr(value)
-    return shown if len(shown) <= _MOST_DEFAULT and fits(field.form, value, types) else None
-
-
-def _cut_circles(types: list[Type]) -> None:
-    """For pyright, the functional form of a `TypedDict` must not lead back to itself without a class in between: where
-    it might, its keys are `Any`."""
-    odd = {number for number, each in enumerate(types) if each.body is not None or not each.plain}
-    ahead = {number: {used for form in _forms(types[number]) for used in uses(form)} & odd for number in odd}
-    behind: dict[int, list[int]] = {number: [] for number in odd}
-    for number, below in ahead.items():
-        for each in below:
-            behind[each].append(number)
-    left = {number: len(below) for number, below in ahead.items()}
-    ends = [number for number, count in left.items() if not count]
-    for number in ends:  # which grow meanwhile
-        for above in behind[number]:
-            left[above] -= 1
-            if not left[above]:
-                ends.append(above)
-    circles = odd - set(ends)
-    for number in circles:
-        odd_one = types[number]
-        if odd_one.body is None:
-            odd_one.fields[:] = [
-                Field(field.key, ANY, field.required, field.about, field.default, field.has_default)
-                if circles & set(uses(field.form)) else field
-                for field in odd_one.fields
-            ]  # fmt: skip
-
-
-def _free(name: str, taken: Collection[str], more: str = "_{}") -> str:
-    while name in taken:
-        name = more.format(name)
-    return name
+    members = set(field.form)
+    for number in uses(field.form):
+        members.update(types[number].body or () if mark(str(number)) in field.form else ())
+    kind = "None" if value is None else type(value).__name__
+    fits = {ANY[0], kind, f"={value!r}", "float" if kind == "int" else kind} & members
+    return repr(value) if fits else None

@@ -5,7 +5,8 @@
     Printed(text)
     Worked()        nothing but that it goes on
 
-1. This is the meaning of a program on the fast path. The plan only decides which calls begin before the walk is there.
+1. This is the meaning of a program on the fast path. The ghost, a walk ahead of it, only decides which calls begin
+   before the walk is there.
 2. Expressions are evaluated by `callgate.plan.expressions`; what changes a value in place, by `changes`. Both are paid
    for, before, out of one budget for the whole program.
 3. Where it is not certain what CPython would do, `Unsure` is raised: the sandbox decides.
@@ -19,7 +20,7 @@ import json
 import math
 import sys
 from collections.abc import Generator, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from callgate.plan.expressions import Budget, BudgetExceeded, ExpressionError, ExpressionFault
 from callgate.plan.expressions.comprehensions import UNPACK
@@ -66,7 +67,7 @@ from .walked import (
     decode,
 )  # fmt: skip
 
-__all__ = ["Began", "Done", "MadeCall", "Printed", "ProgramFailed", "Step", "Unsure", "Wait", "Worked", "walk"]
+__all__ = ["Began", "Done", "MadeCall", "Printed", "ProgramFailed", "Step", "Unsure", "Wait", "Walk", "Worked", "walk"]
 
 _REPR: Final = 114
 _READERS: Final = 4
@@ -84,10 +85,12 @@ def walk(flow: Flow, source: str, inputs: Mapping[str, Any], budget: Budget) -> 
         inputs: JSON values of its inputs; they are copied.
         budget: what it may spend.
     """
-    return _Walk(flow, source, inputs, budget).run()
+    return Walk(flow, source, inputs, budget).run()
 
 
-class _Walk:
+class Walk:
+    """One walk through a flow; see `walk`. Each kind of operation has its method."""
+
     def __init__(self, flow: Flow, source: str, inputs: Mapping[str, Any], budget: Budget) -> None:
         self._flow = flow
         self._source = source
@@ -126,15 +129,18 @@ class _Walk:
         for operation in block:
             self._line = operation.line
             kind = type(operation)
-            plain = _PLAIN.get(kind)
+            plain = self.plain.get(kind)
             if plain is None:
-                yield from _GOING_ON[kind](self, operation)
+                yield from self.going_on[kind](self, operation)
                 continue
             plain(self, operation)
-            self._since += 1
-            if self._since >= _A_WHILE:
-                self._since = 0
+            if self._is_time():
                 yield WORKED
+
+    def _is_time(self) -> bool:
+        """Whether others may have a turn."""
+        self._since = (self._since + 1) % _A_WHILE
+        return not self._since
 
     # values
 
@@ -200,19 +206,27 @@ class _Walk:
 
     # calls
 
-    def _call(self, operation: CallTool) -> Iterator[Step]:
+    def _given(self, operation: CallTool) -> dict[str, Any]:
+        """The arguments of a call, as they are."""
         arguments: dict[str, Any] = {}
-        plain = True
         for name, pure in operation.arguments:
             value = self._evaluate(pure)
             arguments[name] = value
             self._budget.make(64 + len(value) if type(value) is str else 64)  # kept as long as the run
-            plain = plain and _is_small(value)
         self._line = operation.line
-        if not plain:
-            arguments = self._copied(self._json(arguments, "the arguments are no JSON values", _READERS), _READERS)
+        return arguments
+
+    def _as_json(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The same as JSON values that nobody else has."""
+        if all(map(_is_small, arguments.values())):
+            return arguments
+        text = self._json(arguments, "the arguments are no JSON values", _READERS)
+        copied: dict[str, Any] = self._copied(text, _READERS)
+        return copied
+
+    def _call(self, operation: CallTool) -> Iterator[Step]:
         site = operation.site
-        call = MadeCall(site, self._counts[site.number], arguments, operation.task)
+        call = MadeCall(site, self._counts[site.number], self._as_json(self._given(operation)), operation.task)
         self._counts[site.number] += 1
         self._slots[operation.slot] = call
         yield Began(call)
@@ -258,11 +272,14 @@ class _Walk:
     def _result_of(self, call: MadeCall) -> Any:
         if not call.is_read:
             assert call.result is not None
-            self._budget.make(2 * len(call.result) + 80 * self._charge_reading(call.result))
+            self._pay_for_reading(call.result)
         try:
             return call.value()
         except ValueError as error:
             raise Unsure(self._line, str(error)) from None
+
+    def _pay_for_reading(self, text: str) -> None:
+        self._budget.make(2 * len(text) + 80 * self._charge_reading(text))
 
     def _charge_reading(self, text: str) -> int:
         """Pay for reading JSON that was written here. Returns how many values it has, at most."""
@@ -304,9 +321,7 @@ class _Walk:
             if type(value) not in KNOWN:
                 raise foreign(value)
             self._bind(operation.target, value)
-            self._since += 1
-            if self._since >= _A_WHILE:
-                self._since = 0
+            if self._is_time():
                 yield WORKED
             yield from self._block(operation.body)
             self._line = operation.line
@@ -352,28 +367,30 @@ class _Walk:
             frames = [(flow.call_line, "<module>"), (line, flow.function)]
         return ProgramFailed(kind, cut(message), line, traceback_of(self._source, frames, kind, message), tool)
 
+    plain: ClassVar[dict[type[Operation], Any]] = {
+        Assign: _assign,
+        Augment: _augment,
+        Change: _change,
+        Has: _has,
+        Hold: _hold,
+    }
+    """The methods of operations that are over at once."""
+    going_on: ClassVar[dict[type[Operation], Any]] = {
+        CallTool: _call,
+        Finish: _finish,
+        For: _for,
+        Gather: _gather,
+        If: _if,
+        Print: _print,
+    }
+    """The methods of those that yield steps."""
+
 
 _SUGGESTS: Final = sys.version_info >= (3, 12)
 """In the traceback of an AttributeError: did you mean …?"""
 _NOTES: Final = "an error to which Python adds more, which the sandbox shows"
 _NO_MORE: Final = object()
 _MAY_HOLD_MORE: Final = DICTS | SEQUENCES | {set, float}
-
-_PLAIN: Final[dict[type[Operation], Any]] = {
-    Assign: _Walk._assign,
-    Augment: _Walk._augment,
-    Change: _Walk._change,
-    Has: _Walk._has,
-    Hold: _Walk._hold,
-}
-_GOING_ON: Final[dict[type[Operation], Any]] = {
-    CallTool: _Walk._call,
-    Finish: _Walk._finish,
-    For: _Walk._for,
-    Gather: _Walk._gather,
-    If: _Walk._if,
-    Print: _Walk._print,
-}
 
 
 def _is_small(value: Any) -> bool:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from callgate.plan.paths import LeadsNowhere, look_up, path_text, read_path
-from callgate.plan.schema_paths import impossible
+from callgate.plan.schemas import impossible
 from plan.plans import plans, read, step, stub
 
 WEATHER: dict[str, Any] = {

@@ -1,21 +1,67 @@
-"""Writing whole messages to something that does not block, in order, none cut short by another. Knows no descriptor.
+"""Both directions of a guest's streams: what it has said, and whole messages to it. Knows no descriptor.
 
-The pipes of the jail and the socket of a container write the same way; what differs is how a piece is written, and how
-one waits until more can be.
+The pipes of a process and the socket of a container read and write the same way; what differs is how a piece is read or
+written, and how one waits until more can be.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 
 import anyio
 import anyio.lowlevel
 
-__all__ = ["Writer"]
+from .backend import Stream
+
+__all__ = ["END", "Inbox", "Writer"]
+
+END: tuple[Stream, bytes] = ("wire", b"")
+_ITEM_BYTES = 128  # what an item takes besides its data: a guest may write single bytes
 
 _TURN = 1 << 18
 """Bytes written without waiting, after which others have a turn."""
 _MESSAGE_BYTES = 1024  # what a message counts as besides its data: short ones take time, too
+
+
+class Inbox:
+    """What a guest has said and nobody has received, in order.
+
+    Attributes:
+        held: bytes of memory that it takes.
+    """
+
+    def __init__(self) -> None:
+        self._items: deque[tuple[Stream, bytes]] = deque()
+        self.held = 0
+
+    def put(self, stream: Stream, data: bytes) -> None:
+        self._items.append((stream, data))
+        self.held += len(data) + _ITEM_BYTES
+
+    def take(self) -> tuple[Stream, bytes] | None:
+        """The next item; ``None`` where there is none. The end stays the end."""
+        if not self._items:
+            return None
+        item = self._items.popleft()
+        if item == END:
+            self._items.append(item)
+        else:
+            self.held -= len(item[1]) + _ITEM_BYTES
+        return item
+
+    def take_output(self) -> bytes:
+        """All of the output, which is taken out."""
+        items = list(self._items)
+        self.clear()
+        for stream, data in items:
+            if stream == "wire":
+                self.put(stream, data)
+        return b"".join(data for stream, data in items if stream == "output")
+
+    def clear(self) -> None:
+        self._items.clear()
+        self.held = 0
 
 
 class Writer(ABC):

@@ -1,4 +1,7 @@
-"""References to what is no text, where a tool takes nothing but text: written as JSON, as declarative plans have it.
+"""What tools' JSON Schemas say of a plan's values: which paths can lead nowhere, and which arguments take only text.
+
+A path is impossible only where that is certain. References to what is no text, where a tool takes nothing but text, are
+written as JSON, as declarative plans have it:
 
 1. Only whole values of the ``$ref:`` dialect, ``"$ref:id.path"`` and ``"$item.path"``: the object dialect, expressions
    and whatever a program or a model passes keep their types.
@@ -14,15 +17,63 @@ from dataclasses import dataclass
 from typing import Any
 
 from callgate.tools.encoding import compact_json
-from callgate.tools.faults import described
+from callgate.tools.faults import described, did_you_mean
 
+from .paths import Path, path_text
 from .sizes import json_size
 from .values import MAX_WARNINGS, Array, At, Literal, Object, Template, Values, Whole
 
-__all__ = ["with_texts"]
+__all__ = ["impossible", "with_texts"]
 
-_MOST_REFERENCES = 8
+_OPEN = ("patternProperties", "allOf", "anyOf", "oneOf", "if", "not", "$dynamicRef", "unevaluatedProperties")
+_MOST_REFERENCES = 20
 """So many `$ref` of a schema are followed in a row."""
+_MOST_LEVELS = 8
+"""So many `anyOf` and `oneOf` within each other are looked into."""
+_SHOWN = 12
+
+
+def impossible(schema: Mapping[str, Any] | None, path: Path, root: str) -> tuple[str, str] | None:
+    """Why no result of this schema has the path, and what it has instead; None where it may have it.
+
+    Args:
+        schema: a tool's `output_schema`.
+        path: the way into its result.
+        root: what to call the result, e.g. ``"s1"``.
+    """
+    at: Any = schema
+    for number, segment in enumerate(path):
+        at = _resolved(at, schema)
+        if not at or any(key in at for key in _OPEN):
+            return None
+        here = root + path_text(path[:number])
+        kinds = at.get("type")
+        kinds = [kinds] if isinstance(kinds, str) else kinds if isinstance(kinds, list) else []
+        if isinstance(segment, str) and not _is_index(segment):
+            if kinds and not {"object", "string"} & set(kinds):  # text may hold JSON
+                return f"{here!r} is of type {' or '.join(map(str, kinds))} and has no {segment[:80]!r}", ""
+            known = at.get("properties")
+            if not isinstance(known, dict) or "object" not in (kinds or ["object"]) or "string" in kinds:
+                return None
+            if segment in known:
+                at = known[segment]
+            elif at.get("additionalProperties", False) is False:
+                near = did_you_mean(segment, known).removeprefix("; did you mean ").removesuffix("?")
+                if near:
+                    return f"{here!r} has no {segment[:80]!r}", f"did you mean {here}{path_text((near,))}?"
+                shown = ", ".join(str(key)[:40] for key in list(known)[:_SHOWN])
+                return f"{here!r} has no {segment[:80]!r}", f"it has: {shown}" if shown else "it is an empty object"
+            else:
+                return None
+        else:
+            if kinds and not {"array", "string"} & set(kinds) and not (isinstance(segment, str) and "object" in kinds):
+                return f"{here!r} is of type {' or '.join(map(str, kinds))} and has no {path_text((segment,))[:80]}", ""
+            at = at.get("items") if "array" in kinds and "prefixItems" not in at else None
+    return None
+
+
+def _is_index(name: str) -> bool:
+    return name.removeprefix("-").isdecimal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +141,7 @@ def _property(schema: Any, key: str, root: Mapping[str, Any]) -> Any:
     return known.get(key) if isinstance(known, dict) else None
 
 
-def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolved(schema: Any, root: Any) -> Mapping[str, Any]:
     """The schema that is meant where there is a `$ref` to a definition; empty where there is none to speak of."""
     for _ in range(_MOST_REFERENCES):
         if not isinstance(schema, dict):
@@ -98,10 +149,11 @@ def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
         reference = schema.get("$ref")
         if reference is None:
             return schema
-        if not isinstance(reference, str) or not reference.startswith("#/"):
+        if not isinstance(reference, str) or not reference.startswith("#"):
             return {}
         schema = root
-        for name in reference[2:].split("/"):
+        for name in reference[1:].split("/")[1:]:
+            name = name.replace("~1", "/").replace("~0", "~")
             schema = schema.get(name) if isinstance(schema, dict) else None
     return {}
 
@@ -118,5 +170,5 @@ def _takes_only_text(schema: Any, root: Mapping[str, Any], level: int) -> bool:
         return all(isinstance(option, str) for option in options)
     for several in ("anyOf", "oneOf"):
         if isinstance(branches := said.get(several), list) and branches:
-            return level < _MOST_REFERENCES and all(_takes_only_text(each, root, level + 1) for each in branches)
+            return level < _MOST_LEVELS and all(_takes_only_text(each, root, level + 1) for each in branches)
     return False

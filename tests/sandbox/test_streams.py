@@ -7,7 +7,7 @@ import time
 import anyio
 import pytest
 
-from callgate.sandbox.writer import Writer
+from callgate.sandbox.streams import Writer
 
 pytestmark = pytest.mark.anyio
 
