@@ -40,7 +40,7 @@ BOTH_LOOPS = (
     "runtime/test_plan_limits.py",
     "runtime/test_plan_stream.py",
     "runtime/test_plans.py",
-    "runtime/test_workers.py",
+    "runtime/test_driver.py",
     "runtime/test_fast_path*",
     "guard/test_calls_begin_in_wire_order.py",
     "agent/loop/*",

@@ -24,7 +24,7 @@ from .events import Event
 from .gate import RunGate
 from .offer import Catalogue
 from .result import CodeResult, RunError, RunUsage
-from .run import Drive, explain_death, limit_error
+from .run import GuestDrive, explain_death, limit_error
 
 if TYPE_CHECKING:
     from callgate.program import Finding, Policy
@@ -120,17 +120,18 @@ class CodeRun:
                 awaitable, that gives the guest's `GuestExit`.
         """
         wire = RunWire(self.limits, self.number, self.buffer)
-        drive = Drive(guest, wire, self.gate, self.limits, self.on_event)
+        drive = GuestDrive(guest, wire, self.gate, self.limits, self.on_event)
         started = time.perf_counter()
         usage: Usage | None = None
         error: RunError | None = None
+        refused: LimitReached | None = None
         sound = hung_up = False
         ending: Any = None
         try:
             try:
                 request = self._request(wire)
             except LimitReached as reached:
-                drive.failure = reached
+                refused = reached
                 sound = True
             else:
                 await drive.run(request)
@@ -147,11 +148,12 @@ class CodeRun:
                 with anyio.CancelScope(shield=True):
                     await ending
             raise
-        sound = sound and (drive.failure is None or drive.ended is None)
+        failure = refused or drive.failure
+        sound = sound and (failure is None or drive.ended is None)
         ending = end(sound)
         wall = time.perf_counter() - started
-        if drive.failure is not None:
-            error = host_error(drive.failure, wall)
+        if failure is not None:
+            error = host_error(failure, wall)
             if drive.unfinished is not None:
                 error = _naming(error, *drive.unfinished)
         if not sound and ending is not None:
@@ -232,7 +234,7 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def notes_of(drive: Drive, calls: int) -> list[str]:
+def notes_of(drive: GuestDrive, calls: int) -> list[str]:
     """What there is to say of how the program ended, besides its error.
 
     Args:

@@ -7,7 +7,7 @@
 4. **counted and queued**: `max_tool_calls` counts every call that arrives, refused ones included, and ends the run;
    `max_concurrent_calls` makes calls wait for a place, and never fails one. A place is held for one attempt, not
    while a person thinks, a retry waits, or a fallback runs. (A program's calls are brought by
-   `Workers`, of which there are as many as places: there, such a call does keep its worker);
+   `Driver`, which has as many workers as places: there, such a call does keep its worker);
 5. **cache**, after approval, so that a hit never gets around it;
 6. **called**: timeout, then retry, then fallback;
 7. **encoded**: the result is validated, written as JSON and measured;

@@ -19,7 +19,6 @@ import json
 import logging
 import signal
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -44,12 +43,12 @@ from callgate.protocol.run import (
 from callgate.sandbox.backend import Guest, GuestExit
 from callgate_guest.wire import INVALID_REQUEST, OUT_OF_MEMORY
 
+from .driver import Driver
 from .events import Event, Printed
 from .gate import RunGate
 from .result import RunError
-from .workers import Workers
 
-__all__ = ["Drive", "explain_death"]
+__all__ = ["GuestDrive", "explain_death"]
 
 _READ_AHEAD_BYTES = 4 << 20
 """Of calls that wait for a worker, before the guest is made to wait."""
@@ -65,8 +64,7 @@ _UNSENT_BYTES = 32 << 20
 logger = logging.getLogger("callgate")
 
 
-@dataclass(slots=True)
-class Drive:
+class GuestDrive:
     """One run under way.
 
     Args:
@@ -75,76 +73,85 @@ class Drive:
         gate: what its calls pass.
         limits: `wall_seconds` is held here, the others by the wire, the gate and the kernel.
         on_event: told of prints; the gate tells of calls.
+
+    Attributes:
+        ending: what the guest said when its program began to wait for calls.
+        died: the guest closed its wire without a reply.
     """
 
-    guest: Guest
-    wire: RunWire
-    gate: RunGate
-    limits: Limits
-    on_event: Callable[[Event], None] | None = None
-    ended: Ended | None = None
-    ending: Ending | None = None
-    """What the guest said when its program began to wait for calls."""
-    failure: CallgateError | None = None
-    """Why the host ended the run; the guest must not be used again."""
-    died: bool = False
-    """The guest closed its wire without a reply."""
-    sent_bytes: int = 0
-    received_bytes: int = 0
-    _scope: anyio.CancelScope | None = None
-    _cancelled: set[int | str] = field(default_factory=set)
-    """Calls that the program gave up before they had begun."""
-    _unfinished: list[Called | Withdrawn | Other] = field(default_factory=list)
-    _unsent_bytes: int = 0
-    _sent: anyio.Event | None = None
-    _batch_turn: anyio.Lock = field(default_factory=anyio.Lock)
+    def __init__(
+        self,
+        guest: Guest,
+        wire: RunWire,
+        gate: RunGate,
+        limits: Limits,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.ended: Ended | None = None
+        self.ending: Ending | None = None
+        self.died = False
+        self.sent_bytes = 0
+        self.received_bytes = 0
+        self._guest = guest
+        self._wire = wire
+        self._gate = gate
+        self._limits = limits
+        self._on_event = on_event
+        self._driver: Driver[object, Called | Withdrawn | Other] = Driver(self._serve, limits.max_concurrent_calls)
+        self._cancelled: set[int | str] = set()
+        """Calls that the program gave up before they had begun."""
+        self._unfinished: list[Called | Withdrawn | Other] = []
+        self._unsent_bytes = 0
+        self._sent: anyio.Event | None = None
+        self._batch_turn = anyio.Lock()
+
+    @property
+    def failure(self) -> CallgateError | None:
+        """Why the host ended the run; the guest must not be used again."""
+        return self._driver.failure
 
     async def run(self, request: bytes) -> None:
         """Send `request` and serve the run to its end. Raises nothing but cancellation."""
-        with anyio.move_on_after(self.limits.wall_seconds) as scope:
-            self._scope = scope
-            async with anyio.create_task_group() as tasks:
-                workers: Workers[object, Called | Withdrawn | Other] = Workers(
-                    tasks, self._serve, self.limits.max_concurrent_calls
-                )
-                try:
-                    await self._through(request, workers)
-                finally:
-                    if waiting := workers.clear():
-                        if scope.cancel_called:
-                            self._unfinished += waiting
-                        with anyio.CancelScope(shield=True):  # it waits for nobody, and gives others their turn
-                            await self._give_up(waiting)
-                if workers.any:
-                    tasks.cancel_scope.cancel()
+
+        async def main() -> None:
+            try:
+                await self._through(request)
+            finally:
+                if waiting := self._driver.clear():
+                    if self._driver.stopped:
+                        self._unfinished += waiting
+                    with anyio.CancelScope(shield=True):  # it waits for nobody, and gives others their turn
+                        await self._give_up(waiting)
+
+        is_late = await self._driver.run(main, self._limits.wall_seconds)
         if self.ended is None:
             self._print_unread()
-        if scope.cancelled_caught and self.failure is None and (self.ended is None or self.ended.error is None):
-            self.failure = LimitReached("wall_seconds", self.limits.wall_seconds)
+        if is_late and (self.ended is None or self.ended.error is None):
+            self._driver.fail(LimitReached("wall_seconds", self._limits.wall_seconds))
 
-    async def _through(self, request: bytes, workers: Workers[object, Called | Withdrawn | Other]) -> None:
+    async def _through(self, request: bytes) -> None:
         try:
             await self._send(request)
-            await self._read(workers)
-            if self.ended is not None and workers.jobs:
-                await self._begun(workers)
-                workers.give_up(self._only_reads)
-                await workers.done()
+            await self._read()
+            if self.ended is not None and self._driver.jobs:
+                await self._begun()
+                self._driver.give_up(self._only_reads)
+                await self._driver.done()
         except SandboxCrashed:
             self.died = True
         except (LimitReached, ProtocolError) as error:
-            await self._begun(workers)
-            self.failure = self.failure or error
+            await self._begun()
+            self._driver.fail(error)
         if self.died:
-            await self._begun(workers)
+            await self._begun()
 
-    async def _begun(self, workers: Workers[object, Called | Withdrawn | Other]) -> None:
+    async def _begun(self) -> None:
         """Return once every call that has a worker has begun: it has passed the gate's entrance, too."""
-        await workers.begun()
-        await self.gate.begun()
+        await self._driver.begun()
+        await self._gate.begun()
 
     def _only_reads(self, call: Called | Withdrawn | Other) -> bool:
-        return isinstance(call, Called) and self.gate.only_reads(call.method)
+        return isinstance(call, Called) and self._gate.only_reads(call.method)
 
     async def _give_up(self, calls: Iterable[Called | Withdrawn | Other]) -> None:
         """Record calls that had not begun, and never will."""
@@ -153,9 +160,9 @@ class Drive:
                 if number % _CALLS_A_TURN == 0:
                     await anyio.lowlevel.checkpoint()
                 if not isinstance(call, Other):
-                    await self.gate.give_up(call.method, call.arguments)
+                    await self._gate.give_up(call.method, call.arguments)
         except LimitReached as error:
-            self.failure = self.failure or error
+            self._driver.fail(error)
 
     def _is_wanted(self, call: Called | Other) -> bool:
         return isinstance(call, Other) or call.id not in self._cancelled
@@ -169,15 +176,15 @@ class Drive:
         over = self.ended is not None or (self.ending is not None and isinstance(self.failure, LimitReached))
         return (calls[0], len(calls)) if over and calls else None
 
-    async def _read(self, workers: Workers[object, Called | Withdrawn | Other]) -> None:
+    async def _read(self) -> None:
         others = 0
         ahead = 0  # bytes read while calls wait for a worker: cancellations, prints and the end may be among them
         while True:
-            if not workers.waiting:
+            if not self._driver.waiting:
                 ahead = 0
             elif ahead > _READ_AHEAD_BYTES:
-                await workers.wait_for_room()
-            stream, data = await self.guest.receive()
+                await self._driver.wait_for_room()
+            stream, data = await self._guest.receive()
             if stream == "output":
                 self._print(data.decode("utf-8", "replace"))
                 continue
@@ -186,12 +193,12 @@ class Drive:
                 return
             self.received_bytes += len(data)
             ahead += len(data)
-            for number, event in enumerate(self.wire.receive(data), 1):
+            for number, event in enumerate(self._wire.receive(data), 1):
                 if number % _EVENTS_A_TURN == 0:
                     await anyio.lowlevel.checkpoint()
                 kind = type(event)
                 if kind is Called:
-                    workers.submit(event.id, event)  # type: ignore[union-attr, arg-type]
+                    self._driver.submit(event.id, event)  # type: ignore[union-attr, arg-type]
                 elif kind is Wrote:
                     self._print(event.text)  # type: ignore[union-attr]
                 elif kind is Working:
@@ -203,27 +210,27 @@ class Drive:
                 elif kind is Ending:
                     self.ending = event  # type: ignore[assignment]
                 elif isinstance(event, CallCancelled):
-                    await self._begun(workers)
-                    if not workers.give_up_begun(event.id):
+                    await self._begun()
+                    if not self._driver.give_up_begun(event.id):
                         self._cancelled.add(event.id)  # it is recorded when its turn comes
                 elif isinstance(event, (Withdrawn, Other)):
                     others += 1
-                    workers.submit(("other", others), event)
+                    self._driver.submit(("other", others), event)
 
     def _print_unread(self) -> None:
         """What was written to stdout and stderr before the end, and is still in the pipe."""
         try:
-            self._print(self.guest.unread_output().decode("utf-8", "replace"))
+            self._print(self._guest.unread_output().decode("utf-8", "replace"))
         except LimitReached as error:
-            self.failure = self.failure or error
+            self._driver.fail(error)
 
     def _print(self, text: str) -> None:
         try:
-            self.wire.write(text)
+            self._wire.write(text)
         finally:
-            if self.on_event is not None and (latest := self.wire.latest):
+            if self._on_event is not None and (latest := self._wire.latest):
                 try:
-                    self.on_event(Printed(latest))
+                    self._on_event(Printed(latest))
                 except Exception:
                     logger.exception("on_event raised")
 
@@ -232,7 +239,7 @@ class Drive:
         if over or isinstance(call, Withdrawn) or (self._cancelled and not self._is_wanted(call)):
             await self._give_up([call])
             if self.failure is not None:
-                self._stop(self.failure)
+                self._driver.end(self.failure)
             return
         try:
             while self._unsent_bytes > _UNSENT_BYTES:  # the guest has to read before it gets more
@@ -243,17 +250,17 @@ class Drive:
                 await self._serve_other(call)
                 return
             try:
-                data = result_reply(call.id, await self.gate.call(call.method, call.arguments))
+                data = result_reply(call.id, await self._gate.call(call.method, call.arguments))
             except ToolError as error:
                 data = error_reply(call.id, error)
             if self.ended is None:
                 await self._send(data)
         except LimitReached as error:
-            self._stop(error)
+            self._driver.end(error)
         except SandboxCrashed:
             return  # the reader sees it too, and knows better why
         except BaseException:
-            if self._scope is not None and self._scope.cancel_called:
+            if self._driver.stopped:
                 self._unfinished.append(call)
             raise
 
@@ -263,31 +270,26 @@ class Drive:
         lane = await imported("callgate.runtime.jsonrpc_lane")
         if isinstance(call.message, list):
             async with self._batch_turn:
-                given = await lane.answer(call.message, self.gate)
+                given = await lane.answer(call.message, self._gate)
         else:
-            given = await lane.answer(call.message, self.gate)
+            given = await lane.answer(call.message, self._gate)
         if given.stop is not None:
-            self._stop(given.stop)
+            self._driver.end(given.stop)
             return
         if given.reply is not None and self.ended is None:
             await self._send(json.dumps(given.reply, allow_nan=False).encode() + b"\n")
         if given.fault is not None:
-            self._stop(ProtocolError(f"the guest sent an invalid request ({INVALID_REQUEST}): {given.fault}"))
+            self._driver.end(ProtocolError(f"the guest sent an invalid request ({INVALID_REQUEST}): {given.fault}"))
 
     async def _send(self, data: bytes) -> None:
         self.sent_bytes += len(data)
         self._unsent_bytes += len(data)
         try:
-            await self.guest.send(data)
+            await self._guest.send(data)
         finally:
             self._unsent_bytes -= len(data)
             if self._sent is not None:
                 self._sent.set()
-
-    def _stop(self, error: CallgateError) -> None:
-        self.failure = self.failure or error
-        assert self._scope is not None
-        self._scope.cancel()
 
 
 def explain_death(ended: GuestExit, limits: Limits) -> RunError:

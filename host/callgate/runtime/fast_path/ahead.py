@@ -11,15 +11,14 @@ from callgate.limits import Limits
 from callgate.plan.expressions import Budget
 from callgate.program.graph.walking.ghost import Ghost, Offered, Place
 from callgate.program.graph.walking.walk import Worked
+from callgate.runtime.driver import TURN_SECONDS
 
 from .looking import GraphProgram
 
-__all__ = ["MANY_CALLS", "TURN_SECONDS", "Ahead", "Offered"]
+__all__ = ["MANY_CALLS", "Ahead", "Offered"]
 
 logger = logging.getLogger("callgate")
 
-TURN_SECONDS: Final = 0.005
-"""After so long the event loop gets a turn."""
 MANY_CALLS: Final = 10_000
 """With so high a `max_tool_calls`, half of it is left to the calls that the program comes to; nothing is counted."""
 _STEPS: Final = 200_000

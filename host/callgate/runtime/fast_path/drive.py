@@ -16,23 +16,19 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections import deque
 from typing import Any
-
-import anyio
-import anyio.lowlevel
 
 from callgate.errors import CallgateError, LimitReached, SandboxCrashed, ToolError
 from callgate.limits import Limits
 from callgate.plan.sizes import json_size
 from callgate.program.graph.walking.walk import MadeCall, Unsure
 from callgate.protocol.run import encode, error_object
+from callgate.runtime.driver import Driver
 from callgate.runtime.gate import RunGate
-from callgate.runtime.workers import Workers
 from callgate.tools.encoding import compact_json
 
-from .ahead import MANY_CALLS, TURN_SECONDS, Ahead
+from .ahead import MANY_CALLS, Ahead
 from .calls import OneCall, Place, same_arguments
 from .first_step import FirstStep
 from .looking import GraphProgram
@@ -76,8 +72,6 @@ class GraphDrive:
         goes_on: bool,
     ) -> None:
         self.walker = Walker(program, inputs, limits, prints, self._reach)
-        self.failure: CallgateError | None = None
-        """Why the host ended the run."""
         self.calls: list[OneCall] = []
         """Every call, in the order in which they were asked for."""
         self._program = program
@@ -108,42 +102,46 @@ class GraphDrive:
         """Once the walk has failed: calls with effects that it had come to, and that have not ended."""
         self.cut_off: tuple[str, int] | None = None
         """When `wall_seconds` ended these: the tool of the first, and how many they were."""
-        self._news = anyio.Event()
-        self._scope: anyio.CancelScope | None = None
-        self._turn_began = time.perf_counter()
+        self._driver: Driver[int, OneCall | None] = Driver(self._serve, limits.max_concurrent_calls)
+
+    @property
+    def failure(self) -> CallgateError | None:
+        """Why the host ended the run."""
+        return self._driver.failure
+
+    def fail(self, failure: CallgateError) -> None:
+        """Say why; the first reason counts."""
+        self._driver.fail(failure)
 
     async def run(self) -> None:
         """To its end. Raises nothing but cancellation; nothing runs on afterwards."""
-        async with anyio.create_task_group() as tasks:
-            self._tasks, self._scope = tasks, tasks.cancel_scope
-            self._scope.deadline = anyio.current_time() + self._limits.wall_seconds
-            self._workers: Workers[int, OneCall | None] = Workers(tasks, self._serve, self._limits.max_concurrent_calls)
-            self.walker.go_on()
-            own = self._hand_out(own=True)
-            while not self._over:
-                if own is not None:
-                    await self._carry(own, own=True)
-                    own = self._hand_out(own=True)
-                elif self._wants_a_turn:
-                    await self._after_a_pause()
-                else:
-                    await self._news.wait()
-                    self._news = anyio.Event()
-            if self._needed:
-                await self._settle()
-            elif self._follows:
-                await self._make_the_rest()
-            if self._workers.any or self._will_look:
-                tasks.cancel_scope.cancel()
+        await self._driver.run(self._to_the_end, self._limits.wall_seconds)
         if self.failure is None and self._rest and self.walker.failed is not None:
             calls = [call.site.tool for call in self.calls if call in self._rest]
             self.cut_off = calls[0], len(calls)
         elif self.failure is None and (not self._over or (self._settling and self._rest is None)):
-            self.failure = LimitReached("wall_seconds", self._limits.wall_seconds)
+            self.fail(LimitReached("wall_seconds", self._limits.wall_seconds))
         self.walker.close()
-        self.failure = self.failure or self.walker.limit
+        if self.walker.limit is not None:
+            self.fail(self.walker.limit)
         if self.failure is not None or self.walker.unsure is None:
             await self._refuse_the_rest()
+
+    async def _to_the_end(self) -> None:
+        self.walker.go_on()
+        own = self._hand_out(own=True)
+        while not self._over:
+            if own is not None:
+                await self._carry(own, own=True)
+                own = self._hand_out(own=True)
+            elif self._wants_a_turn:
+                await self._after_a_pause()
+            else:
+                await self._driver.news()
+        if self._needed:
+            await self._settle()
+        elif self._follows:
+            await self._make_the_rest()
 
     def close(self) -> None:
         """The runtime is being left: end the run."""
@@ -174,27 +172,26 @@ class GraphDrive:
                 if call.ended:
                     continue
                 if call.reached is None or self._gate.only_reads(call.site.tool):
-                    self._workers.cancel(id(call))
+                    self._driver.cancel(id(call))
                     continue
                 self._rest.add(call)
                 if call in asked:
-                    self._workers.submit(id(call), call)
+                    self._driver.submit(id(call), call)
             self._asked = []
         return self._rest
 
     async def _make_the_rest(self) -> None:
         rest = self._begin_the_rest()
         if self.walker.limit is not None:
-            await self._workers.begun()
+            await self._driver.begun()
             await self._gate.begun()
             return
         while rest and self.failure is None:
-            await self._news.wait()
-            self._news = anyio.Event()
+            await self._driver.news()
 
     def _end(self, failure: CallgateError) -> None:
-        if self.failure is None and (not self._over or self._settling):
-            self.failure = failure
+        if not self._over or self._settling:
+            self.fail(failure)
 
     async def _refuse_the_rest(self) -> None:
         """Calls that the program had started when it ended, and that nobody had begun: they count all the same."""
@@ -239,7 +236,7 @@ class GraphDrive:
     async def _after_a_pause(self) -> None:
         """Give the event loop a turn and go on, where a pause was asked for."""
         while not self._over and self._wants_a_turn:
-            await self._take_turn()
+            await self._driver.turn()
             if self.walker.paused:
                 self.walker.go_on()
             else:
@@ -249,10 +246,6 @@ class GraphDrive:
     @property
     def _wants_a_turn(self) -> bool:
         return self.walker.paused or (self._ahead is not None and self._ahead.paused)
-
-    async def _take_turn(self) -> None:
-        await anyio.lowlevel.checkpoint()
-        self._turn_began = time.perf_counter()
 
     # which calls begin
 
@@ -281,10 +274,9 @@ class GraphDrive:
         rests = self._ahead.rests
         if rests is not None and not self._will_look:
             self._will_look = True
-            self._tasks.start_soon(self._look_later, rests)
+            self._driver.later(rests, self._look_later)
 
-    async def _look_later(self, seconds: float) -> None:
-        await anyio.sleep(seconds)
+    async def _look_later(self) -> None:
         self._will_look = False
         self._begin_early()
         self._hand_out()
@@ -308,23 +300,23 @@ class GraphDrive:
             The call that it is to carry, at once.
         """
         if self._over:
-            self._news.set()
+            self._driver.tell()
             left = self._follows and self._begin_the_rest()
-            if not own and not self._needed and not left and self._scope is not None:
-                self._scope.cancel()
+            if not own and not self._needed and not left:
+                self._driver.stop()
             return None
         alone = len(self._asked) == 1 and self._asked[0].reached is not None
-        if own and alone and not (self.walker.paused or self._workers.waiting or self._outcomes):
+        if own and alone and not (self.walker.paused or self._driver.waiting or self._outcomes):
             return self._asked.pop()
         if self._asked:
             self._look_ahead()
             calls, self._asked = self._asked, []
             for call in calls:
-                self._workers.submit(id(call), call)
+                self._driver.submit(id(call), call)
         if self._outcomes and not self._will_hear:
             self._will_hear = True
             self._hearings += 1
-            self._workers.submit(-self._hearings, None)  # behind those that have not begun
+            self._driver.submit(-self._hearings, None)  # behind those that have not begun
         return None
 
     def _forget(self, call: OneCall) -> None:
@@ -377,11 +369,11 @@ class GraphDrive:
             if self._settling:
                 if self._rest is not None and (call.ended or self.failure is not None):
                     self._rest.discard(call)
-                self._news.set()
+                self._driver.tell()
         if call.text is not None:  # counted before the program can use it, which may be before it is heard of
             self._held += sys.getsizeof(call.text)
-        if time.perf_counter() - self._turn_began > TURN_SECONDS:
-            await self._take_turn()  # tools that never wait would keep the event loop from everybody else
+        if self._driver.wants_a_turn:
+            await self._driver.turn()  # tools that never wait would keep the event loop from everybody else
         self._outcomes.append(call)
         self._hear()
 
@@ -425,8 +417,7 @@ class GraphDrive:
             if call.reached is not None and not call.ended and call.site.early and not call.reached.awaited:
                 call.reached = None
             if not call.ended and (call.reached is None or not call.under_way):
-                self._workers.cancel(id(call))
+                self._driver.cancel(id(call))
         while self.failure is None and any(call.reached is not None and call.under_way for call in self.calls):
-            await self._news.wait()
-            self._news = anyio.Event()
+            await self._driver.news()
         self._settling = False

@@ -143,7 +143,7 @@ class _Ended:
         run, limits = self.run, self.run.limits
         left = limits.wall_seconds - (time.perf_counter() - self.started)
         if left <= 0:
-            self.drive.failure = LimitReached("wall_seconds", limits.wall_seconds)
+            self.drive.fail(LimitReached("wall_seconds", limits.wall_seconds))
             return self.result()
         gate = JournalGate(run.gate, limits, self.drive.calls)
         listener = None if run.on_event is None else TellOnce(run.on_event, self.prints.logs)

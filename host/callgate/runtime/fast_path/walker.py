@@ -15,11 +15,12 @@ from callgate.limits import Limits
 from callgate.plan.expressions import Budget
 from callgate.program.graph.walking.walk import Began, Done, MadeCall, Printed, ProgramFailed, Unsure, Wait, walk
 from callgate.protocol.run import value_bytes
+from callgate.runtime.driver import TURN_SECONDS
 
 from .looking import GraphProgram
 from .prints import Prints
 
-__all__ = ["TURN_SECONDS", "Walker"]
+__all__ = ["Walker"]
 
 logger = logging.getLogger("callgate")
 
@@ -27,8 +28,6 @@ WALK_STEPS = 100_000
 """Steps of all expressions of one program, 25 ms of the host's event loop or, where that is slow, 50; beyond, the
 sandbox."""
 WALK_BYTES = 64 * 1024 * 1024
-TURN_SECONDS = 0.005
-"""After so long the event loop gets a turn."""
 _ESCAPED = 6
 """Bytes that a character takes on the wire, at most."""
 _ERROR_ENVELOPE = 1024

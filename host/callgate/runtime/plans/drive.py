@@ -6,7 +6,6 @@ a call that waits for its next attempt, or for a person, holds none.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -21,9 +20,9 @@ from callgate.plan.compile import CompiledPlan
 from callgate.plan.engine import Engine
 from callgate.runtime.arguments import in_turns
 from callgate.runtime.calls import CallRecord
+from callgate.runtime.driver import Driver
 from callgate.runtime.events import Event, StepEnded, StepStarted, tell
 from callgate.runtime.gate import RunGate
-from callgate.runtime.workers import Workers
 from callgate.tools.turns import at_once
 
 from .early import EarlyCalls, make_call
@@ -34,8 +33,6 @@ __all__ = ["PlanDrive"]
 _WORKERS_PER_PLACE = 16
 _MANY = 500
 """Steps; the engine takes more of them in turns."""
-_TURN_SECONDS = 0.005
-"""After so long the event loop gets a turn: tools that never wait would keep it from everybody else."""
 
 
 class PlanDrive:
@@ -65,8 +62,7 @@ class PlanDrive:
             max_open=limits.max_concurrent_calls * _WORKERS_PER_PLACE,
         )
         self.results: list[StepResult | None] = [None] * len(plan.steps)
-        self.failure: LimitReached | None = None
-        """Why the host ended the run."""
+        self._driver: Driver[Any, Call] = Driver(self._serve, limits.max_concurrent_calls * _WORKERS_PER_PLACE)
         self._plan = plan
         self._ids = [step.id for step in plan.steps]
         self._gate = gate
@@ -81,10 +77,13 @@ class PlanDrive:
         self._interrupted: set[int] = set()
         self._over = False
         self._paused = False
-        self._news = anyio.Event()
-        self._scope: anyio.CancelScope | None = None
-        self._turn_began = time.perf_counter()
-        self._next_turn: anyio.Event | None = None
+
+    @property
+    def failure(self) -> LimitReached | None:
+        """Why the host ended the run."""
+        failure = self._driver.failure
+        assert failure is None or isinstance(failure, LimitReached)
+        return failure
 
     async def run(self) -> None:
         """To its end. Raises nothing but cancellation; nothing runs on afterwards."""
@@ -93,24 +92,10 @@ class PlanDrive:
             await in_turns(taking)
         else:
             at_once(taking)
-        with anyio.move_on_after(self._limits.wall_seconds) as scope:
-            self._scope = scope
-            async with anyio.create_task_group() as tasks:
-                most = self._limits.max_concurrent_calls * _WORKERS_PER_PLACE
-                self._workers: Workers[Any, Call] = Workers(tasks, self._serve, most)
-                self._feed(Begin())
-                while not self._over:
-                    await self._news.wait()
-                    self._news = anyio.Event()
-                    if self._paused:
-                        self._paused = False
-                        await anyio.lowlevel.checkpoint()
-                        self._feed(GoOn())
-                tasks.cancel_scope.cancel()
+        await self._driver.run(self._to_the_end, self._limits.wall_seconds)
         if self._over:
             return
-        if self.failure is None:
-            self.failure = LimitReached("wall_seconds", self._limits.wall_seconds)
+        self._driver.end(LimitReached("wall_seconds", self._limits.wall_seconds))
         if self._early is not None:
             await self._early.give_up()
         begun = frozenset(step for step, calls in enumerate(self._calls) if calls)
@@ -121,6 +106,15 @@ class PlanDrive:
             await anyio.lowlevel.checkpoint()
             self._feed(GoOn())
 
+    async def _to_the_end(self) -> None:
+        self._feed(Begin())
+        while not self._over:
+            await self._driver.news()
+            if self._paused:
+                self._paused = False
+                await anyio.lowlevel.checkpoint()
+                self._feed(GoOn())
+
     def _feed(self, event: EngineEvent) -> None:
         self._perform(self.engine.handle(event))
 
@@ -128,29 +122,23 @@ class PlanDrive:
         for action in actions:
             kind = type(action)
             if kind is Call:
-                self._workers.submit(action[:3], action)  # type: ignore[arg-type]
+                self._driver.submit(action[:3], action)  # type: ignore[arg-type]
             elif kind is Finished:
                 self._over = True
-                self._news.set()
+                self._driver.tell()
             elif kind is Paused:
                 self._paused = True
-                self._news.set()
+                self._driver.tell()
             elif isinstance(action, Exceeded):
-                self._end(LimitReached("memory_bytes", self._limits.memory_bytes, action.used_bytes))
+                self._driver.end(LimitReached("memory_bytes", self._limits.memory_bytes, action.used_bytes))
             else:
                 self._step_ended(action.step)  # type: ignore[union-attr]
-
-    def _end(self, reached: LimitReached) -> None:
-        if self.failure is None:
-            self.failure = reached
-            assert self._scope is not None
-            self._scope.cancel()
 
     async def _serve(self, call: Call) -> None:
         if self.failure is not None:
             return
-        if time.perf_counter() - self._turn_began > _TURN_SECONDS:
-            await self._wait_for_a_turn()
+        while self._driver.wants_a_turn:
+            await self._driver.turn()
         step = call.step
         records = self._gate.records
         first = len(records)  # the gate records a call before it waits for anything
@@ -179,7 +167,7 @@ class PlanDrive:
         except LimitReached as reached:
             if len(records) == first:
                 calls.pop()
-            self._end(reached)
+            self._driver.end(reached)
         except BaseException:
             tools = self._gate.offer.by_name
             if any(each.attempts and not tools[each.tool].repeatable for each in self._chain(records[first])):
@@ -194,20 +182,6 @@ class PlanDrive:
         calls.append(record)
         if call.item is not None:
             self._items[record] = call.item
-
-    async def _wait_for_a_turn(self) -> None:
-        """One worker lets the event loop go round; the others wait for it, so that they have one turn together."""
-        while time.perf_counter() - self._turn_began > _TURN_SECONDS:
-            if self._next_turn is not None:
-                await self._next_turn.wait()
-                continue
-            self._next_turn = anyio.Event()
-            try:
-                await anyio.lowlevel.checkpoint()
-            finally:
-                self._turn_began = time.perf_counter()
-                self._next_turn.set()
-                self._next_turn = None
 
     def _step_ended(self, index: int) -> None:
         step, outcome, result = self._plan.steps[index], self.engine.outcomes[index], self.engine.inputs.results[index]

@@ -19,9 +19,9 @@ from callgate.errors import LimitReached, ToolError
 from callgate.limits import Limits
 from callgate.plan.actions import Action, Arrived, Call, Exceeded, Failed, Returned, Stop
 from callgate.plan.engine import Engine
+from callgate.runtime.driver import Driver
 from callgate.runtime.events import Event, StepStarted, tell
 from callgate.runtime.gate import RunGate
-from callgate.runtime.workers import Workers
 from callgate.tools.encoding import NotJson, compact_json
 
 __all__ = ["EarlyCall", "EarlyCalls", "make_call"]
@@ -73,7 +73,7 @@ class EarlyCalls:
             max_memory_bytes=limits.memory_bytes,
             window=limits.max_concurrent_calls,
         )
-        self._workers: Workers[Any, EarlyCall] = Workers(tasks, self._serve, limits.max_concurrent_calls)
+        self._driver: Driver[Any, EarlyCall] = Driver(self._serve, limits.max_concurrent_calls, tasks)
         self._made: dict[tuple[int, int | None, bool], EarlyCall] = {}
         self._begun: list[EarlyCall] = []
         self._over = False
@@ -103,7 +103,7 @@ class EarlyCalls:
         self._over = True
         for early in self._begun:
             if not early.done.is_set():
-                self._workers.cancel(early.call[:3])
+                self._driver.cancel(early.call[:3])
         for early in self._begun:
             await early.done.wait()
 
@@ -111,7 +111,7 @@ class EarlyCalls:
         for action in actions:
             if isinstance(action, Call):
                 early = self._made[action[:3]] = EarlyCall(action)
-                self._workers.submit(action[:3], early)
+                self._driver.submit(action[:3], early)
             elif isinstance(action, Exceeded):
                 self._over = True  # the plan will find out for itself, if it is still so
 

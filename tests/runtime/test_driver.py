@@ -1,4 +1,4 @@
-"""Workers: every job is done once, or given up; giving one up never hits another."""
+"""A driver: every job is done once, or given up; giving one up never hits another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgate.runtime.workers import Workers
+from callgate.runtime.driver import Driver
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ async def test_jobs_are_done_at_most_so_many_at_once() -> None:
         done += 1
 
     async with anyio.create_task_group() as tasks:
-        workers: Workers[int, int] = Workers(tasks, work, 3)
+        workers: Driver[int, int] = Driver(work, 3, tasks)
         for number in range(50):
             workers.submit(number, number)
         with anyio.fail_after(20):
@@ -45,7 +45,7 @@ async def test_a_cancellation_that_comes_as_the_job_ends_does_not_hit_the_next()
         done.append(job)
 
     async with anyio.create_task_group() as tasks:
-        workers: Workers[int, int] = Workers(tasks, work, 1)
+        workers: Driver[int, int] = Driver(work, 1, tasks)
         workers.submit(0, 0)
         workers.submit(1, 1)
         await anyio.wait_all_tasks_blocked()
@@ -65,7 +65,7 @@ async def test_a_job_that_has_not_begun_is_given_back() -> None:
         await anyio.sleep_forever()
 
     async with anyio.create_task_group() as tasks:
-        workers: Workers[int, str] = Workers(tasks, work, 1)
+        workers: Driver[int, str] = Driver(work, 1, tasks)
         workers.submit(1, "one")
         workers.submit(2, "two")
         await anyio.wait_all_tasks_blocked()
@@ -94,7 +94,7 @@ async def test_every_job_ends_in_exactly_one_way(steps: list[tuple[str, int]], m
 
     count = 0
     async with anyio.create_task_group() as tasks:
-        workers: Workers[int, int] = Workers(tasks, work, most)
+        workers: Driver[int, int] = Driver(work, most, tasks)
         for what, number in steps:
             if what == "s":
                 workers.submit(count, count)

@@ -1,4 +1,5 @@
-"""Tool calls of one run, carried out at the same time by workers that live as long as the run.
+"""Carries the calls of one run, whoever makes them: a plan, a program on the fast path, a guest. The only place that
+does: workers, the wall clock, turns for others, and who ended it.
 
 Starting a task costs ten times what waking one does, so a worker that has finished a call waits for the next. Knows
 jobs and their keys; what a job is, only `work` knows.
@@ -15,10 +16,12 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
-__all__ = ["Workers"]
+from callgate.errors import CallgateError
 
-_TURN_SECONDS = 0.01
-"""For which one worker does jobs that wait for nothing before others have their turn."""
+__all__ = ["TURN_SECONDS", "Driver"]
+
+TURN_SECONDS = 0.005
+"""After so long the event loop gets a turn: tools that never wait would keep it from everybody else."""
 
 Key = TypeVar("Key")
 Job = TypeVar("Job")
@@ -32,17 +35,27 @@ class _Worker:
         self.wake = anyio.Event()
 
 
-class Workers(Generic[Key, Job]):
+class Driver(Generic[Key, Job]):
     """Runs `work(job)` for every job.
 
     Args:
-        tasks: the run's task group; cancelling it cancels every job.
         work: carries one job out; raises nothing but cancellation.
         most: jobs at the same time.
+        tasks: cancelling it cancels every job. None: it comes with `run`.
+
+    Attributes:
+        failure: why the host ended the run.
     """
 
-    def __init__(self, tasks: anyio.abc.TaskGroup, work: Callable[[Job], Awaitable[None]], most: int) -> None:
+    def __init__(
+        self, work: Callable[[Job], Awaitable[None]], most: int, tasks: anyio.abc.TaskGroup | None = None
+    ) -> None:
+        self.failure: CallgateError | None = None
         self._tasks = tasks
+        self._scope: anyio.CancelScope | None = None
+        self._news = anyio.Event()
+        self._turn_began = time.perf_counter()
+        self._next_turn: anyio.Event | None = None
         self._work = work
         self._most = most
         self._count = 0
@@ -54,10 +67,77 @@ class Workers(Generic[Key, Job]):
         self._done = anyio.Event()
         self._done.set()
 
+    # the run
+
+    async def run(self, main: Callable[[], Awaitable[None]], wall_seconds: float) -> bool:
+        """Run `main`; when it has ended, or the time is over, nothing goes on. Returns whether the time was over."""
+        with anyio.move_on_after(wall_seconds) as self._scope:
+            async with anyio.create_task_group() as self._tasks:
+                await main()
+                if self._count:
+                    self._tasks.cancel_scope.cancel()
+        return self._scope.cancelled_caught and self.failure is None
+
+    def fail(self, failure: CallgateError) -> None:
+        """Say why the run is ended. The first reason counts."""
+        self.failure = self.failure or failure
+
+    def end(self, failure: CallgateError) -> None:
+        """The same, and end it at once."""
+        self.fail(failure)
+        self.stop()
+
+    def stop(self) -> None:
+        """Cancel all that goes on."""
+        if self._scope is not None:
+            self._scope.cancel()
+
     @property
-    def any(self) -> bool:
-        """Whether there is a worker, idle or not, that its task group would wait for."""
-        return self._count > 0
+    def stopped(self) -> bool:
+        """Whether it was ended, or its time is over."""
+        return self._scope is not None and self._scope.cancel_called
+
+    def tell(self) -> None:
+        """There are news for `main`."""
+        self._news.set()
+
+    async def news(self) -> None:
+        """Wait for them."""
+        await self._news.wait()
+        self._news = anyio.Event()
+
+    def later(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        """Do that in a while, if the run still goes on."""
+        assert self._tasks is not None
+        self._count += 1  # the run does not wait for it
+        self._tasks.start_soon(self._wait_and_do, seconds, work)
+
+    async def _wait_and_do(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await anyio.sleep(seconds)
+            await work()
+        finally:
+            self._count -= 1
+
+    @property
+    def wants_a_turn(self) -> bool:
+        """Whether others have waited long enough."""
+        return time.perf_counter() - self._turn_began > TURN_SECONDS
+
+    async def turn(self) -> None:
+        """One lets the event loop go round; whoever comes meanwhile waits, so that they have one turn together."""
+        if self._next_turn is not None:
+            await self._next_turn.wait()
+            return
+        self._next_turn = anyio.Event()
+        try:
+            await anyio.lowlevel.checkpoint()
+        finally:
+            self._turn_began = time.perf_counter()
+            self._next_turn.set()
+            self._next_turn = None
+
+    # its jobs
 
     @property
     def waiting(self) -> bool:
@@ -86,6 +166,7 @@ class Workers(Generic[Key, Job]):
             self._coming = True
             self._idle.pop().wake.set()
         elif self._count < self._most:
+            assert self._tasks is not None
             self._coming = True
             self._count += 1
             self._tasks.start_soon(self._live, _Worker())
@@ -153,11 +234,9 @@ class Workers(Generic[Key, Job]):
         self._call_one()  # the worker was cancelled for one job's sake
 
     async def _work_off(self, worker: _Worker) -> None:
-        turn_ends = time.perf_counter() + _TURN_SECONDS
         while not worker.scope.cancel_called:
-            if self._waiting and time.perf_counter() > turn_ends:
+            if self._waiting and self.wants_a_turn:
                 await self._give_a_turn()
-                turn_ends = time.perf_counter() + _TURN_SECONDS
             await anyio.lowlevel.checkpoint_if_cancelled()  # nothing is begun in a run that is over
             if (item := self._next()) is None:
                 return
@@ -179,7 +258,7 @@ class Workers(Generic[Key, Job]):
         alone = not self._coming
         self._coming = True
         try:
-            await anyio.lowlevel.checkpoint()
+            await self.turn()
         finally:
             if alone:
                 self._coming = False
