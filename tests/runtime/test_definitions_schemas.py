@@ -58,10 +58,6 @@ FLAT: list[tuple[dict[str, Any], dict[str, Any]]] = [
         {"$schema": "http://json-schema.org/draft-07/schema#", "$id": "x", "$comment": "y", "properties": {}},
         {"type": "object", "properties": {}},
     ),
-    (
-        {"allOf": [{"$ref": "#"}], "properties": {"a": TEXT}},
-        {"type": "object", "properties": {"a": TEXT}},
-    ),
 ]  # fmt: skip
 
 
@@ -154,14 +150,11 @@ def test_a_few_references_that_stand_for_many_thousand_take_no_time() -> None:
 
 
 def test_arguments_as_deep_as_they_come_are_left_to_the_gate() -> None:
-    tool = taking(
-        {"properties": {"a": {"$ref": "#"}, "b": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"$ref": "#/$defs/x"}}}
-    )
+    tool = taking({"properties": {"a": {"$ref": "#"}}})
     deep: dict[str, Any] = {}
     for _ in range(100_000):
         deep = {"a": deep}
     assert own_arguments(tool, deep) is deep
-    assert own_arguments(tool, {"b": None}) == {"b": None}
 
 
 NULLS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [

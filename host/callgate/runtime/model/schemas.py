@@ -28,7 +28,6 @@ __all__ = [
     "MAX_SCHEMA_CHARACTERS",
     "mapped",
     "own_arguments",
-    "pointed",
     "promises_object",
     "result_schema",
     "shown_names",
@@ -111,7 +110,7 @@ def own_arguments(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
 
 def _without_nulls(value: Any, schema: Any, root: Schema) -> Any:
     """Without members that are null and cannot be. Goes as deep as one schema is sure to hold: not into unions."""
-    schema = pointed(root, schema)
+    schema = _pointed(root, schema)
     if not isinstance(schema, dict):
         return value
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
@@ -137,7 +136,7 @@ def takes_null(schema: Any, root: Schema, via: int = 0) -> bool:
     if not isinstance(schema, dict) or via > _MOST_REFERENCES:
         return True
     if "$ref" in schema:
-        return takes_null(pointed(root, schema), root, via + 1)
+        return takes_null(_pointed(root, schema), root, via + 1)
     if isinstance(schema.get("enum"), list) or "const" in schema:
         return None in schema.get("enum", [schema.get("const")])
     kind = schema.get("type")
@@ -147,7 +146,7 @@ def takes_null(schema: Any, root: Schema, via: int = 0) -> bool:
     return not isinstance(union, list) or any(takes_null(each, root, via + 1) for each in union)
 
 
-def pointed(root: Schema, schema: Any) -> Any:
+def _pointed(root: Schema, schema: Any) -> Any:
     """What a schema refers to; itself where it refers to nothing, None where its reference leads nowhere."""
     reference = schema.get("$ref") if isinstance(schema, dict) else None
     if not isinstance(reference, str):
@@ -213,41 +212,40 @@ def _flat(schema: Schema) -> Schema:
     """The same arguments with a plain object at the top."""
     if not any(key in schema for key in _NOT_AT_THE_TOP):
         return {**schema, "type": "object", "properties": _properties(schema)}
-    properties, required = _gathered(schema, schema, (), [_MOST_PARTS])
+    properties, required = _gathered(schema, schema, 0, [_MOST_PARTS])
     dropped = (*_NOT_AT_THE_TOP, *_OPEN_OR_CLOSED, "properties", "required")
     kept = {key: value for key, value in schema.items() if key not in dropped}
     flat: Schema = {**kept, "type": "object", "properties": properties}
     return {**flat, "required": [name for name in properties if name in required]} if required else flat
 
 
-def _gathered(schema: Any, root: Schema, via: tuple[str, ...], left: list[int]) -> tuple[Schema, set[str]]:
+def _gathered(schema: Any, root: Schema, via: int, left: list[int]) -> tuple[Schema, set[str]]:
     """Properties of an object however it is put together, and the names of those that it always has.
 
     Args:
         schema: the object, or a part of it.
         root: where references lead.
-        via: references that led here, and keywords.
+        via: how many references and keywords led here.
         left: how many more parts are looked at: a few references can stand for a million.
     """
     left[0] -= 1
-    if not isinstance(schema, dict) or len(via) > _MOST_REFERENCES or left[0] < 0:
+    if not isinstance(schema, dict) or via > _MOST_REFERENCES or left[0] < 0:
         return {}, set()
     properties, required = dict(_properties(schema)), set(_required(schema))
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and reference not in via:
-        more, needed = _gathered(pointed(root, schema), root, (*via, reference), left)
+    if "$ref" in schema:
+        more, needed = _gathered(_pointed(root, schema), root, via + 1, left)
         properties, required = {**more, **properties}, required | needed
     for key, join in (("allOf", set.union), ("anyOf", set.intersection), ("oneOf", set.intersection)):
         branches = schema.get(key)
         if not isinstance(branches, list) or not branches:
             continue
-        parts = [_gathered(branch, root, (*via, key), left) for branch in branches[:50]]
+        parts = [_gathered(branch, root, via + 1, left) for branch in branches[:50]]
         for more, _ in parts:
             for name, below in more.items():
                 properties[name] = below if properties.get(name, below) == below else _either(properties[name], below)
         required |= join(*(needed for _, needed in parts))
     for key in ("then", "else"):
-        for name, below in _gathered(schema.get(key), root, (*via, key), left)[0].items():
+        for name, below in _gathered(schema.get(key), root, via + 1, left)[0].items():
             properties.setdefault(name, below)
     return properties, required
 
