@@ -31,7 +31,7 @@ from callgate.errors import ConfigurationError, InvalidArguments, ToolError
 
 from .encoding import NotJson, compact_json, encoding
 from .exact_types import parameter_type, result_type, words_of
-from .faults import MAX_FAULTS, MAX_LOOKED_AT, Fault, described, did_you_mean, names_of_all, path_text, refusal
+from .faults import MAX_FAULTS, MAX_LOOKED_AT, Fault, described, path_text, refusal, unknown_argument
 from .signature import NOTHING, Parameter
 from .turns import LARGE_BYTES, Work, at_once, uncollected
 
@@ -246,11 +246,8 @@ class FunctionArguments(Arguments):
         if kind in ("missing", "missing_argument", "missing_keyword_only_argument", "missing_positional_only_argument"):
             return f"missing argument {path_text(path)!r}"
         if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-            last = path[-1]
-            if len(path) > 1 or not isinstance(last, str):
-                return f"unknown argument {path_text(path)!r}"
-            known = did_you_mean(last, self.names) or names_of_all(self.names)
-            return f"unknown argument {path_text(path)!r}{known}"
+            name = path_text(path)
+            return f"unknown argument {name!r}" if len(path) > 1 else unknown_argument(name, self.names)
         return expected(message)
 
 

@@ -18,7 +18,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from callgate.errors import ConfigurationError
 
@@ -246,7 +246,7 @@ def confidence_in(text: str) -> float | None:
         value = json.loads(text).get("confidence")
     except (ValueError, RecursionError):
         return None
-    return float(value) if type(value) in (int, float) and 0 <= value <= 1 else None
+    return _share(value)
 
 
 def attempt_of(row: Sequence[object]) -> Attempt | None:
@@ -255,20 +255,17 @@ def attempt_of(row: Sequence[object]) -> Attempt | None:
     Args:
         row: tool, seconds, outcome, confidence.
     """
-    if len(row) != 4:
-        return None
-    tool, seconds, outcome = row[0], _number(row[1], MAX_SECONDS), row[2]
-    if not isinstance(tool, str) or not tool or seconds is None:
-        return None
-    if not isinstance(outcome, str) or outcome not in _OUTCOMES:
-        return None
-    return tool, seconds, _OUTCOMES[outcome], _number(row[3], 1.0)
-
-
-def _number(value: object, most: float) -> float | None:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most:
-        return float(value)
+    match row:
+        case (str(tool), int() | float() as seconds, str(outcome), confidence) if tool and outcome in _OUTCOMES:
+            timed = not isinstance(seconds, bool) and 0 <= seconds <= MAX_SECONDS
+            return (tool, float(seconds), _OUTCOMES[outcome], _share(confidence)) if timed else None
     return None
+
+
+def _share(value: Any) -> float | None:
+    """A number from 0 to 1, or None for anything else."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if number and 0 <= value <= 1 else None
 
 
 def _nobody() -> None:
