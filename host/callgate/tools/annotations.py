@@ -275,17 +275,14 @@ class TypedResult:
     def encode(self, tool: str, result: Any) -> str:
         """Compact JSON text; raises `ToolError` when the tool broke its own contract."""
         try:
-            if self._plain:
-                return compact_json(self._validate.validate_python(result, strict=True), "result")
             return self._typed(result)
         except (pydantic.ValidationError, NotJson, pydantic_core.PydanticSerializationError):
             pass
         text = UntypedResult.encode(tool, result)
         try:
-            typed = self._validate.validate_json(text, strict=True)
-            return self._typed(typed) if not self._plain else compact_json(typed, "result")
+            return self._typed(self._validate.validate_json(text, strict=True))
         except pydantic.ValidationError as error:
-            first = error.errors(include_url=False, include_context=False)[0]
+            first = _details(error)[0]
             where = path_text(first["loc"], "result")
             problem = f"{where} must be {expected(first['msg'])}, got {described(first['input'])}"
         except (NotJson, pydantic_core.PydanticSerializationError) as error:
@@ -305,7 +302,9 @@ class TypedResult:
 
     def _typed(self, result: Any) -> str:
         typed = self._validate.validate_python(result, strict=True)
-        return compact_json(self._serialize(typed, mode="json", warnings="error", by_alias=True), "result")
+        if not self._plain:
+            typed = self._serialize(typed, mode="json", warnings="error", by_alias=True)
+        return compact_json(typed, "result")
 
 
 class UntypedResult:
