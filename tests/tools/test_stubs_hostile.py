@@ -30,54 +30,30 @@ WORDS = [
     "{braces} %s $ref \N{BLACK HEART SUIT}",
 ]
 KEYS = [
-    *(
-        "class",
-        "None",
-        "__class__",
-        "__x",
-        "_",
-        "self",
-        "cls",
-        "args",
-        "arguments",
-        "more",
-        "str",
-        "list",
-        "dict",
-        "Any",
-    ),
-    *(
-        "TypedDict",
-        "NotRequired",
-        "a-b",
-        "a b",
-        "",
-        "1",
-        "\N{LATIN SMALL LIGATURE FI}",
-        "fi",
-        "ªº",
-        "ü",
-        "天气",
-        "a\nb",
-    ),
-    *('quote"', "back\\slash", "'", "match", "type", "print", "await", "async", "lambda", "_Any", "OMITTED", "raise"),
-]
+    "class", "None", "__class__", "__x", "_", "self", "cls", "args", "arguments", "more", "str", "list", "dict", "Any",
+    "TypedDict", "NotRequired", "a-b", "a b", "", "1", "\N{LATIN SMALL LIGATURE FI}", "fi", "ªº", "ü", "天气", "a\nb",
+    'quote"', "back\\slash", "'", "match", "type", "print", "await", "async", "lambda", "_Any", "OMITTED", "raise",
+]  # fmt: skip
 NAMES = [
-    "__class__",
-    "print",
-    "Any",
-    "_Any",
-    "OMITTED",
-    "TypedDict",
-    "str",
-    "ﬁnd",
-    "find",
-    "a.b",
-    "a-b",
-    "class",
-    "f" * 250,
+    "__class__", "print", "Any", "_Any", "OMITTED", "TypedDict", "str", "ﬁnd", "find", "a.b", "a-b", "class", "f" * 250,
+    "NotImplementedError", "staticmethod", "天气", "# type: ignore", "Unpack", "Thing", "odd-name!", "naïve_größe",
+]  # fmt: skip
+RECURSIVE_LIST = {"json": {"anyOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#/$defs/json"}}]}}
+MUTUAL = {
+    "a": {"type": "object", "properties": {"b": {"$ref": "#/$defs/b"}}},
+    "b": {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}},
+}
+HIDING = {"type": "object", "properties": {"str": {"type": "string"}, "Literal": {}, "b": {"type": "string"}}}
+ODD: list[dict[str, Any]] = [
+    {"properties": {"a-b": {"type": "string"}, "class": {"enum": ["x", 1, None]}, "__p": {}}, "required": ["a-b"]},
+    {"properties": {"optional": {"type": "integer"}, "Any": HIDING}, "required": ["Any"]},
+    {"properties": {"late": {"type": "array"}, "early": {}}, "required": ["early"], "additionalProperties": True},
+    {"properties": {"value": {"$ref": "#/$defs/json"}}, "$defs": RECURSIVE_LIST},
+    {"properties": {"value": {"$ref": "#/$defs/a"}}, "$defs": MUTUAL},
+    {"properties": {"a": {"type": "string", "default": "'\\\n"}, "b": {"type": "string", "default": 3}}},
+    {"properties": {"ü": {"type": "string"}, "enum": {"enum": ["ü", 'a"b', "\x00"]}}, "required": ["ü"]},
+    {"properties": {"x": {"enum": [1.5, 2]}, "y": {"const": {"a": 1}}, "z": {"type": "string", "nullable": True}}},
 ]
-NAMES += ["NotImplementedError", "staticmethod", "天气", "# type: ignore", "Unpack", "Thing"]
 
 
 def words_everywhere(text: str) -> dict[str, Any]:
@@ -106,6 +82,8 @@ def hostile() -> Iterator[Tool]:
     titled = {"type": "object", "title": "Thing", "properties": {"Thing": {"$ref": "#"}}}
     for name in NAMES:
         yield foreign(name, titled, titled)
+    for number, schema in enumerate(ODD):
+        yield foreign(f"odd_{number}", schema | {"type": "object"}, schema)
 
 
 def hostile_registry() -> Registry:

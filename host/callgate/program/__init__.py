@@ -29,7 +29,6 @@ __all__ = [
 __getattr__, __dir__ = names_from(
     __name__,
     {
-        "bindings": ("bound_names",),
         "check": (
             "Policy",
             "check_program",
@@ -40,6 +39,7 @@ __getattr__, __dir__ = names_from(
             "Severity",
             "ToolShape",
         ),
+        "names": ("bound_names",),
         "restricted_lists": ("DEFAULT_ALLOWED_IMPORTS",),
         "syntax": (
             "DEFAULT_MAX_SOURCE_BYTES",

@@ -15,10 +15,11 @@ Knows types and values; calls no tool.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pydantic
@@ -31,8 +32,8 @@ from callgate.errors import ConfigurationError, InvalidArguments, ToolError
 
 from .encoding import NotJson, compact_json, encoding
 from .exact_types import parameter_type, result_type, words_of
-from .faults import MAX_FAULTS, MAX_LOOKED_AT, Fault, described, did_you_mean, names_of_all, path_text, refusal
-from .signature import NOTHING, Parameter
+from .faults import MAX_FAULTS, MAX_LOOKED_AT, Fault, described, path_text, refusal, unknown_argument
+from .signature import NOTHING
 from .turns import LARGE_BYTES, Work, at_once, uncollected
 
 __all__ = ["Arguments", "FunctionArguments", "TypedResult", "UntypedResult"]
@@ -98,26 +99,30 @@ class Arguments:
 class FunctionArguments(Arguments):
     """The contract of a function's arguments.
 
+    Args:
+        tool: its name, for errors.
+        parameters: with types for annotations.
+        words: descriptions, by parameter.
+
     Raises:
         ConfigurationError: a parameter's type has no JSON form.
     """
 
-    def __init__(self, tool: str, parameters: Sequence[Parameter]) -> None:
+    def __init__(self, tool: str, parameters: Sequence[inspect.Parameter], words: Mapping[str, str]) -> None:
         self.names = tuple(parameter.name for parameter in parameters)
-        self.positional_only = tuple(parameter.name for parameter in parameters if parameter.positional_only)
+        positional = [each for each in parameters if each.kind is each.POSITIONAL_ONLY]
+        self.positional_only = tuple(parameter.name for parameter in positional)
         # A positional argument cannot be skipped: here the defaults are filled in.
         self._positional_defaults = {
             parameter.name: parameter.default
-            for parameter in parameters
-            if parameter.positional_only
-            and parameter.default is not NOTHING
-            and not isinstance(parameter.default, FieldInfo)
+            for parameter in positional
+            if parameter.default is not NOTHING and not isinstance(parameter.default, FieldInfo)
         }
         self._fills: dict[str, FieldInfo] = {}
         fields = {}
         for parameter in parameters:
             try:
-                fields[parameter.name] = self._field(tool, parameter)
+                fields[parameter.name] = self._field(tool, parameter, words.get(parameter.name))
             except TypeError as error:  # a bare `Optional`, `Union`, `Literal`, ...
                 raise ConfigurationError(f"tool {tool!r}: parameter {parameter.name!r}: {error}") from error
         adapter = _arguments_adapter(tool, fields)
@@ -187,7 +192,7 @@ class FunctionArguments(Arguments):
             typed.setdefault(name, default)
         return typed
 
-    def _field(self, tool: str, parameter: Parameter) -> Any:
+    def _field(self, tool: str, parameter: inspect.Parameter, words: str | None) -> Any:
         default = parameter.default
         annotation = parameter_type(parameter.annotation, f"tool {tool!r}: parameter {parameter.name!r}")
         given = FieldInfo.from_annotation(annotation)
@@ -201,13 +206,12 @@ class FunctionArguments(Arguments):
         if given.alias or given.validation_alias:
             raise ConfigurationError(f"tool {tool!r}: parameter {parameter.name!r} has an alias; rename the parameter")
         # a field has no hash, and is not kept: `NotRequired` would give `str | int` for `int | str` if that came first
-        words = given.description or words_of(annotation) or parameter.description
-        field = pydantic.Field(description=words or None)
+        field = pydantic.Field(description=given.description or words_of(annotation) or words or None)
         annotation = typing.Annotated[annotation, field]
         required = given.is_required() if isinstance(default, FieldInfo) else default is NOTHING
         return annotation if required else typing_extensions.NotRequired[annotation]
 
-    def _show_default(self, parameter: Parameter) -> None:
+    def _show_default(self, parameter: inspect.Parameter) -> None:
         fill = self._fills.get(parameter.name)
         default = fill.get_default() if fill else parameter.default
         if default is NOTHING or isinstance(default, FieldInfo) or (fill and fill.default_factory):
@@ -246,11 +250,8 @@ class FunctionArguments(Arguments):
         if kind in ("missing", "missing_argument", "missing_keyword_only_argument", "missing_positional_only_argument"):
             return f"missing argument {path_text(path)!r}"
         if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-            last = path[-1]
-            if len(path) > 1 or not isinstance(last, str):
-                return f"unknown argument {path_text(path)!r}"
-            known = did_you_mean(last, self.names) or names_of_all(self.names)
-            return f"unknown argument {path_text(path)!r}{known}"
+            name = path_text(path)
+            return f"unknown argument {name!r}" if len(path) > 1 else unknown_argument(name, self.names)
         return expected(message)
 
 
@@ -274,17 +275,14 @@ class TypedResult:
     def encode(self, tool: str, result: Any) -> str:
         """Compact JSON text; raises `ToolError` when the tool broke its own contract."""
         try:
-            if self._plain:
-                return compact_json(self._validate.validate_python(result, strict=True), "result")
             return self._typed(result)
         except (pydantic.ValidationError, NotJson, pydantic_core.PydanticSerializationError):
             pass
         text = UntypedResult.encode(tool, result)
         try:
-            typed = self._validate.validate_json(text, strict=True)
-            return self._typed(typed) if not self._plain else compact_json(typed, "result")
+            return self._typed(self._validate.validate_json(text, strict=True))
         except pydantic.ValidationError as error:
-            first = error.errors(include_url=False, include_context=False)[0]
+            first = _details(error)[0]
             where = path_text(first["loc"], "result")
             problem = f"{where} must be {expected(first['msg'])}, got {described(first['input'])}"
         except (NotJson, pydantic_core.PydanticSerializationError) as error:
@@ -304,7 +302,9 @@ class TypedResult:
 
     def _typed(self, result: Any) -> str:
         typed = self._validate.validate_python(result, strict=True)
-        return compact_json(self._serialize(typed, mode="json", warnings="error", by_alias=True), "result")
+        if not self._plain:
+            typed = self._serialize(typed, mode="json", warnings="error", by_alias=True)
+        return compact_json(typed, "result")
 
 
 class UntypedResult:

@@ -21,12 +21,12 @@ __all__ = [
     "Fault",
     "described",
     "did_you_mean",
-    "names_of_all",
     "near",
     "path_text",
     "printable",
     "refusal",
     "sentence",
+    "unknown_argument",
 ]
 
 MAX_FAULTS = 10
@@ -79,7 +79,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def names_of_all(names: Sequence[str]) -> str:
+def unknown_argument(name: str, names: Sequence[str]) -> str:
+    """What is wrong with an argument that there is none of, and which there are."""
+    return f"unknown argument {name!r}{did_you_mean(name, names) or _names_of_all(names)}"
+
+
+def _names_of_all(names: Sequence[str]) -> str:
     """``"; the arguments are: a, b"``, of very many the first."""
     if not names:
         return "; the tool takes no arguments"

@@ -22,7 +22,7 @@ from callgate.errors import ConfigurationError
 from .annotations import Arguments, UntypedResult, broken_contract
 from .decoding import decoding
 from .encoding import NotJson, compact_json
-from .faults import MAX_FAULTS, MAX_LOOKED_AT, Fault, described, did_you_mean, names_of_all, path_text, refusal
+from .faults import MAX_FAULTS, MAX_LOOKED_AT, Fault, described, path_text, refusal, unknown_argument
 from .schema_check import SchemaCheck, SchemaFault
 from .turns import LARGE_BYTES, Work, at_once
 
@@ -64,7 +64,7 @@ class SchemaArguments(Arguments):
         unknown = [name for name in copy if name not in self._known] if self._closed or self._says_so else []
         if self._says_so and len(unknown) <= MAX_LOOKED_AT:  # the check finds them; very many are not worth one
             unknown = []
-        faults = [self._unknown(name) for name in unknown[:MAX_FAULTS]]
+        faults = self._unknown(unknown[:MAX_FAULTS])
         faults += [Fault(name[:60], "") for name in unknown[MAX_FAULTS:MAX_LOOKED_AT]]  # these are only counted
         try:
             found = [] if len(unknown) > MAX_LOOKED_AT else (yield from self._check.checking(copy, text))
@@ -84,15 +84,14 @@ class SchemaArguments(Arguments):
         if fault.keyword in ("additionalProperties", "unevaluatedProperties") and "unexpected" in fault.details:
             unexpected = fault.details["unexpected"][:MAX_LOOKED_AT]
             if not path:
-                return [self._unknown(name) for name in unexpected]
+                return self._unknown(unexpected)
             names = [path_text([*path, each[:60]]) for each in unexpected]
             return [Fault(name, f"unknown argument {name!r}") for name in names]
         name = path_text(path)
         return [Fault(name, f"argument {name!r} {problem(fault)}" if path else f"the arguments: {problem(fault)}")]
 
-    def _unknown(self, name: str) -> Fault:
-        hint = did_you_mean(name, self.names) or names_of_all(self.names)
-        return Fault(name[:60], f"unknown argument {name[:60]!r}{hint}")
+    def _unknown(self, names: list[str]) -> list[Fault]:
+        return [Fault(name[:60], unknown_argument(name[:60], self.names)) for name in names]
 
 
 class SchemaResult:

@@ -3,16 +3,15 @@
 1. What comes out is of draft 2020-12, whatever came in: `items` of draft 2019 and earlier is `prefixItems`, draft 4's
    ``"exclusiveMinimum": true`` is read with `minimum`, draft 3's ``"required": true`` is the parent's.
 2. One visit to each part, one look at each reference: the work is linear in the size, which the caller bounds.
-3. Every change is noted with its place. Keywords that nobody knows are left alone, and so are values (`enum`,
-   `default`): they say nothing wrong.
+3. A keyword without schemas in it is wrong where the standard's own schema says so. Every change is noted with its
+   place. Keywords that nobody knows are left alone, and so are values (`enum`, `default`): they say nothing wrong.
 
 Knows schemas; whether the result can be used is for `SchemaCheck` to say.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jsonschema_rs
@@ -31,7 +30,6 @@ MAX_PATTERN_STATES = 50_000
 """States of the patterns that are looked at, repetitions written out: a quarter of a second. Further ones are left out.
 """
 
-_TYPES = ("null", "boolean", "object", "array", "number", "string", "integer")
 _MEANT = {
     **dict.fromkeys(("float", "double", "decimal", "numeric", "real"), "number"),
     **dict.fromkeys(("int", "int32", "int64", "long", "short"), "integer"),
@@ -52,39 +50,8 @@ _SOME = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 """Keywords that hold a list of schemas, which is not empty."""
 _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Keywords that hold schemas by name."""
+_is_valid = jsonschema_rs.meta.is_valid
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_truth(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_count(value: Any) -> bool:
-    return _is_number(value) and value >= 0 and value == int(value)
-
-
-_VALUES: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
-    "multipleOf": lambda value: _is_number(value) and value > 0,
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count),
-    **dict.fromkeys(("minContains", "maxContains"), _is_count),
-    **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly", "$recursiveAnchor"), _is_truth),
-    **dict.fromkeys(("title", "description", "format", "contentEncoding", "contentMediaType", "$comment"), _is_text),
-    **dict.fromkeys(("$id", "$anchor", "$dynamicAnchor", *_REFERENCES), _is_text),
-    **dict.fromkeys(("enum", "examples"), lambda value: isinstance(value, list)),
-    **dict.fromkeys(("dependencies", "dependentRequired", "$vocabulary"), lambda value: isinstance(value, dict)),
-    **dict.fromkeys(_SOME, lambda value: isinstance(value, list) and bool(value)),
-    **dict.fromkeys(_NAMED, lambda value: isinstance(value, dict)),
-}
-"""What a keyword's value has to be; one that is not is dropped."""
 
 
 def repaired(schema: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -112,32 +79,26 @@ class _Repair:
     def part(self, schema: Mapping[str, Any], path: Path) -> dict[str, Any]:
         made: dict[str, Any] = {}
         self._parts.append((path, made))
-        given = self._of_older_drafts(schema, path)
-        for key, value in given.items():
-            fits = _VALUES.get(key)
-            if fits is not None and not fits(value):
-                self.note(path, f"{key!r} is left out: it cannot be {_shown(value)}")
-            elif key in _ONE:
-                if self._is_schema(value, (*path, key)):
-                    made[key] = self._below(value, (*path, key))
-            elif key in _SOME:
-                places = [(*path, key, index) for index in range(len(value))]
-                kept = [
-                    self._below(each, at) if self._is_schema(each, at) else {}
-                    for each, at in zip(value, places, strict=True)
-                ]
-                made[key] = kept
-            elif key in _NAMED:
+        for key, value in self._of_older_drafts(schema, path).items():
+            if key in _ONE:
+                if (below := self._below(value, (*path, key))) is not None:
+                    made[key] = below
+            elif key in _SOME and value and isinstance(value, list):
+                read = [self._below(each, (*path, key, index)) for index, each in enumerate(value)]
+                made[key] = [{} if each is None else each for each in read]
+            elif key in _NAMED and isinstance(value, dict):
                 made[key] = self._named(key, value, path)
             elif key == "type":
                 if (kind := self._type(value, path)) is not None:
                     made[key] = kind
             elif key == "required":
                 made[key] = self._names(value, path, key)
-            elif key == "dependentRequired":
+            elif key == "dependentRequired" and isinstance(value, dict):
                 made[key] = {
                     name: self._names(each, path, key) for name, each in value.items() if isinstance(each, list)
                 }
+            elif not _is_valid({key: value}):
+                self.note(path, f"{key!r} is left out: it cannot be {_shown(value)}")
             elif key == "pattern" and not self._is_pattern(value):
                 self.note(path, f"'pattern' {_shown(value)} is left out: it cannot be checked")
             else:
@@ -156,13 +117,13 @@ class _Repair:
                     self.note(path, f"{word!r} {_shown(part.pop(word))} is left out: it leads nowhere in the schema")
 
     def _below(self, schema: Any, path: Path) -> Any:
-        return schema if isinstance(schema, bool) else self.part(schema, path)
-
-    def _is_schema(self, value: Any, path: Path) -> bool:
-        if isinstance(value, (bool, dict)):
-            return True
-        self.note(path, f"{_shown(value)} is left out: it is no schema")
-        return False
+        """The part, or None for what is no schema."""
+        if isinstance(schema, dict):
+            return self.part(schema, path)
+        if isinstance(schema, bool):
+            return schema
+        self.note(path, f"{_shown(schema)} is left out: it is no schema")
+        return None
 
     def _named(self, key: str, given: dict[str, Any], path: Path) -> dict[str, Any]:
         made = {}
@@ -171,19 +132,17 @@ class _Repair:
             if key == "patternProperties" and not self._is_pattern(name):
                 self.note(path, f"'patternProperties' {_shown(name)} is left out: it cannot be checked")
             else:
-                made[name] = self._below(value, at) if self._is_schema(value, at) else {}
+                below = self._below(value, at)
+                made[name] = {} if below is None else below
         return made
 
     def _type(self, value: Any, path: Path) -> str | list[str] | None:
-        if isinstance(value, str) and value in _TYPES:
-            return value
         given = value if isinstance(value, list) else [value]
-        meant = [_MEANT.get(each.lower(), each.lower()) if isinstance(each, str) else each for each in given]
-        kinds = [kind for kind in dict.fromkeys(each for each in meant if isinstance(each, str)) if kind in _TYPES]
-        if not kinds or any(not isinstance(each, str) or each not in _TYPES for each in meant):
+        kinds = [_MEANT.get(each.lower(), each.lower()) for each in given if isinstance(each, str)]
+        made: str | list[str] = list(dict.fromkeys(kinds)) if isinstance(value, list) else "".join(kinds)
+        if len(kinds) < len(given) or not _is_valid({"type": made}):
             self.note(path, f"'type' {_shown(value)} is left out: JSON has no such type")
             return None
-        made = kinds if isinstance(value, list) else kinds[0]
         if made != value:
             self.note(path, f"'type' {_shown(value)} is read as {_shown(made)}")
         return made
@@ -194,9 +153,7 @@ class _Repair:
             self.note(path, f"{key!r} is read without what is no name or stands twice")
         return names
 
-    def _is_pattern(self, pattern: Any) -> bool:
-        if not isinstance(pattern, str):
-            return False
+    def _is_pattern(self, pattern: str) -> bool:
         if pattern not in self._patterns:
             self._room -= pattern_states(pattern)
             try:
@@ -214,7 +171,7 @@ class _Repair:
         for exclusive, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
             if isinstance(given.get(exclusive), bool):
                 said = given.pop(exclusive)
-                if said and _is_number(given.get(limit)):
+                if said and limit in given and _is_valid({limit: given[limit]}):
                     given[exclusive] = given.pop(limit)
                     self.note(path, f"{exclusive!r} true is read with {limit!r} {given[exclusive]}")
                 elif said:

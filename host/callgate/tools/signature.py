@@ -20,7 +20,7 @@ import docstring_parser
 
 from callgate.errors import ConfigurationError
 
-__all__ = ["Docs", "Parameter", "Signature", "is_async_callable", "read_docstring", "read_signature"]
+__all__ = ["Docs", "Signature", "is_async_callable", "read_docstring", "read_signature"]
 
 NOTHING = inspect.Parameter.empty
 _FIRST_LINE = "Sections follow."
@@ -42,23 +42,13 @@ class Docs:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Parameter:
-    """One parameter; `default` is `NOTHING` when it is required."""
-
-    name: str
-    annotation: Any
-    default: Any
-    description: str
-    positional_only: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Signature:
-    """All that a function says; `returns` is `NOTHING` when it does not say what it returns."""
+    """All that a function says. `returns` is `NOTHING` when it does not say what it returns; parameters have types for
+    annotations."""
 
     name: str
     docs: Docs
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[inspect.Parameter, ...]
     returns: Any
 
 
@@ -94,7 +84,7 @@ def read_signature(function: Callable[..., Any], name: str | None = None) -> Sig
         ) from None
     hints = _hints(inner, name)
     docs = read_docstring(inspect.getdoc(inner))
-    parameters = tuple(_parameter(name, p, hints, docs) for p in signature.parameters.values())
+    parameters = tuple(_parameter(name, each, hints) for each in signature.parameters.values())
     return Signature(name=name, docs=docs, parameters=parameters, returns=_returned(hints))
 
 
@@ -108,7 +98,7 @@ def _call_of(instance: Any) -> Any:
     return getattr(type(instance), "__call__", None)  # noqa: B004 -- the method is wanted, not whether there is one
 
 
-def _parameter(tool: str, parameter: inspect.Parameter, hints: dict[str, Any], docs: Docs) -> Parameter:
+def _parameter(tool: str, parameter: inspect.Parameter, hints: dict[str, Any]) -> inspect.Parameter:
     name = parameter.name
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
@@ -122,13 +112,7 @@ def _parameter(tool: str, parameter: inspect.Parameter, hints: dict[str, Any], d
     if parameter.default is None and annotation is not Any:
         ordered = isinstance(annotation, types.UnionType)  # `Optional` gives the first of equal unions in any order
         annotation = annotation | None if ordered else typing.Optional[annotation]  # noqa: UP045 -- `|` fails on strings
-    return Parameter(
-        name=name,
-        annotation=annotation,
-        default=parameter.default,
-        description=docs.parameters.get(name, ""),
-        positional_only=parameter.kind is parameter.POSITIONAL_ONLY,
-    )
+    return parameter.replace(annotation=annotation)
 
 
 def _hints(function: Any, tool: str) -> dict[str, Any]:

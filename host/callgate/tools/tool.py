@@ -166,7 +166,7 @@ class Tool:
             description=_described(signature.docs, untyped) if description is None else description,
             function=function,
             is_async=is_async_callable(function),
-            input_contract=FunctionArguments(signature.name, signature.parameters),
+            input_contract=FunctionArguments(signature.name, signature.parameters, signature.docs.parameters),
             result_contract=UntypedResult()
             if untyped
             else TypedResult(signature.name, signature.returns, signature.docs.returns),

@@ -180,12 +180,13 @@ class Reader:
         fields = {each.key: each for each in self._fields(parts, self._name)}
         rest = self._rest(parts, self._name) if len(fields) == len(_keys(parts)) else ANY
         for branches in _unions(parts):
-            known = set(fields)
-            read = [self._fields(self._together([branch], self._name), self._name) for branch in branches]
-            for key in dict.fromkeys(one.key for each in read for one in each if one.key not in known):
-                same = [one for each in read for one in each if one.key == key]
+            named: dict[str, list[Field]] = {}
+            for branch in branches[:MOST_VALUES]:
+                for one in self._fields(self._together([branch], self._name), self._name):
+                    named.setdefault(one.key, []).append(one)
+            for key, same in named.items():
                 needed = len(same) == len(branches) and all(one.required for one in same)
-                fields[key] = Field(key, one_of([one.form for one in same]), needed, same[0].about)
+                fields.setdefault(key, Field(key, one_of([one.form for one in same]), needed, same[0].about))
         if len(fields) > MOST_FIELDS:
             self._note(f"{len(fields) - MOST_FIELDS:,} more arguments")
             rest = ANY
@@ -276,7 +277,8 @@ class Reader:
                 return self._union(parts, read, name)
         if kinds is None:
             return ANY
-        return one_of([self._of_kind(kind, parts, name) for kind in kinds])
+        larger = {"array": self._list, "object": self._object}
+        return one_of([larger[kind](parts, name) if kind in larger else _name_of(_KINDS[kind]) for kind in kinds])
 
     def _union(self, parts: _Parts, branches: list[_Parts], name: str) -> Form:
         """The alternatives, each together with what stands beside them; other alternatives there are left out."""
@@ -296,17 +298,9 @@ class Reader:
             return part
         return self._alone.setdefault(id(part), {word: part[word] for word in part if word not in _ELSEWHERE})
 
-    def _of_kind(self, kind: str, parts: _Parts, name: str) -> Form:
-        if kind == "array":
-            return self._list(parts, name)
-        if kind == "object":
-            return self._object(parts, name)
-        return _name_of(_KINDS[kind])
-
     def _list(self, parts: _Parts, name: str) -> Form:
-        items = parts.all("items")
         places = next(iter(parts.all("prefixItems", list) + parts.all("items", list)), list[Any]())
-        every = parts.all("items", dict) + (parts.all("additionalItems", dict) if places in items else [])
+        every = parts.all("items", dict) + (parts.all("additionalItems", dict) if places in parts.all("items") else [])
         inside = [self._annotation([place], f"{name} item") for place in places if place is not False]
         if every or not places:
             inside.append(self._annotation(every, f"{name} item"))
@@ -354,13 +348,12 @@ class Reader:
         return one_of(forms if False in more else [*forms, self._annotation(more, f"{name} value")])
 
     def _literal(self, values: list[Any], name: str) -> Form:
-        if not all(value is None or isinstance(value, (str, bool, int)) for value in values):
-            return one_of([_name_of(type(value)) for value in values])
-        form = tuple(dict.fromkeys(f"={value!r}" for value in values))
-        if len(form) > MOST_VALUES or len("".join(form)) > MOST_VALUE_CHARACTERS:
+        if all(value is None or isinstance(value, (str, bool, int)) for value in values):
+            form = tuple(dict.fromkeys(f"={value!r}" for value in values))
+            if len(form) <= MOST_VALUES and len("".join(form)) <= MOST_VALUE_CHARACTERS:
+                return form
             self._note(f"{name}: {len(form):,} values")
-            return one_of([_name_of(type(value)) for value in values])
-        return form
+        return one_of([_name_of(type(value)) for value in values])
 
     def _note(self, left_out: str) -> None:
         if len(self.notes) < 5:
