@@ -12,16 +12,24 @@ from callgate.lazily import names_from
 if TYPE_CHECKING:
     from callgate.program.graph.reasons import NotAGraph
 
-    from .approval import Allow, ApprovalRequest, Deny
-    from .calls import CallRecord
     from .code_stream import CodeStream
     from .conversation.conversation import Conversation
-    from .events import CallEnded, CallProgressed, CallStarted, Event, Printed, StepEnded, StepStarted
     from .fast_path.compilation import Compilation
+    from .gate.approval import Allow, ApprovalRequest, Deny
+    from .gate.calls import CallRecord
+    from .gate.events import (
+        CallEnded,
+        CallProgressed,
+        CallStarted,
+        Event,
+        Printed,
+        StepEnded,
+        StepStarted,
+        report_progress,
+    )
     from .model.answer import Answer
     from .plans.approval import PlanApprovalRequest
     from .plans.result import PlanResult, StepResult
-    from .progress import report_progress
     from .result import CodeResult, RunError, RunUsage
     from .runtime import Runtime
     from .search.result import Described, Found, SearchResult
@@ -63,15 +71,16 @@ __all__ = [
 __getattr__, __dir__ = names_from(
     __name__,
     {
-        "approval": (
+        "code_stream": ("CodeStream",),
+        "conversation.conversation": ("Conversation",),
+        "fast_path.compilation": ("Compilation", "NotAGraph"),
+        "gate.approval": (
             "Allow",
             "ApprovalRequest",
             "Deny",
         ),
-        "calls": ("CallRecord",),
-        "code_stream": ("CodeStream",),
-        "conversation.conversation": ("Conversation",),
-        "events": (
+        "gate.calls": ("CallRecord",),
+        "gate.events": (
             "CallEnded",
             "CallProgressed",
             "CallStarted",
@@ -79,15 +88,14 @@ __getattr__, __dir__ = names_from(
             "Printed",
             "StepEnded",
             "StepStarted",
+            "report_progress",
         ),
-        "fast_path.compilation": ("Compilation", "NotAGraph"),
         "model.answer": ("Answer",),
         "plans.approval": ("PlanApprovalRequest",),
         "plans.result": (
             "PlanResult",
             "StepResult",
         ),
-        "progress": ("report_progress",),
         "result": (
             "CodeResult",
             "RunError",

@@ -21,8 +21,8 @@ from callgate.sandbox.backend import Guest, Usage
 from callgate_guest.wire import LineBuffer
 
 from .catalogue import Catalogue
-from .events import Event
 from .gate import RunGate
+from .gate.events import Event
 from .result import CodeResult, RunError, RunUsage
 from .run import Drive, explain_death, limit_error
 

@@ -24,8 +24,8 @@ from callgate.search.learned import Learned
 from callgate.tools import Registry
 
 from .code_runs import CodeRun, Language, check_failure
-from .events import Event
 from .gate import Approve, Gate
+from .gate.events import Event
 from .programs import Path, Programs, checked_path
 from .result import NO_SANDBOX, CodeResult
 from .search.builtins import search_builtins

@@ -17,8 +17,8 @@ from callgate.tools import Registry
 
 from .catalogue import Catalogue
 from .code_runs import CodeRun, Language
-from .events import Event
 from .gate import Gate
+from .gate.events import Event
 from .kept import Kept
 from .offer import Offer
 

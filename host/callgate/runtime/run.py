@@ -44,8 +44,8 @@ from callgate.protocol.run import (
 from callgate.sandbox.backend import Guest, GuestExit
 from callgate_guest.wire import INVALID_REQUEST, OUT_OF_MEMORY
 
-from .events import Event, Printed
 from .gate import RunGate
+from .gate.events import Event, Printed
 from .result import RunError
 from .workers import Workers
 

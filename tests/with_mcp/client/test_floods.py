@@ -12,7 +12,7 @@ import pytest
 
 from callgate import ToolError
 from callgate.mcp.client import stdio
-from callgate.runtime.progress import listening
+from callgate.runtime.gate.events import listening
 from pace import stretched
 from with_mcp.client.served import hostile, serving, until
 

@@ -36,7 +36,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from callgate.errors import ToolError
-from callgate.runtime.progress import listening
+from callgate.runtime.gate.events import listening
 from callgate.version import __version__
 
 from .dispatch import Listing, ServerDispatcher

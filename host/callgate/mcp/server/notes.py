@@ -18,8 +18,8 @@ from typing import Literal, Protocol
 
 import anyio
 
-from callgate.runtime.calls import CallRecord
-from callgate.runtime.events import CallEnded, CallProgressed, CallStarted, Event, Printed, StepEnded
+from callgate.runtime.gate.calls import CallRecord
+from callgate.runtime.gate.events import CallEnded, CallProgressed, CallStarted, Event, Printed, StepEnded
 from callgate.tools.faults import printable
 
 from .carrying import sendable

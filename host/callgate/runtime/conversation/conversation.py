@@ -19,7 +19,7 @@ from typing import Any, Unpack
 from callgate.errors import ConfigurationError, ToolError
 from callgate.limits import Limits
 from callgate.runtime.core import Core
-from callgate.runtime.events import Event
+from callgate.runtime.gate.events import Event
 from callgate.runtime.model.answer import Answer
 from callgate.runtime.model.answers import Answers, Call, caller_of
 from callgate.runtime.model.choice import tool_choice

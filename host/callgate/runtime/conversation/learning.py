@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from callgate.errors import InvalidArguments
-from callgate.runtime.calls import CallRecord
+from callgate.runtime.gate.calls import CallRecord
 from callgate.runtime.model.answer import Answer
 from callgate.runtime.model.meta import META_TOOLS
 from callgate.runtime.search.tool_search import ToolSearch

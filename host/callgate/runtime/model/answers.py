@@ -23,8 +23,8 @@ import anyio
 from callgate.errors import ConfigurationError, LimitReached, ToolError, ToolNotAllowed
 from callgate.limits import Limits
 from callgate.runtime.core import Core
-from callgate.runtime.events import Event
 from callgate.runtime.gate import RunGate
+from callgate.runtime.gate.events import Event
 from callgate.runtime.session import Session
 from callgate.tools import CALLERS, Caller, Tool
 from callgate.tools.faults import did_you_mean

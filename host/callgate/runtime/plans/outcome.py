@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from callgate.plan.faults import PlanFault
 from callgate.plan.outcomes import StepStatus
-from callgate.runtime.calls import CallRecord
+from callgate.runtime.gate.calls import CallRecord
 from callgate.runtime.result import RunError, RunUsage
 from callgate.tools.faults import did_you_mean
 

@@ -20,10 +20,10 @@ from callgate.plan.compile import CompiledPlan, Offering, Reading, read_plan, re
 from callgate.plan.estimate import EstimatedStep, PlanEstimate, estimate_plan
 from callgate.plan.model import writing_plan
 from callgate.plan.sizes import json_size, memory_of
-from callgate.runtime.approval import Allow, Deny, answer_of
-from callgate.runtime.arguments import in_turns
-from callgate.runtime.events import Event
 from callgate.runtime.gate import Gate, RunGate
+from callgate.runtime.gate.approval import Allow, Deny, answer_of
+from callgate.runtime.gate.attempt import in_turns
+from callgate.runtime.gate.events import Event
 from callgate.runtime.keeper import event_loop
 from callgate.runtime.result import RunError, RunUsage
 from callgate.tools import Registry

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from callgate.runtime.calls import CallRecord
+from callgate.runtime.gate.calls import CallRecord
 
 from .outcome import PlanOutcome, StepResult
 from .timeline_rows import (

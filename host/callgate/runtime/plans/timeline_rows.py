@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from callgate.plan.outcomes import StepStatus
-from callgate.runtime.calls import CallRecord
+from callgate.runtime.gate.calls import CallRecord
 
 from .outcome import PlanOutcome, StepResult
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +14,7 @@ import anyio.from_thread
 from .calls import CallRecord
 
 if TYPE_CHECKING:
-    from .plans.outcome import StepResult
+    from callgate.runtime.plans.outcome import StepResult
 
 __all__ = [
     "CallEnded",
@@ -24,6 +25,8 @@ __all__ = [
     "Progressing",
     "StepEnded",
     "StepStarted",
+    "listening",
+    "report_progress",
     "tell",
 ]
 
@@ -49,7 +52,7 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True)
 class CallProgressed:
-    """A tool tells how far its call has come; see `callgate.runtime.progress`."""
+    """A tool tells how far its call has come; see `report_progress`."""
 
     record: CallRecord
     progress: float
@@ -127,3 +130,23 @@ class Progressing:
     def _tell(self, event: Event) -> None:
         if not self.over:
             tell(self._listener, event)
+
+
+Progress = Callable[[float, float | None, str | None], None]
+"""Told of progress, of the total where it is known, and in words. Must not raise."""
+
+listening: ContextVar[Progress | None] = ContextVar("callgate_progress", default=None)
+"""Who listens to the call that runs here. Set by the gate around an attempt, for runs that have listeners."""
+
+
+def report_progress(progress: float, total: float | None = None, message: str | None = None) -> None:
+    """Tell whoever listens to the current call how far it is; nothing happens where nobody does.
+
+    Args:
+        progress: so much is done, in the tool's own unit; it should grow from report to report.
+        total: so much there is to do, in the same unit.
+        message: what is being done, in a few words.
+    """
+    listener = listening.get()
+    if listener is not None:
+        listener(progress, total, message)
