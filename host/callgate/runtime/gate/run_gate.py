@@ -31,14 +31,14 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.lowlevel
 
-from callgate.errors import LimitReached, ToolError, ToolTimedOut
+from callgate.errors import LimitReached, ToolError, ToolNotAllowed, ToolTimedOut
 from callgate.limits import Limits
 from callgate.runtime.offer import Offer
 from callgate.tools import Caller, Retry, Tool
 from callgate.tools.statistics import confidence_in
 from callgate.tools.turns import LARGE_BYTES
 
-from .approval import ApprovalRequest, approver, ask
+from .approval import ApprovalRequest, ask
 from .arguments import as_dict, copy_of, key_of, validated, validated_by
 from .attempt import ToolCrashed, call_once, copied, in_turns, retry_for, timeout_for
 from .calls import CallRecord, CallStatus, CallUnderWay, weighing, weight
@@ -258,23 +258,23 @@ class RunGate:
         """Steps 1 and 2 in turns with the host's other work, one call after the other: calls that come while a large
         one is looked at go on after it. Of large arguments the copy is made that an approval is shown.
         """
-        weighed = call.size <= LARGE_BYTES
+        large = call.size > LARGE_BYTES
         try:
             await self._entrance.acquire()
-            try:
-                if not weighed:
-                    await self._weigh(call)
-                    weighed = True
-                tool = self._allow(call, known)
-                call.validated = await validated(tool, call.given)
-                if call.size > LARGE_BYTES and tool.requires_approval:
-                    call.shown = await copy_of(call.given)
-                return tool
-            finally:
-                self._entrance.release()
-        finally:
-            if not weighed:
+        except BaseException:
+            if large:
                 call.record.arguments = _NOT_WEIGHED
+            raise
+        try:
+            if large:
+                await self._weigh(call)
+            tool = self._allow(call, known)
+            call.validated = await validated(tool, call.given)
+            if large and tool.requires_approval:
+                call.shown = await copy_of(call.given)
+            return tool
+        finally:
+            self._entrance.release()
 
     async def _weigh(self, call: CallUnderWay) -> None:
         """Count what large arguments take of the memory for records, beyond what is counted already."""
@@ -289,8 +289,13 @@ class RunGate:
 
     async def _approve(self, call: CallUnderWay) -> None:
         """Step 3: ask, and take the arguments that the answer puts in place of the given ones."""
-        tool = call.tool
-        approve = approver(tool, self._gate.approve)
+        tool, approve = call.tool, self._gate.approve
+        if approve is None:
+            raise ToolNotAllowed(
+                f"tool {tool.name!r} needs approval, and there is nobody to ask: "
+                "the operator must pass approve=... to the runtime",
+                tool=tool.name,
+            )
         call.failure = "denied"
         shown = call.shown if call.shown is not None else await copy_of(call.given)
         changed = await ask(approve, ApprovalRequest(tool, shown, self.caller, call.record.id))
