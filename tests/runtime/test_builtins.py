@@ -11,8 +11,8 @@ import pytest
 from callgate import Registry, Runtime, tool
 from callgate.errors import ConfigurationError, ToolError, ToolNotAllowed, ToolNotFound
 from callgate.limits import Limits
-from callgate.runtime.events import CallEnded, CallProgressed, CallStarted, Event, listening, report_progress
 from callgate.runtime.gate import Gate
+from callgate.runtime.gate.events import CallEnded, CallProgressed, CallStarted, Event, listening, report_progress
 from callgate.runtime.offer import Offer
 from callgate.tools import Caller, Tool
 from runtime.conftest import opened

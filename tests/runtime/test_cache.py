@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from callgate.errors import ToolError, ToolTimedOut
-from callgate.runtime.cache import ResultCache
+from callgate.runtime.gate.cache import ResultCache
 
 pytestmark = pytest.mark.anyio
 

@@ -14,9 +14,9 @@ import pytest
 
 from callgate.errors import ConfigurationError, InvalidArguments, LimitReached, ToolError, ToolNotAllowed, ToolNotFound
 from callgate.limits import Limits
-from callgate.runtime.calls import CallRecord, weight
-from callgate.runtime.events import CallEnded, CallStarted, Event
 from callgate.runtime.gate import Gate, RunGate
+from callgate.runtime.gate.calls import CallRecord, weight
+from callgate.runtime.gate.events import CallEnded, CallStarted, Event
 from callgate.tools import Registry, Tool, tool
 
 pytestmark = pytest.mark.anyio
@@ -356,7 +356,7 @@ async def test_a_listener_that_raises_does_no_harm(caplog: pytest.LogCaptureFixt
 
 
 async def test_recorded_arguments_do_not_fill_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("callgate.runtime.gate.MAX_RECORDED_BYTES", 2_000)
+    monkeypatch.setattr("callgate.runtime.gate.run_gate.MAX_RECORDED_BYTES", 2_000)
     run = run_of()
     await run.call("echo", {"text": "x" * 1_000})
     await run.call("echo", {"text": "x" * 1_000})

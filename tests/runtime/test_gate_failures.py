@@ -15,8 +15,8 @@ import sniffio
 
 from callgate.errors import ToolError, ToolTimedOut
 from callgate.limits import Limits
-from callgate.runtime.attempt import MAX_ERROR_CHARACTERS, MAX_ERROR_DATA_CHARACTERS
 from callgate.runtime.gate import Gate, RunGate
+from callgate.runtime.gate.attempt import MAX_ERROR_CHARACTERS, MAX_ERROR_DATA_CHARACTERS
 from callgate.tools import Registry, Tool, tool
 
 pytestmark = pytest.mark.anyio

@@ -108,7 +108,7 @@ async def test_an_unknown_outcome_is_never_tried_again() -> None:
 async def test_only_a_plan_retries_what_was_given_no_retry(
     caller: Caller, options: dict[str, Any], attempts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("callgate.runtime.attempt.PLAN_RETRY", AT_ONCE)
+    monkeypatch.setattr("callgate.runtime.gate.attempt.PLAN_RETRY", AT_ONCE)
     run = run_of(flaky(*[RuntimeError()] * 5, **options), caller=caller)
     with pytest.raises(ToolError):
         await run.call("flaky", {})

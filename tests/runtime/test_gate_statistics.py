@@ -11,8 +11,8 @@ import pytest
 
 from callgate.errors import ToolError, ToolTimedOut
 from callgate.limits import Limits
-from callgate.runtime.approval import Deny
 from callgate.runtime.gate import Gate, RunGate
+from callgate.runtime.gate.approval import Deny
 from callgate.tools import Caller, Registry, Retry, Tool, tool
 from callgate.tools.statistics import ToolStats
 

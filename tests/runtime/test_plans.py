@@ -106,7 +106,7 @@ async def test_reads_have_three_attempts_in_a_plan_by_default() -> None:
         tool = runtime.registry.get("get")
         assert tool.retry is None
         made = runtime.gate.open(caller="plan", limits=Limits())
-        from callgate.runtime.attempt import retry_for
+        from callgate.runtime.gate.attempt import retry_for
 
         assert retry_for(tool, None, made.caller) == Retry()
         assert retry_for(runtime.registry.get("put"), None, made.caller) is None

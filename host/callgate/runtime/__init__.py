@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from callgate.program.graph.reasons import NotAGraph
 
     from .answers import Answer
-    from .approval import Allow, ApprovalRequest, Deny
-    from .calls import CallRecord
     from .code_stream import CodeStream
     from .discovery.conversation import Conversation
     from .discovery.found import Described, Found, SearchResult
-    from .events import (
+    from .fast_path.compilation import Compilation
+    from .gate.approval import Allow, ApprovalRequest, Deny
+    from .gate.calls import CallRecord
+    from .gate.events import (
         CallEnded,
         CallProgressed,
         CallStarted,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
         StepStarted,
         report_progress,
     )
-    from .fast_path.compilation import Compilation
     from .offer import Source
     from .plans.approval import PlanApprovalRequest
     from .plans.result import PlanResult, StepResult
@@ -72,12 +72,12 @@ __getattr__, __dir__ = names_from(
     __name__,
     {
         "answers": ("Answer",),
-        "approval": (
+        "gate.approval": (
             "Allow",
             "ApprovalRequest",
             "Deny",
         ),
-        "calls": ("CallRecord",),
+        "gate.calls": ("CallRecord",),
         "code_stream": ("CodeStream",),
         "discovery.conversation": ("Conversation",),
         "discovery.found": (
@@ -85,7 +85,7 @@ __getattr__, __dir__ = names_from(
             "Found",
             "SearchResult",
         ),
-        "events": (
+        "gate.events": (
             "CallEnded",
             "CallProgressed",
             "CallStarted",

@@ -27,8 +27,8 @@ from callgate.tools.faults import did_you_mean
 
 from .core import Core
 from .discovery.found import Described, SearchResult
-from .events import Event
 from .gate import RunGate
+from .gate.events import Event
 from .model.decoding import CUT_OFF, as_object, decoded, is_cut_off
 from .model.definitions import ALONE, Beside, Definitions
 from .model.meta import META_TOOLS, DefinitionOptions, MetaTool, meant, validated

@@ -20,8 +20,8 @@ from callgate.protocol.run import RunWire, encode
 from callgate.sandbox.backend import Guest, GuestExit, Usage
 from callgate_guest.wire import LineBuffer
 
-from .events import Event
 from .gate import RunGate
+from .gate.events import Event
 from .offer import Catalogue
 from .result import CodeResult, RunError, RunUsage
 from .run import GuestDrive, explain_death, limit_error

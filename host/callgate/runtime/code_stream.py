@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import anyio
 
-from .events import Event
+from .gate.events import Event
 from .result import CodeResult
 
 __all__ = ["CodeStream", "streaming"]

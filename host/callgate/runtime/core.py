@@ -23,10 +23,10 @@ from callgate.sandbox.pool import WarmPool
 from callgate.search.learned import Learned
 from callgate.tools import Registry
 
-from .cache import Cache
 from .code_runs import CodeRun, Language, check_failure
-from .events import Event
 from .gate import Approve, Gate
+from .gate.cache import Cache
+from .gate.events import Event
 from .offer import Catalogue, Offer, checked_options, search_builtins
 from .result import NO_SANDBOX, CodeResult
 from .session import Session

@@ -10,7 +10,7 @@ from callgate.limits import Limits
 from callgate.tools import Registry, Tool
 
 from .core import Core
-from .events import Event
+from .gate.events import Event
 from .session import Session
 
 if TYPE_CHECKING:  # imported when a model is there: whoever only runs programs needs none of it

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from callgate.program import Finding
 
-from .calls import CallRecord
+from .gate.calls import CallRecord
 
 __all__ = ["NO_SANDBOX", "CodeResult", "RunError", "RunUsage", "cut"]
 

@@ -44,8 +44,8 @@ from callgate.sandbox.backend import Guest, GuestExit
 from callgate_guest.wire import INVALID_REQUEST, OUT_OF_MEMORY
 
 from .driver import Driver
-from .events import Event, Printed
 from .gate import RunGate
+from .gate.events import Event, Printed
 from .result import RunError
 
 __all__ = ["GuestDrive", "explain_death"]

@@ -22,8 +22,8 @@ from callgate.tools import Registry, Tool
 from .code_runs import Language
 from .code_stream import CodeStream, streaming
 from .core import Core, Path, checked_path
-from .events import Event
 from .gate import Approve
+from .gate.events import Event
 from .keeper import Keeper, event_loop
 from .model_face import ModelFace
 from .offer import Source

@@ -15,7 +15,7 @@ from callgate.sandbox.backend import Guest
 from callgate_guest.wire import LineBuffer
 
 from .code_runs import CodeRun, check_failure
-from .events import Event
+from .gate.events import Event
 from .result import CodeResult, RunError
 
 if TYPE_CHECKING:

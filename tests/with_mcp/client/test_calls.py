@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from callgate import Limits, ToolError, ToolTimedOut
-from callgate.runtime.events import listening
+from callgate.runtime.gate.events import listening
 from with_mcp.client.served import everything, hostile, lines, serving, until
 
 pytestmark = pytest.mark.anyio

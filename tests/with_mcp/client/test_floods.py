@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from callgate import ToolError
-from callgate.runtime.events import listening
+from callgate.runtime.gate.events import listening
 from with_mcp.client.served import hostile, serving, until
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ import pytest
 
 from callgate import Limits
 from callgate.mcp import McpServers
-from callgate.runtime.events import CallProgressed, Event
+from callgate.runtime.gate.events import CallProgressed, Event
 from runtime.conftest import opened
 from with_mcp.client.served import everything, hostile, until
 

@@ -11,7 +11,7 @@ import pytest
 
 from callgate import ToolError
 from callgate.mcp.client.secrets import Secrets
-from callgate.runtime.events import listening
+from callgate.runtime.gate.events import listening
 from with_mcp.client.served import everything, hostile, serving, until
 from with_mcp.client.test_http import free_port, listening_at
 

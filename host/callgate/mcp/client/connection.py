@@ -42,7 +42,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from callgate.errors import ToolError
 from callgate.mcp.config import ServerConfig
-from callgate.runtime.events import listening
+from callgate.runtime.gate.events import listening
 from callgate.version import __version__
 
 from .http import BROKEN, NOT_SENT, http_streams

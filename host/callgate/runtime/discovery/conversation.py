@@ -23,7 +23,7 @@ from callgate.errors import ConfigurationError, ToolError
 from callgate.limits import Limits
 from callgate.runtime.answers import Answer, Answers, Call, caller_of
 from callgate.runtime.core import Core
-from callgate.runtime.events import Event
+from callgate.runtime.gate.events import Event
 from callgate.runtime.model.decoding import decoded
 from callgate.runtime.model.definitions import Beside
 from callgate.runtime.model.meta import META_TOOLS, DefinitionOptions, checked_options

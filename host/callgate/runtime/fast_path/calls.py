@@ -10,7 +10,7 @@ from callgate.errors import ToolError
 from callgate.program.graph.flow import Site
 from callgate.program.graph.walking.ghost import Place
 from callgate.program.graph.walking.walk import MadeCall
-from callgate.runtime.calls import CallRecord
+from callgate.runtime.gate.calls import CallRecord
 from callgate.tools.encoding import NotJson, compact_json
 
 __all__ = ["OneCall", "Place", "records_of", "same_arguments", "split"]

@@ -17,8 +17,8 @@ import anyio.to_thread
 from callgate.program.graph.compile import MOST_SOURCE_BYTES, compile_program
 from callgate.program.graph.flow import Flow, For, operations_of
 from callgate.program.graph.reasons import NotAGraph
-from callgate.runtime.cache import Cache
 from callgate.runtime.code_runs import CodeRun
+from callgate.runtime.gate.cache import Cache
 from callgate.runtime.offer import Catalogue
 
 __all__ = ["GraphProgram", "GraphPrograms"]

@@ -20,7 +20,7 @@ from callgate.runtime.result import NO_SANDBOX, CodeResult, RunError, RunUsage
 from .calls import split
 from .compilation import Compilation
 from .drive import GraphDrive
-from .journal import JournalGate
+from .journal import Journal
 from .looking import GraphProgram, GraphPrograms
 from .prints import Prints, TellOnce
 from .walker import WALK_BYTES, WALK_STEPS
@@ -145,9 +145,10 @@ class _Ended:
         if left <= 0:
             self.drive.fail(LimitReached("wall_seconds", limits.wall_seconds))
             return self.result()
-        gate = JournalGate(run.gate, limits, self.drive.calls)
+        journal = Journal(self.drive.calls, run.gate.records)
+        run.gate.begin_anew(journal.answered, journal.given_up)
         listener = None if run.on_event is None else TellOnce(run.on_event, self.prints.logs)
-        again = replace(run, gate=gate, inputs=self.inputs, limits=limits.replace(wall_seconds=left), on_event=listener)
+        again = replace(run, inputs=self.inputs, limits=limits.replace(wall_seconds=left), on_event=listener)
         try:
             result = await in_sandbox(again)
         except SandboxError as failure:
@@ -159,7 +160,7 @@ class _Ended:
         error = result.error
         if error is not None and error.limit == "wall_seconds":
             error = host_error(LimitReached("wall_seconds", limits.wall_seconds), wall)
-        calls, speculative = split(self.drive.calls, run.gate.records, gate.made)
+        calls, speculative = split(self.drive.calls, run.gate.records, journal.made)
         usage = replace(result.usage, wall_seconds=wall, tool_calls=len(run.gate.records))
         return replace(result, error=error, calls=calls, speculative=speculative, usage=usage)
 

@@ -12,7 +12,7 @@ from callgate.errors import LimitReached
 from callgate.limits import Limits
 from callgate.protocol.logs import Logs, printable
 from callgate.protocol.run import encode
-from callgate.runtime.events import Event, Printed, tell
+from callgate.runtime.gate.events import Event, Printed, tell
 
 __all__ = ["Prints", "TellOnce"]
 

@@ -13,7 +13,7 @@ from callgate.plan.compile import CompiledPlan
 from callgate.plan.explain import ExplainFormat, explain, explained
 from callgate.plan.faults import PlanFault
 from callgate.plan.model import plan_json
-from callgate.runtime.approval import Decision
+from callgate.runtime.gate.approval import Decision
 from callgate.tools.decoding import decoding
 from callgate.tools.encoding import encoding
 from callgate.tools.turns import at_once

@@ -18,11 +18,11 @@ from callgate.plan.actions import Action, Begin, Call, Exceeded, Failed, Finishe
 from callgate.plan.actions import Event as EngineEvent
 from callgate.plan.compile import CompiledPlan
 from callgate.plan.engine import Engine
-from callgate.runtime.arguments import in_turns
-from callgate.runtime.calls import CallRecord
 from callgate.runtime.driver import Driver
-from callgate.runtime.events import Event, StepEnded, StepStarted, tell
 from callgate.runtime.gate import RunGate
+from callgate.runtime.gate.attempt import in_turns
+from callgate.runtime.gate.calls import CallRecord
+from callgate.runtime.gate.events import Event, StepEnded, StepStarted, tell
 from callgate.tools.turns import at_once
 
 from .early import EarlyCalls, make_call

@@ -20,8 +20,8 @@ from callgate.limits import Limits
 from callgate.plan.actions import Action, Arrived, Call, Exceeded, Failed, Returned, Stop
 from callgate.plan.engine import Engine
 from callgate.runtime.driver import Driver
-from callgate.runtime.events import Event, StepStarted, tell
 from callgate.runtime.gate import RunGate
+from callgate.runtime.gate.events import Event, StepStarted, tell
 from callgate.tools.encoding import NotJson, compact_json
 
 __all__ = ["EarlyCall", "EarlyCalls", "make_call"]

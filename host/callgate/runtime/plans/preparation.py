@@ -21,9 +21,9 @@ from callgate.plan.compile import CompiledPlan, Offering, Reading, read_plan
 from callgate.plan.estimate import EstimatedStep, PlanEstimate, estimate_plan
 from callgate.plan.model import plan_json
 from callgate.plan.sizes import json_size, memory_of
-from callgate.runtime.approval import Allow, Deny, answer_of
-from callgate.runtime.events import Event
 from callgate.runtime.gate import Gate, RunGate
+from callgate.runtime.gate.approval import Allow, Deny, answer_of
+from callgate.runtime.gate.events import Event
 from callgate.runtime.keeper import event_loop
 from callgate.runtime.offer import checked_options
 from callgate.runtime.result import RunError, RunUsage

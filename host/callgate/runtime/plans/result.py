@@ -11,7 +11,7 @@ from typing import Any, Literal
 from callgate.plan.explain import ExplainedStep, ExplainFormat, explain
 from callgate.plan.faults import PlanFault
 from callgate.plan.outcomes import StepStatus
-from callgate.runtime.calls import CallRecord
+from callgate.runtime.gate.calls import CallRecord
 from callgate.runtime.result import MODEL_CHARACTERS, RunError, RunUsage, cut
 from callgate.tools.faults import did_you_mean, printable
 

@@ -16,7 +16,7 @@ from string import Template
 from typing import Final
 
 from callgate.cut import duration
-from callgate.runtime.calls import CallRecord
+from callgate.runtime.gate.calls import CallRecord
 from callgate.tools.faults import printable
 
 from .result import PlanResult, StepResult

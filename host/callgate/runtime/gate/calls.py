@@ -1,15 +1,16 @@
-"""The record of one tool call. Knows what was asked, what became of it and how long it took; decides nothing."""
+"""One tool call: the record that everyone reads, and the call under way, which the gate alone has. Decides nothing."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from callgate.tools import Retry, Tool
 from callgate.tools.turns import Work, at_once
 
-__all__ = ["CallRecord", "CallStatus", "weighing", "weight"]
+__all__ = ["CallRecord", "CallStatus", "CallUnderWay", "weighing", "weight"]
 
 CallStatus = Literal[
     "pending",
@@ -59,6 +60,34 @@ class CallRecord:
     """Of `duration_seconds`, waiting for a place among `max_concurrent_calls`."""
     changed_arguments: dict[str, Any] | None = None
     """What the approval put in place of `arguments`."""
+
+
+@dataclass(slots=True, eq=False)
+class CallUnderWay:
+    """A call on its way through the gate: what was asked for, and then what its steps have made of it."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    timeout_seconds: float | None = None
+    """The call's own; None for the tool's, or the run's."""
+    retry: Retry | None = None
+    fallback: str | None = None
+    tried: tuple[str, ...] = ()
+    """The tools that failed, where this call is a fallback."""
+    failure: CallStatus = "refused"
+    """The status that an error would give it now."""
+    size: int = 0
+    """Memory of the arguments, in bytes, as far as it has been counted."""
+    record: CallRecord = field(init=False)
+    tool: Tool = field(init=False)
+    given: dict[str, Any] = field(init=False)
+    """The arguments as they were validated: the caller's, or those of the approval."""
+    validated: dict[str, Any] = field(init=False)
+    """What the tool is called with; it may change this copy."""
+    shown: dict[str, Any] | None = None
+    """A copy of large arguments for whoever approves the call."""
+    key: str = ""
+    """The cache key of the call, where its tool has `cache_seconds`."""
 
 
 _VALUES_A_TURN = 20_000

@@ -1,33 +1,28 @@
-"""One attempt: call the tool's function once and encode what it returns; and how patiently that is done.
-
-Knows failures apart from cancellation.
+"""One attempt: call the tool's function once and encode what it returns; and how patiently a call is made.
 
 1. What a tool means to say, it says with a `ToolError`; that passes. Everything else it raises is the host's own
    business: it is logged, and the caller learns only that there was an internal error.
 2. A cancellation is real when somebody did cancel: an enclosing anyio scope is cancelled, or asyncio has a request to
    cancel this very task on its books. A `CancelledError` that a tool raises of itself, or catches from a task of its
    own, is a failure like any other.
-3. A sync tool runs in a worker thread. A thread cannot be killed: when its call is given up it is left behind until
-   it ends by itself. A tool with effects that was given up before its thread had begun gets a thread all the same: what
-   is recorded of such a call does not depend on how quick a thread is. While a gate has left behind as many as a run
-   may run at once, that run starts no further ones: their number stays bounded.
+3. *Timeout*: the call's own, or the tool's, or the run's default; none means that only the wall limit of the run holds.
+   A plan's runs are opened with a default of 30 s, code's with none. In a plan the default adapts to the tool's
+   history: see `adaptive_timeout_seconds`.
+4. *Retry*: what the tool was given; in a plan, three attempts for read-only and idempotent tools that were given
+   nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import copy
-import inspect
 import json
 import logging
 import math
-import threading
 from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
-import anyio.to_thread
 
 from callgate.errors import ToolError
 from callgate.tools import Caller, Retry, Tool
@@ -36,10 +31,10 @@ from callgate.tools.statistics import Statistics, adaptive_timeout_seconds
 from callgate.tools.turns import LARGE_BYTES, Work
 
 from .calls import weight
+from .places import Threads
 
 __all__ = [
     "PLAN_RETRY",
-    "Threads",
     "ToolCrashed",
     "call_once",
     "copied",
@@ -56,11 +51,8 @@ logger = logging.getLogger("callgate")
 
 MAX_ERROR_CHARACTERS = 64 * 1024
 """A longer message of a tool's own error is cut in the middle, and says so."""
-MAX_LEFT_BEHIND = 1000
-"""Threads of given-up calls of one tool, of all runs together, before it is refused to everybody."""
 MAX_ERROR_DATA_CHARACTERS = 1024 * 1024
 """Longer data of a tool's own error is dropped, and the log says so."""
-
 PLAN_RETRY = Retry()
 """What a plan gives read-only and idempotent tools that bring no `retry`: three attempts, 1 s and 2 s apart."""
 STATISTICS_LAG = 128
@@ -74,14 +66,13 @@ class ToolCrashed(ToolError):
     default_code = -32603
 
 
-async def call_once(tool: Tool, arguments: dict[str, Any], threads: Threads, max_threads: int) -> str:
+async def call_once(tool: Tool, arguments: dict[str, Any], threads: Threads) -> str:
     """Call the function and encode its result.
 
     Args:
         tool: the tool.
         arguments: what `Tool.validate` returned; the function may change them.
         threads: where sync functions run.
-        max_threads: how many threads may have been left behind.
 
     Raises:
         ToolError: the tool failed, broke its contract, or there are too many threads left behind.
@@ -91,7 +82,7 @@ async def call_once(tool: Tool, arguments: dict[str, Any], threads: Threads, max
         if tool.is_async:
             result = await tool.invoke(arguments)
         else:
-            result = await threads.run(tool, arguments, max_threads)
+            result = await threads.run(tool, arguments)
         if weight(result, LARGE_BYTES) > LARGE_BYTES:
             return await in_turns(tool.encoding(result))
         return tool.encode(result)
@@ -197,109 +188,6 @@ def _make_presentable(tool: Tool, error: ToolError) -> None:
     if fault:
         logger.error("tool %r raised a ToolError whose data is dropped: %s", tool.name, fault)
         error.data = None
-
-
-class Threads:
-    """The worker threads of one gate, or of one run of it: who leaves threads behind shuts out itself, not others.
-
-    Args:
-        gate: for a run: the threads of its gate.
-    """
-
-    def __init__(self, gate: Threads | None = None) -> None:
-        self.left_behind = 0
-        """Threads that still run although nobody waits for them."""
-        self._gate = gate
-        self._by_tool: dict[str, int] = {}
-        self._lock: threading.Lock = threading.Lock() if gate is None else gate._lock
-
-    def have_room(self, tool: Tool, most: int) -> bool:
-        """Whether one more may be started, when so many may have been left behind by this run."""
-        shared = self if self._gate is None else self._gate
-        return self.left_behind < most and shared._by_tool.get(tool.name, 0) < MAX_LEFT_BEHIND
-
-    async def run(self, tool: Tool, arguments: dict[str, Any], most: int) -> Any:
-        """Call a sync function in a thread; the context variables go with it."""
-        if not self.have_room(tool, most):
-            left = self.left_behind if self.left_behind >= most else MAX_LEFT_BEHIND
-            raise ToolError(
-                f"tool {tool.name!r} was not called: {left} earlier calls that were given up are still "
-                "running on the host; try again when they have ended",
-                retryable=True,
-                tool=tool.name,
-            )
-        job = _Job(tool, arguments, self)
-        # How many run at once is the gate's concern (max_concurrent_calls): anyio's default of 40 would be a hidden
-        # limit.
-        unlimited = anyio.CapacityLimiter(math.inf)
-        try:
-            await anyio.to_thread.run_sync(job.run, abandon_on_cancel=True, limiter=unlimited)
-        except BaseException:
-            self._leave(job)
-            raise
-        if job.error is not None:
-            error, job.error = job.error, None
-            raise error
-        # A sync function may well return a coroutine; it belongs to the event loop.
-        return await job.result if inspect.isawaitable(job.result) else job.result
-
-    def _leave(self, job: _Job) -> None:
-        late = False
-        with self._lock:
-            job.left = True
-            if job.state == "waiting" and not job.tool.read_only:
-                job.state, late = "running", True
-            if job.state == "running":
-                self._count(job.tool, 1)
-        if late:
-            threading.Thread(target=contextvars.copy_context().run, args=(job.work,), daemon=True).start()
-
-    def _begin(self, job: _Job) -> bool:
-        with self._lock:
-            if job.left:
-                return False
-            job.state = "running"
-            return True
-
-    def _end(self, job: _Job) -> None:
-        with self._lock:
-            job.state = "ended"
-            if job.left:
-                self._count(job.tool, -1)
-
-    def _count(self, tool: Tool, change: int) -> None:
-        self.left_behind += change
-        if self._gate is not None:
-            self._gate._count(tool, change)
-        else:
-            self._by_tool[tool.name] = self._by_tool.get(tool.name, 0) + change
-
-
-class _Job:
-    """One call in a thread. No exception leaves `run`: a StopIteration or a SystemExit would upset the thread pool."""
-
-    __slots__ = ("arguments", "error", "left", "result", "state", "threads", "tool")
-
-    def __init__(self, tool: Tool, arguments: dict[str, Any], threads: Threads) -> None:
-        self.tool = tool
-        self.arguments = arguments
-        self.threads = threads
-        self.state = "waiting"
-        self.left = False
-        self.result: Any = None
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        if self.threads._begin(self):
-            self.work()
-
-    def work(self) -> None:
-        try:
-            self.result = self.tool.invoke(self.arguments)
-        except BaseException as error:
-            self.error = error
-        finally:
-            self.threads._end(self)
 
 
 def timeout_for(

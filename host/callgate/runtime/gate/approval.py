@@ -13,7 +13,7 @@ from callgate.tools import Tool
 
 from .attempt import propagates
 
-__all__ = ["Allow", "ApprovalRequest", "Approve", "Decision", "Deny", "answer_of", "approver", "ask"]
+__all__ = ["Allow", "ApprovalRequest", "Approve", "Decision", "Deny", "answer_of", "ask"]
 
 logger = logging.getLogger("callgate")
 
@@ -47,17 +47,6 @@ class Deny:
 
 Decision = Allow | Deny | bool
 Approve = Callable[[ApprovalRequest], Awaitable[Decision]]
-
-
-def approver(tool: Tool, approve: Approve | None) -> Approve:
-    """Whom to ask; raises `ToolNotAllowed` when there is nobody."""
-    if approve is None:
-        raise ToolNotAllowed(
-            f"tool {tool.name!r} needs approval, and there is nobody to ask: "
-            "the operator must pass approve=... to the runtime",
-            tool=tool.name,
-        )
-    return approve
 
 
 async def ask(approve: Approve, request: ApprovalRequest) -> dict[str, Any] | None:

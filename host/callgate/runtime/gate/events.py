@@ -14,7 +14,7 @@ import anyio.from_thread
 from .calls import CallRecord
 
 if TYPE_CHECKING:
-    from .plans.result import StepResult
+    from callgate.runtime.plans.result import StepResult
 
 __all__ = [
     "CallEnded",

@@ -1,0 +1,7 @@
+"""The one gate that every tool call passes, whoever makes it: `run_gate` has its order, each other file one step."""
+
+from .approval import Allow, ApprovalRequest, Approve, Decision, Deny
+from .gate import Gate
+from .run_gate import RunGate
+
+__all__ = ["Allow", "ApprovalRequest", "Approve", "Decision", "Deny", "Gate", "RunGate"]

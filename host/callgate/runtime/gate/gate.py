@@ -1,0 +1,79 @@
+"""The gate of one runtime. It keeps what its runs share, and opens a gate for each of them."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection
+
+from callgate.limits import Limits
+from callgate.runtime.offer import Builtins, Offers
+from callgate.tools import Caller, Registry
+
+from .approval import Approve
+from .cache import ResultCache
+from .events import Event
+from .places import Threads
+from .run_gate import RunGate
+
+__all__ = ["Gate"]
+
+
+class Gate:
+    """The gate of one runtime.
+
+    Its result cache serves one tenant: do not share a gate between people who may not see each other's data.
+
+    Args:
+        registry: the tools; tools added later are seen by runs opened later.
+        approve: asked before every call of a tool with `requires_approval`. Without one such calls are refused.
+        builtins: gives the built-in tools of an offer, which its runs may call as well; see `callgate.runtime.offer`.
+        cache_entries: so many results are kept for tools with `cache_seconds`.
+        cache_bytes: so many bytes of results are kept.
+        clock: seconds, never going back; for records and the cache.
+        draw: a random number from 0 to 1; for the jitter of retries.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        approve: Approve | None = None,
+        builtins: Builtins | None = None,
+        cache_entries: int = 1024,
+        cache_bytes: int = 64 * 1024 * 1024,
+        clock: Callable[[], float] = time.perf_counter,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self.registry = registry
+        self.approve = approve
+        self.cache = ResultCache(max_entries=cache_entries, max_bytes=cache_bytes, clock=clock)
+        self.threads = Threads()
+        self.clock = clock
+        self.draw = draw
+        self._offers = Offers(registry, builtins)
+
+    def open(
+        self,
+        *,
+        caller: Caller,
+        limits: Limits,
+        allowed: Collection[str] | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        default_timeout_seconds: float | None = None,
+    ) -> RunGate:
+        """The gate of one run.
+
+        Args:
+            caller: who calls in this run.
+            limits: `max_tool_calls`, `max_concurrent_calls` and `max_message_bytes` hold here.
+            allowed: the tools this run may call, named in any way that `Registry.resolve` knows. None: every tool that
+                allows this caller. Empty: none at all. A tool that does not allow this caller stays forbidden.
+            on_event: told at the start and the end of every call, at once; what it raises is logged and harms nothing.
+            default_timeout_seconds: for tools without a timeout of their own; None lets the run's wall limit rule.
+                For a plan's run it is where an adaptive timeout starts.
+
+        Raises:
+            ConfigurationError: `allowed` or a tool's `fallback` names a tool that does not exist.
+        """
+        return RunGate(self, limits, self._offers.get(caller, allowed), on_event, default_timeout_seconds)

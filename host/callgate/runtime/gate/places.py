@@ -1,0 +1,180 @@
+"""What limits how many calls run at once: places, and the worker threads that sync tools run in.
+
+A thread cannot be killed: when its call is given up it is left behind until it ends by itself. A tool with effects that
+was given up before its thread had begun gets a thread all the same: what is recorded of such a call does not depend on
+how quick a thread is. While a run has left behind as many as it may run at once, it starts no further ones: their
+number stays bounded.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+import math
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from callgate.errors import ToolError
+from callgate.tools import Tool
+
+__all__ = ["Slots", "Threads"]
+
+MAX_LEFT_BEHIND = 1000
+"""Threads of given-up calls of one tool, of all runs together, before it is refused to everybody."""
+
+
+class Slots:
+    """At most so many at once; the others wait, and are served in the order of asking.
+
+    Every `acquire` needs its `release`, in a `finally`. (Making an `anyio.Semaphore` takes 2 µs, and every direct call
+    would make two.)
+    """
+
+    __slots__ = ("_free", "_waiting")
+
+    def __init__(self, places: int) -> None:
+        self._free = places
+        self._waiting: OrderedDict[anyio.Event, None] = OrderedDict()  # in order, and removal is cheap
+
+    @property
+    def full(self) -> bool:
+        """Whether no place is free."""
+        return self._free <= 0
+
+    def acquire_nowait(self) -> bool:
+        """Take a place if one is free and nobody waits."""
+        if self._free > 0:
+            self._free -= 1
+            return True
+        return False
+
+    async def acquire(self) -> None:
+        """Take a place, waiting for it if need be."""
+        if self.acquire_nowait():
+            return
+        turn = anyio.Event()
+        self._waiting[turn] = None
+        try:
+            await turn.wait()
+        except BaseException:
+            if turn.is_set():  # the place was handed over, and then the wait was cancelled
+                self.release()
+            else:
+                del self._waiting[turn]
+            raise
+
+    def release(self) -> None:
+        """Give a place back; it goes to whoever has waited longest."""
+        if self._waiting:
+            self._waiting.popitem(last=False)[0].set()
+        else:
+            self._free += 1
+
+
+class Threads:
+    """The worker threads of one gate, or of one run of it: who leaves threads behind shuts out itself, not others.
+
+    Args:
+        gate: for a run: the threads of its gate.
+        most: threads that a run may leave behind before it gets no more.
+    """
+
+    def __init__(self, gate: Threads | None = None, most: float = math.inf) -> None:
+        self.left_behind = 0
+        """Threads that still run although nobody waits for them."""
+        self._gate = gate
+        self._most = most
+        self._by_tool: dict[str, int] = {}
+        self._lock: threading.Lock = threading.Lock() if gate is None else gate._lock
+
+    def have_room(self, tool: Tool) -> bool:
+        """Whether one more may be started."""
+        shared = self if self._gate is None else self._gate
+        return self.left_behind < self._most and shared._by_tool.get(tool.name, 0) < MAX_LEFT_BEHIND
+
+    async def run(self, tool: Tool, arguments: dict[str, Any]) -> Any:
+        """Call a sync function in a thread; the context variables go with it."""
+        if not self.have_room(tool):
+            left = self.left_behind if self.left_behind >= self._most else MAX_LEFT_BEHIND
+            raise ToolError(
+                f"tool {tool.name!r} was not called: {left} earlier calls that were given up are still "
+                "running on the host; try again when they have ended",
+                retryable=True,
+                tool=tool.name,
+            )
+        job = _Job(tool, arguments, self)
+        # How many run at once is the gate's concern (max_concurrent_calls): anyio's default of 40 would be a hidden
+        # limit.
+        unlimited = anyio.CapacityLimiter(math.inf)
+        try:
+            await anyio.to_thread.run_sync(job.run, abandon_on_cancel=True, limiter=unlimited)
+        except BaseException:
+            self._leave(job)
+            raise
+        if job.error is not None:
+            error, job.error = job.error, None
+            raise error
+        # A sync function may well return a coroutine; it belongs to the event loop.
+        return await job.result if inspect.isawaitable(job.result) else job.result
+
+    def _leave(self, job: _Job) -> None:
+        late = False
+        with self._lock:
+            job.left = True
+            if job.state == "waiting" and not job.tool.read_only:
+                job.state, late = "running", True
+            if job.state == "running":
+                self._count(job.tool, 1)
+        if late:
+            threading.Thread(target=contextvars.copy_context().run, args=(job.work,), daemon=True).start()
+
+    def _begin(self, job: _Job) -> bool:
+        with self._lock:
+            if job.left:
+                return False
+            job.state = "running"
+            return True
+
+    def _end(self, job: _Job) -> None:
+        with self._lock:
+            job.state = "ended"
+            if job.left:
+                self._count(job.tool, -1)
+
+    def _count(self, tool: Tool, change: int) -> None:
+        self.left_behind += change
+        if self._gate is not None:
+            self._gate._count(tool, change)
+        else:
+            self._by_tool[tool.name] = self._by_tool.get(tool.name, 0) + change
+
+
+class _Job:
+    """One call in a thread. No exception leaves `run`: a StopIteration or a SystemExit would upset the thread pool."""
+
+    __slots__ = ("arguments", "error", "left", "result", "state", "threads", "tool")
+
+    def __init__(self, tool: Tool, arguments: dict[str, Any], threads: Threads) -> None:
+        self.tool = tool
+        self.arguments = arguments
+        self.threads = threads
+        self.state = "waiting"
+        self.left = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        if self.threads._begin(self):
+            self.work()
+
+    def work(self) -> None:
+        try:
+            self.result = self.tool.invoke(self.arguments)
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.threads._end(self)
