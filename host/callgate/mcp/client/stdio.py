@@ -29,6 +29,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 from anyio.abc import AsyncResource, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -177,15 +178,19 @@ class _Server:
     async def _take(self, line: bytes | None) -> None:
         if line is None:
             raise NoMessage(f"a line of more than {MAX_LINE_BYTES} bytes: ask for less")
-        try:
-            message = parsed(line)
-        except NoMessage as error:
-            if b'"jsonrpc"' in line and b'"id"' in line:  # somebody waits for it
-                raise NoMessage(f"a message that cannot be read: {error}") from None
+        if b'"jsonrpc"' not in line:  # the parser takes its time to say what is wrong
             if line.strip():
                 self._fate.hear_noise(line)
             return
-        await self._to_session.send(SessionMessage(message))
+        try:
+            message = parsed(line)
+        except NoMessage as error:
+            if b'"id"' in line:  # somebody waits for it
+                raise NoMessage(f"a message that cannot be read: {error}") from None
+            self._fate.hear_noise(line)
+            await anyio.lowlevel.checkpoint()
+        else:
+            await self._to_session.send(SessionMessage(message))
 
     async def write(self, from_session: MemoryObjectReceiveStream[SessionMessage]) -> None:
         """Messages to the server."""
