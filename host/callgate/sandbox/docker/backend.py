@@ -35,7 +35,7 @@ __all__ = ["DockerBackend"]
 _GUESTS_PER_CONTAINER = 1000
 """A tenant's container is replaced after so many: its guests share one memory layout and one hash seed."""
 
-_PATIENCE_SECONDS = 0.05
+_PATIENCE_SECONDS = 0.1
 """How long a run waits for a tenant's container to come free before another is started: most runs are over by then."""
 _STARTS = 4
 """Containers that are started at a time: more of them only keep the first from being ready."""

@@ -209,9 +209,12 @@ class _Build:
         told = _labels(await build_context.collect(folder / "root", requirements, self._say))
         self._say("making the image")
         await anyio.to_thread.run_sync(build_context.pack, folder / "root", folder / "root.tar")
-        changes = build_context.settings_of_image(told)
-        said = await self._engine.call("import_image", str(folder / "root.tar"), changes=changes)
-        self._built = json.loads(said.splitlines()[-1])["status"]
+
+        def bring_in(api: Any) -> None:
+            said = api.import_image(str(folder / "root.tar"), changes=build_context.settings_of_image(told))
+            self._built = json.loads(said.splitlines()[-1])["status"]
+
+        await self._engine.call_with(bring_in)
 
     async def of_a_base(self, base: str, requirements: str, network: str | None, folder: Path) -> None:
         """Make the image of the Python in the image `base`; the engine pulls one that it does not have."""

@@ -169,7 +169,7 @@ class Link:
         try:
             for found in self._frames.feed(self._streams.feed(data)):
                 self.hear(found)
-        except FrameError as error:
+        except (FrameError, RecursionError) as error:  # nothing that a guest says may fail the event loop
             self.why = f"what came from the container is not the protocol: {error}"
             data = b""
         self.ended = not data
