@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from callgate.errors import InvalidArguments, ToolNotAllowed
-from callgate.limits import Limits
-from callgate.runtime.gate import Allow, ApprovalRequest, Deny, Gate, RunGate
-from callgate.tools import Registry, tool
+from callgate.runtime.gate import Allow, ApprovalRequest, Deny, RunGate
+from callgate.tools import tool
+from runtime.gated import failure_of, run_of
 
 pytestmark = pytest.mark.anyio
 
@@ -20,37 +20,51 @@ async def pay(amount: int, to: str = "shop") -> str:
     return f"{amount} to {to}"
 
 
-def run_with(answer: Any, *tools: Any) -> RunGate:
+@tool(requires_approval=True, read_only=True, cache_seconds=60)
+async def read(path: str) -> str:
+    return path
+
+
+def run_with(*answers: Any) -> RunGate:
+    """A run whose calls get these answers, one after the other."""
+    left = list(answers)
+
     async def approve(request: ApprovalRequest) -> Any:
+        answer = left.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
         return answer
 
-    return Gate(Registry(tools or [pay]), approve=approve).open(caller="code", limits=Limits())
+    return run_of(pay, read, approve=approve)
 
 
 @pytest.mark.parametrize("answer", [Allow(), True])
-async def test_yes_lets_the_call_through(answer: Any) -> None:
-    run = run_with(answer)
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+async def test_yes_lets_the_call_through(answer: Any, is_async: bool) -> None:
+    run = run_with(answer) if is_async else run_of(pay, approve=lambda request: answer)
     assert await run.call("pay", {"amount": 5}) == '"5 to shop"'
     assert run.records[0].status == "succeeded"
     assert run.records[0].changed_arguments is None
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"),
+    ("answer", "reason", "logged"),
     [
-        (Deny("too much"), "the call of tool 'pay' was denied: too much"),
-        (Deny(), "the call of tool 'pay' was denied"),
-        (False, "the call of tool 'pay' was denied"),
-        ("yes", "the call of tool 'pay' was denied: the approval could not be obtained"),
-        (None, "the call of tool 'pay' was denied: the approval could not be obtained"),
+        (Deny("too much"), ": too much", ""),
+        (Deny(), "", ""),
+        (False, "", ""),
+        ("yes", ": the approval could not be obtained", "answered 'yes' for tool 'pay', not Allow, Deny or a bool"),
+        (None, ": the approval could not be obtained", "answered None"),
+        (RuntimeError("the vault's address"), ": the approval could not be obtained", "the vault's address"),
     ],
 )
-async def test_anything_but_yes_is_no(answer: Any, message: str) -> None:
+async def test_anything_but_yes_is_no(answer: Any, reason: str, logged: str, caplog: pytest.LogCaptureFixture) -> None:
     run = run_with(answer)
-    with pytest.raises(ToolNotAllowed) as caught:
-        await run.call("pay", {"amount": 5})
-    assert (caught.value.message, caught.value.code) == (message, -32002)
-    assert (run.records[0].status, run.records[0].attempts, run.records[0].error) == ("denied", 0, message)
+    error = await failure_of(run, "pay", {"amount": 5})
+    assert isinstance(error, ToolNotAllowed)
+    assert (error.message, error.code) == (f"the call of tool 'pay' was denied{reason}", -32002)
+    assert (run.records[0].status, run.records[0].attempts, run.records[0].error) == ("denied", 0, error.message)
+    assert logged in caplog.text
 
 
 async def test_the_arguments_may_be_changed() -> None:
@@ -60,40 +74,32 @@ async def test_the_arguments_may_be_changed() -> None:
     assert run.records[0].changed_arguments == {"amount": 3}
 
 
-async def test_changed_arguments_are_validated_again() -> None:
-    run = run_with(Allow({"amount": "3"}))
-    with pytest.raises(InvalidArguments, match="argument 'amount' must be a valid integer"):
-        await run.call("pay", {"amount": 5})
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"amount": "3"}, "argument 'amount' must be a valid integer"),
+        ([], "must be an object, got an array of 0 items"),
+    ],
+)
+async def test_changed_arguments_are_validated_again(changed: Any, message: str) -> None:
+    run = run_with(Allow(changed))
+    error = await failure_of(run, "pay", {"amount": 5})
+    assert isinstance(error, InvalidArguments)
+    assert message in error.message
     assert run.records[0].status == "refused"
-    with pytest.raises(InvalidArguments, match="the arguments must be an object, got an array of 0 items"):
-        await run_with(Allow([])).call("pay", {"amount": 5})  # type: ignore[arg-type]
 
 
 async def test_nobody_is_asked_about_wrong_arguments() -> None:
-    with pytest.raises(InvalidArguments):
-        await run_with(Deny("asked")).call("pay", {})
+    assert isinstance(await failure_of(run_with(), "pay"), InvalidArguments)
 
 
 async def test_without_anybody_to_ask_the_call_is_refused_and_the_operator_told_what_to_do() -> None:
-    run = Gate(Registry([pay])).open(caller="code", limits=Limits())
-    with pytest.raises(
-        ToolNotAllowed,
-        match=r"^tool 'pay' needs approval, and there is nobody to ask: the operator must pass approve=\.\.\. to the ",
-    ):
-        await run.call("pay", {"amount": 5})
+    run = run_of(pay)
+    error = await failure_of(run, "pay", {"amount": 5})
+    told = "tool 'pay' needs approval, and there is nobody to ask: the operator must pass approve=... to the runtime"
+    assert isinstance(error, ToolNotAllowed)
+    assert error.message == told
     assert run.records[0].status == "refused"
-
-
-async def test_a_callback_that_raises_is_a_no_and_its_text_stays_on_the_host(caplog: pytest.LogCaptureFixture) -> None:
-    async def approve(request: ApprovalRequest) -> bool:
-        raise RuntimeError("the vault's address")
-
-    run = Gate(Registry([pay]), approve=approve).open(caller="code", limits=Limits())
-    with pytest.raises(
-        ToolNotAllowed, match=r"^the call of tool 'pay' was denied: the approval could not be obtained$"
-    ):
-        await run.call("pay", {"amount": 5})
-    assert "the vault's address" in caplog.text
 
 
 async def test_the_request_says_what_is_asked_and_is_a_copy() -> None:
@@ -104,25 +110,15 @@ async def test_the_request_says_what_is_asked_and_is_a_copy() -> None:
         request.arguments["amount"] = 1_000
         return True
 
-    run = Gate(Registry([pay]), approve=approve).open(caller="plan", limits=Limits())
-    assert await run.call("pay", {"amount": 5}) == '"5 to shop"'
+    assert await run_of(pay, caller="plan", approve=approve).call("pay", {"amount": 5}) == '"5 to shop"'
     assert (requests[0].tool, requests[0].caller, requests[0].call_id) == (pay, "plan", 1)
 
 
-async def test_a_sync_callback_will_do() -> None:
-    def approve(request: ApprovalRequest) -> bool:
-        return True
-
-    gate = Gate(Registry([pay]), approve=approve)  # type: ignore[arg-type]
-    assert await gate.open(caller="code", limits=Limits()).call("pay", {"amount": 5})
-
-
 async def test_the_end_of_the_run_ends_the_asking() -> None:
-    async def approve(request: ApprovalRequest) -> bool:
+    async def approve(request: ApprovalRequest) -> None:
         await anyio.sleep_forever()
-        return True
 
-    run = Gate(Registry([pay]), approve=approve).open(caller="code", limits=Limits())
+    run = run_of(pay, approve=approve)
     async with anyio.create_task_group() as group:
         group.start_soon(run.call, "pay", {"amount": 5})
         await anyio.wait_all_tasks_blocked()
@@ -130,56 +126,13 @@ async def test_the_end_of_the_run_ends_the_asking() -> None:
     assert run.records[0].status == "cancelled"
 
 
-async def test_a_hit_in_the_cache_does_not_get_around_the_approval() -> None:
-    @tool(requires_approval=True, read_only=True, cache_seconds=60)
-    async def secret() -> str:
-        return "s"
-
-    answers = [True, False, True]
-
-    async def approve(request: ApprovalRequest) -> bool:
-        return answers.pop(0)
-
-    run = Gate(Registry([secret]), approve=approve).open(caller="code", limits=Limits())
-    await run.call("secret", {})
-    with pytest.raises(ToolNotAllowed):
-        await run.call("secret", {})
-    await run.call("secret", {})
-    assert [record.cached for record in run.records] == [False, False, True]
-
-
-async def test_changed_arguments_have_their_own_place_in_the_cache() -> None:
-    @tool(requires_approval=True, read_only=True, cache_seconds=60)
-    async def read(path: str) -> str:
-        return path
-
-    answers: list[Any] = [True, Allow({"path": "b"}), True]
-
-    async def approve(request: ApprovalRequest) -> Any:
-        return answers.pop(0)
-
-    run = Gate(Registry([read]), approve=approve).open(caller="code", limits=Limits())
-    assert [await run.call("read", {"path": path}) for path in "aab"] == ['"a"', '"b"', '"b"']
-    assert [record.cached for record in run.records] == [False, False, True]
-
-
-async def test_a_person_who_thinks_holds_no_place() -> None:
-    asked, go = anyio.Event(), anyio.Event()
-
-    async def approve(request: ApprovalRequest) -> bool:
-        asked.set()
-        await go.wait()
-        return True
-
-    @tool
-    async def free() -> int:
-        return 1
-
-    gate = Gate(Registry([pay, free]), approve=approve)
-    run = gate.open(caller="code", limits=Limits(max_concurrent_calls=1))
-    async with anyio.create_task_group() as group:
-        group.start_soon(run.call, "pay", {"amount": 5})
-        await asked.wait()
-        with anyio.fail_after(5):
-            assert await run.call("free", {}) == "1"
-        go.set()
+async def test_the_cache_does_not_get_around_the_approval_and_keeps_changed_arguments_as_such() -> None:
+    run = run_with(True, False, True, Allow({"path": "b"}), True)
+    given: list[str] = []
+    for path in "aaaab":
+        try:
+            given.append(await run.call("read", {"path": path}))
+        except ToolNotAllowed:
+            given.append("denied")
+    assert given == ['"a"', "denied", '"a"', '"b"', '"b"']
+    assert [record.cached for record in run.records] == [False, False, True, False, True]
