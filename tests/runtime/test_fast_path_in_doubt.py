@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 
-from callgate import CallEnded, CallStarted, Event, Limits, Printed, tool
+from callgate import CallEnded, CallStarted, Event, Limits, Printed, Tool, tool
 from runtime.conftest import opened
 from runtime.graphed import known, told
 from runtime.test_fast_path import boxed, world
@@ -197,3 +199,19 @@ async def test_a_call_that_the_guest_gives_up_stands_once_in_the_calls() -> None
     assert result.error is not None
     assert sorted(call.tool for call in result.calls) in (["look", "look", "note"], ["echo", "look", "look", "note"])
     assert made.notes in ([], ["x"])
+
+
+async def test_a_call_whose_argument_has_another_name_in_python_is_not_made_twice() -> None:
+    made: list[Any] = []
+
+    async def send(**arguments: Any) -> int:
+        made.append(arguments)
+        return len(made)
+
+    schema = {"type": "object", "properties": {"from": {"type": "string"}}, "required": ["from"]}
+    mail = Tool.from_schema("mail", "Send a mail.", schema, send)
+    async with opened(mail, pool_size=0) as runtime:
+        result = await runtime.execute_code(f"n = await mail(from_='a')\nt = {DOUBT}\n[n, await mail(from_='b')]")
+    assert (result.path, result.value) == ("sandbox", [1, 2])
+    assert made == [{"from": "a"}, {"from": "b"}]
+    assert [call.arguments for call in result.calls] == made

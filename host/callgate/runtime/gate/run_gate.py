@@ -7,7 +7,7 @@
 4. **counted and queued**: `max_tool_calls` counts every call that arrives, refused ones included, and ends the run;
    `max_concurrent_calls` makes calls wait for a place, and never fails one. A place is held for one attempt, not
    while a person thinks, a retry waits, or a fallback runs. (A program's calls are brought by
-   `Workers`, of which there are as many as places: there, such a call does keep its worker);
+   `Driver`, which has as many workers as places: there, such a call does keep its worker);
 5. **cache**, after approval, so that a hit never gets around it;
 6. **called**: timeout, then retry, then fallback;
 7. **encoded**: the result is validated, written as JSON and measured;
@@ -171,18 +171,13 @@ class RunGate:
 
     async def _pass(self, call: CallUnderWay) -> str:
         """Take a call through the gate. Nothing is awaited before it is recorded, and told."""
-        known = self._known.get(call.name)
-        if known is None:
-            call.name = self.offer.canonical(call.name)
-            known = self._known.get(call.name)
+        known = self._named(call)
         if self._answered is not None and not call.tried:
             outcome = self._answered(call.name, call.arguments)
             if isinstance(outcome, ToolError):
                 raise copied(outcome)
             if outcome is not None:
                 return outcome
-        if known is not None and known.spellings and self.caller == "code":
-            call.arguments = known.respelled(call.arguments)
         record = self._begin(call)
         try:
             if call.size <= LARGE_BYTES and not self._entrance.full:
@@ -226,6 +221,16 @@ class RunGate:
         finally:
             if self._on_event is not None:
                 tell(self._on_event, CallEnded(record))
+
+    def _named(self, call: CallUnderWay) -> Tool | None:
+        """The tool that is called, if this run has it; from here on it and its arguments have their own names."""
+        known = self._known.get(call.name)
+        if known is None:
+            call.name = self.offer.canonical(call.name)
+            known = self._known.get(call.name)
+        if known is not None and known.spellings and self.caller == "code" and isinstance(call.arguments, Mapping):
+            call.arguments = known.respelled(call.arguments)
+        return known
 
     def _begin(self, call: CallUnderWay) -> CallRecord:
         """Count the call, record that it is there, and tell of it."""
@@ -419,7 +424,7 @@ class RunGate:
 
     async def _note(self, call: CallUnderWay, status: CallStatus, error: str) -> None:
         """Record a call that does not pass the gate; one that was made already is not recorded again."""
-        call.name = self.offer.canonical(call.name)
+        self._named(call)
         if self._answered is not None and self._answered(call.name, call.arguments) is not None:
             return
         record = self._begin(call)
