@@ -112,3 +112,27 @@ async def test_every_job_ends_in_exactly_one_way(steps: list[tuple[str, int]], m
                     event.set()
         tasks.cancel_scope.cancel()
     assert sorted(job for job, _ in ends) == list(range(count))
+
+
+async def test_what_is_done_later_takes_no_worker_and_is_not_waited_for() -> None:
+    done: list[str] = []
+
+    async def work(job: str) -> None:
+        done.append(job)
+
+    async def later() -> None:
+        done.append("later")
+
+    driver: Driver[str, str] = Driver(work, 1)
+
+    async def main() -> None:
+        driver.later(0.05, later)
+        driver.submit("a", "a")
+        await driver.done()
+        assert done == ["a"]
+        await anyio.sleep(0.1)
+        driver.later(60, later)
+
+    with anyio.fail_after(20):
+        assert not await driver.run(main, 60)
+    assert done == ["a", "later"]

@@ -59,6 +59,8 @@ class Driver(Generic[Key, Job]):
         self._work = work
         self._most = most
         self._count = 0
+        self._others = 0
+        """Tasks that are no workers, and that the run does not wait for."""
         self._waiting: OrderedDict[Key, Job] = OrderedDict()
         self._idle: list[_Worker] = []
         self._at_work: dict[Key, tuple[_Worker, Job]] = {}
@@ -74,7 +76,7 @@ class Driver(Generic[Key, Job]):
         with anyio.move_on_after(wall_seconds) as self._scope:
             async with anyio.create_task_group() as self._tasks:
                 await main()
-                if self._count:
+                if self._count or self._others:
                     self._tasks.cancel_scope.cancel()
         return self._scope.cancelled_caught and self.failure is None
 
@@ -109,7 +111,7 @@ class Driver(Generic[Key, Job]):
     def later(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         """Do that in a while, if the run still goes on."""
         assert self._tasks is not None
-        self._count += 1  # the run does not wait for it
+        self._others += 1
         self._tasks.start_soon(self._wait_and_do, seconds, work)
 
     async def _wait_and_do(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
@@ -117,7 +119,7 @@ class Driver(Generic[Key, Job]):
             await anyio.sleep(seconds)
             await work()
         finally:
-            self._count -= 1
+            self._others -= 1
 
     @property
     def wants_a_turn(self) -> bool:
