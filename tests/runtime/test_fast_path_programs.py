@@ -180,3 +180,11 @@ async def test_the_plan_of_a_program_that_failed_has_what_it_called() -> None:
     assert not result.ok
     assert result.plan is not None
     assert [step["tool"] for step in result.plan["steps"]] == ["look", "fail"]
+
+
+@pytest.mark.anyio
+async def test_a_name_that_a_loop_binds_anew_is_no_reference_to_what_it_was() -> None:
+    async with world() as (runtime, _):
+        result = await runtime.execute_code("for n in [1, 2]:\n    await echo(n)\n    n = await echo(n + 10)")
+    assert result.plan is not None
+    assert [step["arguments"]["value"] for step in result.plan["steps"]] == [1, 11, 2, 12]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from callgate.plan.expressions import Budget
-from callgate.program.graph.walking.ghost import Ghost, Offered
+from callgate.program.graph.walking.ghost import Ghost, Offered, makes_iterators
 from program.graph.following import flow_of
 
 FAILED = object()
@@ -25,13 +25,15 @@ def look(source: str, known: dict[tuple[int, int], Any] | None = None, **options
     """
     texts = {place: None if value is FAILED else json.dumps(value) for place, value in (known or {}).items()}
     inputs = options.get("inputs", {})
+    flow = flow_of(source, **inputs)
     ghost = Ghost(
-        flow_of(source, **inputs),
+        flow,
         inputs,
         options.get("budget") or Budget(steps=100_000, bytes=16 << 20),
         texts,
         options.get("asked", texts),
         options.get("most_calls"),
+        makes_iterators(flow),
     )
     found = [
         f"{step.site.tool}#{step.site.number}.{step.number} {' '.join(map(str, step.arguments.values()))}"

@@ -70,6 +70,15 @@ PLANS: dict[str, tuple[str, list[str]]] = {
         ["x_2 weather x", "save save [x for x in [1, 2]] < x_2"],
     ),
     "text that looks like a reference": ("await save('$ref:a')", ["save save {'$literal': '$ref:a'}"]),
+    "what is worked out of the item before the call": (
+        "x = 'a'\nfor c in 'pq':\n    x = c * 2\n    await weather(x)",
+        ["weather weather item * 2 | list('pq')"],
+    ),
+    "reads of a list before a write": (
+        "import asyncio\nts = [weather('x')]\nfor c in 'pq':\n    ts.append(weather(c))\n"
+        "await asyncio.gather(*ts)\nawait save(1)",
+        ["weather weather x", "weather_2 weather $item | list('pq')", "save save 1 < weather weather_2"],
+    ),
     "an input": ("await save(n)", ["save save 3"]),
 }
 
@@ -88,6 +97,13 @@ NONE = {
     "xs = [1]\nys = xs\nys.append(2)\nawait save(xs)": "its argument value is not known",
     "a = await weather('x')\na['k'] = 1\nawait save(a)": "its argument value is not known",
     "a = await weather('x')\nb = {'k': a}\na['k'] = 1\nawait save(b)": "its argument value is not known",
+    "t = 0\nfor c in 'pq':\n    await weather(c, t)\n    t += 1": "its argument unit is not known",
+    "x = 'a'\nfor c in 'pq':\n    await weather(c, x)\n    x = c": "its argument unit is not known",
+    "xs = []\nfor c in 'pq':\n    w = await weather(c)\n    xs.append(w)\n    w.update({'k': 1})\nawait save(xs)": (
+        "its argument value is not known"
+    ),
+    "xs = ['p']\nfor c in xs:\n    xs.append(await weather(c))": "what it goes over is not known",
+    "r = [1]\nawait save(sorted(r, key=lambda r: -r))": "its argument value is not known",
     "x = 0\nif (await weather('x')).temp:\n    x = 1\nawait save(x)": "its argument value is not known",
     "await save(big)": "its argument value is not known",
 }
@@ -109,3 +125,10 @@ def test_a_change_in_place_does_not_take_what_cannot_see_it() -> None:
 def test_expressions_do_not_grow_without_end() -> None:
     doubled = "x = [1]\n" + "x = [x, x]\n" * 60 + "await save(x)"
     assert isinstance(write_plan(flow_of(doubled), {}), NotAGraph)
+
+
+def test_an_input_that_cannot_be_written_is_not_known() -> None:
+    deep: object = 1
+    for _ in range(300):
+        deep = [deep]
+    assert isinstance(write_plan(flow_of("await save(n)", n=deep), {"n": deep}), NotAGraph)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from callgate.plan.expressions.parse import warnings_are_off
 from callgate.plan.expressions.trees import nodes_of
+from callgate.plan.sizes import json_size
 
 from .flow import (
     Assign,
@@ -67,8 +68,8 @@ def write_plan(flow: Flow, inputs: Mapping[str, Any]) -> Written | NotAGraph:
         flow: the program.
         inputs: JSON values; small ones are written into the plan.
     """
-    writer = _Writer(flow, inputs)
     try:
+        writer = _Writer(flow, inputs)
         for operation in flow.body:
             writer.write(operation)
     except Refusal as refused:
@@ -91,7 +92,7 @@ class _Writer:
         self._slots: dict[str, ast.expr | None] = {}
         """What comes of a call, or of a list of calls."""
         self._wanted = _step_names(flow)
-        self._taken = {*_RESERVED, *(name for each in operations_of(flow.body) for name in _bound_in(each))}
+        self._taken = {*_RESERVED, *_functions_and_bound(flow)}
         self._seen_by = _seen_by(flow)
         self._steps_of: dict[str, list[str]] = {}
         """The steps of each slot."""
@@ -123,8 +124,7 @@ class _Writer:
         """The expression over step ids; None where something in it is not known."""
         names = pure.expression.names
         found = {name: self._known.get(name) for name in names}
-        bound = {node.id for node in nodes_of([pure.node]) if isinstance(node, ast.Name) and not _is_read(node)}
-        if any(node is None for node in found.values()) or names & bound:
+        if any(node is None for node in found.values()) or not names.isdisjoint(_bound_in(pure)):
             return None
         size = len(nodes_of([pure.node], _MOST_NODES))
         size += sum(len(nodes_of([node], _MOST_NODES)) for node in found.values() if node is not None)
@@ -135,12 +135,7 @@ class _Writer:
         return made if isinstance(made, ast.expr) else None
 
     def _bind(self, target: Target, value: Pure) -> None:
-        if isinstance(target, Item):
-            self._forget(target.object.expression.names)
-        elif isinstance(target, tuple):
-            self._take_apart(target, self._expression(value))
-        else:
-            self._known[target] = self._expression(value)
+        self._take_apart(target, self._expression(value))
 
     def _take_apart(self, target: Target, value: ast.expr | None) -> None:
         if isinstance(target, str):
@@ -150,6 +145,8 @@ class _Writer:
             for index, each in enumerate(target):
                 part = value and (parts[index] if parts else ast.Subscript(value, ast.Constant(index), ast.Load()))
                 self._take_apart(each, part)
+        else:
+            self._forget(target.object.expression.names)
 
     def _lose(self, block: Block) -> None:
         """What a block stores, or changes, is not known from here on."""
@@ -159,8 +156,8 @@ class _Writer:
                 self._forget(each.object.expression.names)
             elif isinstance(each, Augment):
                 self._forget([each.name])
-            elif isinstance(each, Assign) and isinstance(each.target, Item):
-                self._forget(each.target.object.expression.names)
+            elif isinstance(each, Assign | For):
+                self._take_apart(each.target, None)
 
     def _forget(self, names: Iterable[str]) -> None:
         """One of these was changed in place."""
@@ -217,7 +214,7 @@ class _Writer:
             self._slots[operation.slots] = ast.List([], ast.Load())
             self._steps_of[operation.slots] = []
             return
-        self._steps_of[operation.slots] += self._steps_of[operation.slot]
+        self._steps_of[operation.slots] = self._steps_of[operation.slots] + self._steps_of[operation.slot]
         held, result = self._slots[operation.slots], self._slots[operation.slot]
         if isinstance(held, ast.List) and result is not None:
             self._slots[operation.slots] = ast.List([*held.elts, result], ast.Load())
@@ -235,56 +232,68 @@ class _Writer:
             test, body = body[0].test, body[0].body
         if len(calls) > 1 or any(isinstance(each, For | If) for each in body):
             raise _refusal(operation, "for", "a loop makes several calls a round, or has others in it")
-        values = self._expression(operation.values)
-        if values is None or isinstance(operation.target, Item):
-            raise _refusal(operation, "for", "what it goes over is not known before the program runs")
         before = dict(self._known)
-        own = self._fresh(f"{_ITEM}_")
-        item: ast.expr = ast.Name(_ITEM, ast.Load())
-        self._take_apart(operation.target, ast.Name(own, ast.Load()))
-        kept = None if test is None else self._expression(test)
-        if test is not None and kept is None:
-            raise _refusal(operation, "if", "what it asks for is not known before the program runs")
-        if kept is not None:
+        self._lose((operation,))  # what a round leaves behind, another one finds
+        after = dict(self._known)
+        values = self._expression(operation.values)
+        if values is None:
+            raise _refusal(operation, "for", "what it goes over is not known before the program runs")
+        own, result = self._fresh(f"{_ITEM}_"), self._fresh("result_")
+        if test is not None:
+            self._take_apart(operation.target, ast.Name(own, ast.Load()))
+            kept = self._expression(test)
+            if kept is None:
+                raise _refusal(operation, "if", "what it asks for is not known before the program runs")
             clause = ast.comprehension(ast.Name(own, ast.Store()), values, [kept], 0)
             values = ast.ListComp(ast.Name(own, ast.Load()), [clause])
-        self._take_apart(operation.target, item)
+        self._take_apart(operation.target, ast.Name(_ITEM, ast.Load()))
         gone_over = _argument(values if isinstance(values, ast.List | ast.ListComp) else _list_of(values))
-        result = self._fresh("result_")
-        grown: tuple[str, ast.expr] | None = None
-        held: str | None = None
         call: ast.expr | None = None
+        held: str | None = None
+        grown: tuple[str, ast.expr] | None = None
         for each in body:
             if isinstance(each, CallTool):
                 call = self._call(each, {"for_each": gone_over, "max_items": _MOST_ITEMS})
+                self._known = dict(after)  # what was worked out of the item belongs to the step
                 self._take_apart(operation.target, ast.Name(own, ast.Load()))
             elif isinstance(each, Finish):
                 self._known[each.variable] = ast.Name(result, ast.Load())
                 self._order.end(self._steps_of[each.slot])
             elif isinstance(each, Hold):
+                assert each.slot is not None
                 held = each.slots
-                self._steps_of[held] = self._steps_of[each.slot or held]
-            elif isinstance(each, Assign) and isinstance(each.target, str) and call is not None:
-                self._known[each.target] = self._expression(each.value)
-            elif isinstance(each, Change) and grown is None and each.method == "append" and call is not None:
-                appended = self._expression(each.arguments[0]) if len(each.arguments) == 1 else None
-                if isinstance(each.object.node, ast.Name) and appended is not None:
-                    grown = each.object.node.id, appended
-        self._known = before
-        start = before.get(grown[0]) if grown else None
-        self._lose((operation,))
+                self._steps_of[held] = self._steps_of[held] + self._steps_of[each.slot]
+            elif isinstance(each, Assign):
+                self._bind(each.target, each.value)
+            elif call is not None and grown is None and (made := self._appended(each, before)) is not None:
+                grown = made
+                self._known[made[0]] = made[1]
+            else:
+                self._lose((each,))
         assert call is not None
-        if held is not None:
-            calls_before = self._slots.get(held)
-            is_first = isinstance(calls_before, ast.List) and not calls_before.elts
-            self._slots[held] = call if is_first else None
-        if grown is not None and isinstance(start, ast.List) and not start.elts:
+        if grown is not None and self._known.get(grown[0]) is not None:
             rounds = ast.Call(ast.Name("zip", ast.Load()), [values, call], [])
             names = ast.Tuple([ast.Name(own, ast.Store()), ast.Name(result, ast.Store())], ast.Store())
             same = isinstance(grown[1], ast.Name) and grown[1].id == result
             clause = ast.comprehension(names, rounds, [], 0)
-            self._known[grown[0]] = call if same else ast.ListComp(grown[1], [clause])
+            after[grown[0]] = call if same else ast.ListComp(grown[1], [clause])
+        self._known = after
+        if held is not None:
+            calls_before = self._slots.get(held)
+            is_first = isinstance(calls_before, ast.List) and not calls_before.elts
+            self._slots[held] = call if is_first else None
         return None
+
+    def _appended(self, operation: Operation, before: Mapping[str, ast.expr | None]) -> tuple[str, ast.expr] | None:
+        """The list that was empty before the loop, and what each round appends to it."""
+        if not isinstance(operation, Change) or operation.method != "append" or len(operation.arguments) != 1:
+            return None
+        if not isinstance(operation.object.node, ast.Name):
+            return None
+        name, value = operation.object.node.id, self._expression(operation.arguments[0])
+        start = before.get(name)
+        is_empty = isinstance(start, ast.List) and not start.elts
+        return (name, value) if is_empty and value is not None else None
 
     def _fresh(self, name: str) -> str:
         number = 1
@@ -311,10 +320,6 @@ def _described(site: Site) -> str:
     return f"line {site.line}: {site.text}"
 
 
-def _is_read(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Load)
-
-
 def _names(node: ast.expr) -> set[str]:
     return {each.id for each in nodes_of([node]) if isinstance(each, ast.Name)}
 
@@ -325,10 +330,13 @@ def _list_of(values: ast.expr) -> ast.expr:
 
 def _literal(value: Any) -> ast.expr | None:
     """An input as an expression; None where it is too large to be written."""
-    if len(repr(value)) > _MOST_INPUT:
+    if json_size(value, _MOST_INPUT) > _MOST_INPUT:
         return None
-    with warnings_are_off:
-        return ast.parse(repr(value), mode="eval").body
+    try:
+        with warnings_are_off:
+            return ast.parse(repr(value), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):  # nested too deeply, or too long a number
+        return None
 
 
 def _argument(node: ast.expr) -> Any:
@@ -342,15 +350,21 @@ def _argument(node: ast.expr) -> Any:
         return {"$expr": text}
 
 
-def _bound_in(operation: Operation) -> Iterator[str]:
-    """Names that the expressions of an operation bind themselves, or call."""
-    for pure in pures_of(operation):
-        yield from pure.expression.functions
-        for node in nodes_of([pure.node]):
-            if isinstance(node, ast.arg):
-                yield node.arg
-            elif isinstance(node, ast.Name) and not _is_read(node):
-                yield node.id
+def _bound_in(pure: Pure) -> Iterator[str]:
+    """Names that an expression binds itself."""
+    for node in nodes_of([pure.node]):
+        if isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+
+
+def _functions_and_bound(flow: Flow) -> Iterator[str]:
+    """Names that mean something else within expressions."""
+    for operation in operations_of(flow.body):
+        for pure in pures_of(operation):
+            yield from pure.expression.functions
+            yield from _bound_in(pure)
 
 
 def _step_names(flow: Flow) -> dict[str, str]:

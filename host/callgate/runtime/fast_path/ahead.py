@@ -45,7 +45,7 @@ class Ahead:
         most = limits.max_tool_calls
         self._budget = Budget(steps=_STEPS, bytes=_BYTES)
         counted = None if most >= MANY_CALLS else most
-        self._ghost = Ghost(program.flow, inputs, self._budget, self._known, asked, counted)
+        self._ghost = Ghost(program.flow, inputs, self._budget, self._known, asked, counted, program.is_lazy)
         self._look: Generator[Offered | Worked, None, None] | None = None
         self._is_news = self._is_wanted = True
         self._took = 0.0

@@ -113,7 +113,7 @@ class Compilation:
 
 
 def _first_calls(program: GraphProgram, inputs: dict[str, Any]) -> list[dict[str, Any]]:
-    ghost = Ghost(program.flow, inputs, Budget(steps=_STEPS), {}, (), None)
+    ghost = Ghost(program.flow, inputs, Budget(steps=_STEPS), {}, (), None, program.is_lazy)
     calls: list[dict[str, Any]] = []
     for step in ghost.look():
         if isinstance(step, Offered):

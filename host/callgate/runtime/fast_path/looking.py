@@ -17,6 +17,7 @@ import anyio.to_thread
 from callgate.program.graph.compile import MOST_SOURCE_BYTES, compile_program
 from callgate.program.graph.flow import Flow, For, operations_of
 from callgate.program.graph.reasons import NotAGraph
+from callgate.program.graph.walking.ghost import makes_iterators
 from callgate.runtime.code_runs import CodeRun
 from callgate.runtime.gate.cache import Cache
 from callgate.runtime.offer import Catalogue
@@ -41,6 +42,8 @@ class GraphProgram:
     flow: Flow
     looks_ahead: bool
     """Some call could begin before the program gets there."""
+    is_lazy: bool
+    """What `makes_iterators` says of it."""
 
 
 Found = GraphProgram | list[NotAGraph]
@@ -120,4 +123,4 @@ def _look(run: CodeRun, inputs: dict[str, Any]) -> Found:
         return flow
     early = any(site.early for site in flow.sites)
     again = len(flow.sites) > 1 or any(isinstance(operation, For) for operation in operations_of(flow.body))
-    return GraphProgram(run.code, flow, early and again)
+    return GraphProgram(run.code, flow, early and again, makes_iterators(flow))

@@ -48,7 +48,7 @@ from .effects import MAKE_NEW, Effects, effects_of
 from .walk import Walk
 from .walked import WORKED, Step, Unsure, Worked, decode
 
-__all__ = ["Ghost", "Offered", "Place"]
+__all__ = ["Ghost", "Offered", "Place", "makes_iterators"]
 
 Place = tuple[int, int]
 """The number of a call's `Site`, and the how-manieth call of it this is."""
@@ -89,6 +89,7 @@ class Ghost(Walk):
         known: the results of the calls that have ended, as JSON; None where one failed.
         asked: the calls that were asked for.
         most_calls: how many the program may make; None: nobody counts them.
+        is_lazy: what `makes_iterators` says of the program.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Ghost(Walk):
         known: Mapping[Place, str | None],
         asked: Container[Place],
         most_calls: int | None,
+        is_lazy: bool,
     ) -> None:
         super().__init__(flow, "", inputs, budget)
         self._whole = budget
@@ -107,6 +109,7 @@ class Ghost(Walk):
         self._known = known
         self._asked = asked
         self._most_calls = most_calls
+        self._is_lazy = is_lazy
         self._effects: dict[Operation, Effects] = {}
         self._results: dict[Place, Any] = {}
         self._lost: set[int] = set()
@@ -114,8 +117,6 @@ class Ghost(Walk):
         self._gone: dict[int, Unknown] = {}
         """Containers of which nobody knows what is in them, by identity: what may be."""
         self._made = 0
-        self._is_lazy = any(_makes_iterators(pure) for each in operations_of(flow.body) for pure in pures_of(each))
-        """An expression may read an iterator that another one made: all have to be evaluated."""
 
     def look(self) -> Generator[Offered | Worked, None, None]:
         """Offer what could begin now. Ends without an error whatever the program does."""
@@ -445,9 +446,11 @@ class Ghost(Walk):
     }
 
 
-def _makes_iterators(pure: Pure) -> bool:
-    return not _LAZY.isdisjoint(pure.expression.functions) or any(
-        isinstance(node, ast.GeneratorExp) for node in nodes_of([pure.node])
+def makes_iterators(flow: Flow) -> bool:
+    """Whether an expression may read an iterator that another one made: then all have to be evaluated in each look."""
+    pures = [pure for operation in operations_of(flow.body) for pure in pures_of(operation)]
+    return any(not _LAZY.isdisjoint(pure.expression.functions) for pure in pures) or any(
+        isinstance(node, ast.GeneratorExp) for node in nodes_of([pure.node for pure in pures])
     )
 
 

@@ -18,12 +18,10 @@ from callgate.program.graph.flow import (
     Change,
     Finish,
     Flow,
-    For,
     Gather,
     Operation,
     Target,
     names_in,
-    variables_of,
 )
 from callgate.program.graph.order import Order
 from callgate.program.graph.writing import json_argument
@@ -109,7 +107,6 @@ class _Tracing(Walk):
 
     def _stored(self, target: Target, origin: _Origin | None) -> None:
         if isinstance(target, str):
-            self._origins.pop(target, None)
             if origin is not None:
                 self._origins[target] = origin
         elif isinstance(target, tuple):
@@ -118,6 +115,11 @@ class _Tracing(Walk):
                 self._stored(each, f"{origin}[{index}]" if isinstance(origin, str) else part)
         else:
             self._origins.clear()  # something was changed in place
+
+    def _bind(self, target: Target, value: Any) -> None:
+        super()._bind(target, value)
+        for name in names_in(target):  # a loop's rounds among them
+            self._origins.pop(name, None)
 
     def _assign(self, operation: Assign) -> None:
         origin = self._origin(operation.value.node)
@@ -131,13 +133,6 @@ class _Tracing(Walk):
     def _change(self, operation: Change) -> None:
         self._origins.clear()
         super()._change(operation)
-
-    def _for(self, operation: For) -> Iterator[Step]:
-        for name in names_in(operation.target):
-            self._origins.pop(name, None)
-        yield from super()._for(operation)
-        for name in variables_of(operation):
-            self._origins.pop(name, None)
 
     def _finish(self, operation: Finish) -> Iterator[Step]:
         yield from super()._finish(operation)
@@ -164,6 +159,5 @@ class _Tracing(Walk):
         **Walk.going_on,
         CallTool: _call,
         Finish: _finish,
-        For: _for,
         Gather: _gather,
     }
