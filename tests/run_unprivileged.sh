@@ -14,7 +14,7 @@ files=(
   tests/cli/test_run.py tests/runtime/test_limits_hold.py tests/runtime/test_hostile_guests.py tests/runtime/test_packages.py
   tests/docs/test_troubleshooting.py "tests/examples/test_examples.py::test_an_example_runs[containers.py]"
   # kept files, and processes that are killed
-  tests/runtime/test_keeper.py tests/runtime/test_statistics_*.py tests/runtime/test_learned_file.py
+  tests/runtime/test_keeper.py tests/runtime/test_statistics_*.py
   tests/agent/learning/test_selections_file.py tests/agent/loop/test_transcript.py tests/agent/loop/test_resume_killed.py
   tests/cli/test_interrupted.py
 )

@@ -104,6 +104,7 @@ NONE = {
     ),
     "xs = ['p']\nfor c in xs:\n    xs.append(await weather(c))": "what it goes over is not known",
     "r = [1]\nawait save(sorted(r, key=lambda r: -r))": "its argument value is not known",
+    "for c in 'pq':\n    await weather([c for item in [1, 2]])": "its argument city is not known",
     "x = 0\nif (await weather('x')).temp:\n    x = 1\nawait save(x)": "its argument value is not known",
     "await save(big)": "its argument value is not known",
 }

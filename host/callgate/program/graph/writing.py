@@ -124,10 +124,12 @@ class _Writer:
         """The expression over step ids; None where something in it is not known."""
         names = pure.expression.names
         found = {name: self._known.get(name) for name in names}
-        if any(node is None for node in found.values()) or not names.isdisjoint(_bound_in(pure)):
+        known = [node for node in found.values() if node is not None]
+        put_in = names.union(*map(_names, known))
+        if len(known) < len(names) or not put_in.isdisjoint(_bound_in(pure)):
             return None
         size = len(nodes_of([pure.node], _MOST_NODES))
-        size += sum(len(nodes_of([node], _MOST_NODES)) for node in found.values() if node is not None)
+        size += sum(len(nodes_of([node], _MOST_NODES)) for node in known)
         self._work += size
         if size > _MOST_NODES or self._work > _MOST_WORK:
             return None
