@@ -285,6 +285,7 @@ SAME = {
     "half a surrogate pair": "print('\\ud800')\n'\\ud800'",
     "text that is no JSON": "range(await look(2))",
     "nothing": "x = await look(1)",
+    "half a surrogate pair for a call": "a = await look(1)\nb = await fail('\\ud83d')\na",
     "a gather": "import asyncio\na, b = await asyncio.gather(row(1), row(2))\n[a.n, b.name]",
 }
 

@@ -26,7 +26,7 @@ from callgate.program.graph.walking.walk import MadeCall, Unsure
 from callgate.protocol.run import encode, error_object
 from callgate.runtime.driver import Driver
 from callgate.runtime.gate import RunGate
-from callgate.tools.encoding import compact_json
+from callgate.tools.encoding import NotJson, compact_json
 
 from .ahead import MANY_CALLS, Ahead
 from .calls import OneCall, Place, same_arguments
@@ -264,7 +264,10 @@ class GraphDrive:
             return
         most = self._limits.max_tool_calls
         for offered in self._ahead.go_on(self._limits.max_concurrent_calls - self._ahead_open):
-            self._early_bytes += len(compact_json(offered.arguments))
+            try:
+                self._early_bytes += len(compact_json(offered.arguments))
+            except NotJson:  # half a character: the gate refuses it, when the program gets there
+                continue
             is_half = most >= MANY_CALLS and 2 * (len(self._gate.records) + len(self._asked)) >= most
             if is_half or self._early_bytes > _EARLY_BYTES:
                 self._stop_looking_ahead()
