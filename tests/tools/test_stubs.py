@@ -272,7 +272,7 @@ def test_no_tools_are_an_empty_module(tmp_path: Path) -> None:
     ("names", "line"),
     [
         (["from", "a-b"], "convert(from_: str, a_b: str = OMITTED) -> Any"),
-        (["from", "from_"], "convert(**{'from': str, 'from_': NotRequired[str]}) -> Any"),
+        (["from", "from_"], "convert(*, from_: str = OMITTED, **{'from': str}) -> Any"),
     ],
 )
 def test_a_signature_tells_odd_arguments_as_they_are_written_or_else_as_they_are_given(

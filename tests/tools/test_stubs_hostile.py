@@ -125,9 +125,13 @@ def test_a_checker_is_not_told_to_look_away(tmp_path: Path) -> None:
 
 
 def test_keys_keep_their_names_whatever_they_are(tmp_path: Path) -> None:
-    module = imported(tmp_path, stubs(Registry([foreign("f", every_key(), every_key())])))
-    assert set(module.FArguments.__annotations__) == {key for key in KEYS if key}
-    assert list(inspect.signature(module.f).parameters) == ["arguments"]
+    result = every_key()
+    del result["properties"][""]
+    module = imported(tmp_path, stubs(Registry([foreign("f", every_key(), result)])))
+    assert set(module.FResult.__annotations__) == {key for key in KEYS if key}
+    parameters = inspect.signature(module.f).parameters
+    assert {"class_", "str", "_1", "more", "more_"} <= parameters.keys()
+    assert parameters["more_"].kind is inspect.Parameter.VAR_KEYWORD
 
 
 @pytest.mark.parametrize(

@@ -185,8 +185,8 @@ def test_recursion_of_every_kind_is_a_type(tmp_path: Path) -> None:
 
 def test_equal_objects_of_different_tools_are_one_type_also_when_they_lead_back_to_themselves() -> None:
     def tree(description: str) -> dict[str, Any]:
-        leaf = {"title": "Leaf", "type": "object", "properties": {"up": {"$ref": "#"}}, "description": description}
-        return {"title": "Tree", "type": "object", "properties": {"leaf": leaf}}
+        leaf = {"title": "Leaf", "type": "object", "properties": {"colour": {}}, "description": description}
+        return {"title": "Tree", "type": "object", "properties": {"leaf": leaf, "up": {"$ref": "#"}}}
 
     registry = Registry([foreign("a", output=tree("One.")), foreign("b", output=tree("Two."))])
     assert stubs(registry, detail="signatures").count("(TypedDict, ") == 2

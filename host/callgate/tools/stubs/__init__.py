@@ -6,8 +6,7 @@
 3. Schemas and descriptions come from outside. Whatever is in them stays in strings, comments and names, and what one
    tool takes up is bounded; what was left out for that is told in a comment.
 
-`reading` makes annotations of schemas, `writing` a module of them. Tools share the types that their schemas title alike
-and describe alike.
+`reading` makes annotations of schemas, `types` names the types they need, `writing` writes a tool's function.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ from callgate.tools.registry import Registry
 from callgate.tools.tool import DETAILS, Detail, Tool
 
 from .texts import docstring
-from .writing import Module, ToolForms, read_tool
+from .types import Types
+from .writing import ToolStub
 
 __all__ = ["DETAILS", "Detail", "result_types", "signature", "stubs"]
 
@@ -51,13 +51,14 @@ def stubs(registry: Registry, *, detail: Detail = "full", names: Collection[str]
     namespaces = registry.namespaces()
     taken = {*known.values(), *namespaces, *(member for members in namespaces.values() for member in members)}
     if detail == "names":
-        module = Module((), taken, words=False)
-        listed = [f"{known[tool.name]}: {module.typing('Any')}\n" for tool in chosen]
-        return module.text(_NAMES_TITLE, ["".join(listed)] if listed else [])
-    read = {tool.name: read_tool(tool, known[tool.name]) for tool in chosen}
-    module = Module(list(read.values()), taken, words=detail == "full")
+        types = Types(taken, words=False)
+        listed = [f"{known[tool.name]}: {types.typing('Any')}\n" for tool in chosen]
+        return types.module(_NAMES_TITLE, [], ["".join(listed)] if listed else [])
+    types = _types(chosen, taken, words=detail == "full")
+    read = {tool.name: ToolStub(tool, known[tool.name], types) for tool in chosen}
     places = {tool: (server, member) for server, members in namespaces.items() for member, tool in members.items()}
-    return module.text(_TITLE, _functions(module, read, places))
+    forms = [form for each in read.values() for form in each.forms]
+    return types.module(_TITLE, forms, list(_functions(read, places, words=detail == "full")))
 
 
 def signature(tool: Tool, name: str) -> str:
@@ -69,8 +70,7 @@ def signature(tool: Tool, name: str) -> str:
         tool: any.
         name: what it is to be called.
     """
-    read = read_tool(tool, name)
-    return Module([read], {name}, words=False).line(read, name, alone=True)
+    return ToolStub(tool, name, _types([tool], {name}, words=False)).line(name, alone=True)
 
 
 def result_types(tool: Tool, name: str, *, most: int) -> str:
@@ -84,41 +84,44 @@ def result_types(tool: Tool, name: str, *, most: int) -> str:
     Returns:
         empty where the result names no type.
     """
-    if tool.output_schema is None:
-        return ""
-    read = read_tool(tool, name)
-    return Module([read], {name}, words=False).result_types(read, most)
+    return ToolStub(tool, name, _types([tool], {name}, words=False)).result_types(most)
 
 
-def _functions(module: Module, read: dict[str, ToolForms], places: dict[str, tuple[str, str]]) -> Iterator[str]:
+def _types(tools: Collection[Tool], taken: Collection[str], *, words: bool) -> Types:
+    """Types for these tools, none of them called like a key of an object: the key would hide it."""
+    keys = set(taken)
+    todo: list[Any] = [schema for tool in tools for schema in (tool.input_schema, tool.output_schema)]
+    for schema in todo:  # which grows meanwhile
+        below = list(schema.values() if isinstance(schema, dict) else schema) if schema else []
+        if isinstance(schema, dict) and isinstance(named := schema.get("properties"), dict):
+            keys |= named.keys()
+        todo += [each for each in below if isinstance(each, (dict, list))]
+    return Types(keys, words=words)
+
+
+def _functions(read: dict[str, ToolStub], places: dict[str, tuple[str, str]], *, words: bool) -> Iterator[str]:
     """Plain functions and the classes of servers, in the order of their names."""
-    servers: dict[str, dict[str, ToolForms]] = {}
+    servers: dict[str, dict[str, ToolStub]] = {}
     blocks: dict[str, str] = {}
     for each in read.values():
         server, member = places.get(each.tool.name, ("", ""))
-        if server and not member.startswith("__"):
+        if server and not member.startswith("__"):  # a class body would mangle the name
             servers.setdefault(server, {})[member] = each
         else:
-            # a class body would mangle the name
             note = f"the tool {each.tool.name!r}" if each.name != each.tool.name else ""
             note = f"also {server}.{member}" if server else note
-            blocks[each.name] = module.function(each, each.name, note=note)
+            blocks[each.name] = each.function(each.name, note=note, words=words)
     for server, members in servers.items():
-        blocks[server] = _namespace(module, server, members)
+        blocks[server] = _namespace(server, members, words=words)
     yield from (blocks[name] for name in sorted(blocks))
 
 
-def _namespace(module: Module, server: str, members: dict[str, ToolForms]) -> str:
+def _namespace(server: str, members: dict[str, ToolStub], *, words: bool) -> str:
     said: Any = next(iter(members.values())).tool.server
     stated = docstring(f"Tools of the server {said!r}.", "    ") if said != server else ""
-    functions = [
-        f"    @staticmethod\n{module.function(members[member], member, '    ', note=_note(members[member], member))}"
-        for member in sorted(members)
-    ]
+    functions = []
+    for member, each in sorted(members.items()):
+        note = "" if each.tool.server_tool == member else f"the tool {each.tool.server_tool!r}"
+        functions.append(f"    @staticmethod\n{each.function(member, '    ', note=note, words=words)}")
     also = [f"{each.name} = {server}.{member}\n" for member, each in sorted(members.items())]
     return f"class {server}:\n{stated}" + "\n".join(functions) + "\n\n" + "".join(also)
-
-
-def _note(read: ToolForms, member: str) -> str:
-    own = read.tool.server_tool
-    return "" if own == member else f"the tool {own!r}"

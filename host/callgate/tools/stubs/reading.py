@@ -14,18 +14,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from callgate.errors import ConfigurationError
 from callgate.tools.schema_references import References
 
 from .texts import Schema, about, is_plain
+from .types import ANY, BUILT_IN, TYPING, Field, Form, Type, Types, mark, named, one_of, written
 
-__all__ = ["ANY", "BUILT_IN", "MOST_FIELDS", "MOST_VALUES", "TYPING", "Field", "Form", "Reader", "Type", "mark", "uses",
-           "written"]  # fmt: skip
+__all__ = ["MOST_FIELDS", "MOST_VALUES", "Reader"]
 
 MOST_PARTS = 2_000
 """Parts of one schema that are read, each as often as it is named; the rest is `Any`."""
@@ -39,11 +37,8 @@ MOST_VALUE_CHARACTERS = 6_000
 MOST_KEY_CHARACTERS = 200
 """Characters of a key, and it may not be empty: pyright refuses a `TypedDict` with such a key."""
 MOST_DEPTH = 40
-_LONG, _NAME = 150, 16
-"""Characters of an annotation that has no name of its own, and of each name in it."""
-
-TYPING = ("Any", "Literal", "NotRequired", "TypeAlias", "TypedDict", "Unpack")
-BUILT_IN = frozenset({"str", "int", "float", "bool", "None", "list", "dict", "staticmethod", "NotImplementedError"})
+_LONG = 150
+"""Characters of an annotation that has no name of its own."""
 _HIDING = BUILT_IN | {*TYPING, "OMITTED"}
 """In the body of a class, a key of such a name would hide what annotations mean."""
 
@@ -54,74 +49,6 @@ _TELLING = frozenset({"type", "enum", "const", "properties", "patternProperties"
 _ELSEWHERE = ("$ref", "$dynamicRef", "$recursiveRef", "allOf", *_UNIONS)
 _KINDS = {"string": str, "integer": int, "number": float, "boolean": bool, "null": type(None)}
 _KINDS |= {"array": list, "object": dict}
-
-Form = tuple[str, ...]
-"""An annotation as the members of a union, none where nothing fits. ``=1`` is a value of a `Literal`; a name between
-two zero characters is one that is chosen when the module is written (see `mark`)."""
-
-
-def mark(name: str) -> str:
-    """Stands for something of `typing`, or with a number for a type of the tool."""
-    return f"\0{name}\0"
-
-
-ANY: Form = (mark("Any"),)
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One key of an object, or one argument."""
-
-    key: str
-    form: Form
-    required: bool
-    about: str = ""
-    """What its schema says in words, and what of it Python's types cannot say."""
-    default: Any = ...
-    """A JSON value, if there is a default."""
-
-
-@dataclass(slots=True)
-class Type:
-    """A `TypedDict`, or with a `body` an alias."""
-
-    wanted: str
-    """The name it would like, in words."""
-    titled: bool
-    """Whether the schema gave it that name. Without a title, what looks the same elsewhere may mean something else."""
-    about: str = ""
-    fields: list[Field] = field(default_factory=list)
-    body: Form | None = None
-    plain: bool = True
-    """Whether its keys can stand in a class."""
-
-    @property
-    def forms(self) -> list[Form]:
-        return [self.body] if self.body is not None else [each.form for each in self.fields]
-
-
-def one_of(forms: Iterable[Form]) -> Form:
-    """The union of forms: each member once, `Any` before everything, `float` before `int`, None last."""
-    flat = dict.fromkeys(member for form in forms for member in form)
-    if ANY[0] in flat:
-        return ANY
-    if "float" in flat:
-        flat.pop("int", None)
-    if "None" in flat:
-        flat["None"] = flat.pop("None")
-    return tuple(flat)
-
-
-def written(form: Form) -> str:
-    """The annotation as text, with its marks."""
-    values = ", ".join(member[1:] for member in form if member[0] == "=")
-    members = [f"{mark('Literal')}[{values}]" if member[0] == "=" else member for member in form or ANY]
-    return " | ".join(dict.fromkeys(members))
-
-
-def uses(form: Form) -> list[int]:
-    """The numbers of the types that a form names."""
-    return [int(number) for member in form if member[0] != "=" for number in re.findall("\0(\\d+)\0", member)]
 
 
 class _Parts(NamedTuple):
@@ -148,31 +75,28 @@ class Reader:
 
     Args:
         root: the document; it must not change.
-        name: what it describes, in words; types without a title are called after it.
-        types: those of the tool; what is read is added to them.
+        tool: the Python name of the tool.
+        name: what the document describes, in words; types without a title are called after it.
+        types: those of the module; what is read is added to them.
     """
 
-    def __init__(self, root: Schema, name: str, types: list[Type]) -> None:
+    def __init__(self, root: Schema, tool: str, name: str, types: Types) -> None:
         self.notes: dict[str, None] = {}
         """What was left out, a line each."""
         self._root = root
         self._references: References | None = None
+        self._tool = tool
         self._name = name
         self._types = types
-        self._first = len(types)
         self._left = MOST_PARTS
         self._done: dict[tuple[int, ...], Form] = {}
-        self._open: dict[tuple[int, ...], str] = {}
-        """Parts being read, and what they are called."""
-        self._aliases: dict[tuple[int, ...], int] = {}
+        self._open: dict[tuple[int, ...], Type] = {}
+        """Parts being read, and what they become if they need a name."""
         self._alone: dict[int, Schema] = {}
-        self._objects: list[tuple[Type, _Parts]] = []
 
     def form(self) -> Form:
         """The form of the document's values."""
-        read = self._annotation([self._root], self._name)
-        self._finish()
-        return read
+        return self._annotation([self._root], self._name)
 
     def arguments(self) -> tuple[list[Field], Form | None]:
         """The document's values as keyword arguments: the keys, and the form of other keys where it lets them in."""
@@ -190,7 +114,6 @@ class Reader:
         if len(fields) > MOST_FIELDS:
             self._note(f"{len(fields) - MOST_FIELDS:,} more arguments")
             rest = ANY
-        self._finish()
         return list(fields.values())[:MOST_FIELDS], rest
 
     def _annotation(self, schemas: list[Any], name: str) -> Form:
@@ -241,30 +164,29 @@ class Reader:
         key = parts.key
         if key in self._done:
             return self._done[key]
-        if key in self._open:  # within a list or dict: no schema comes back to itself at the same place
-            return self._alias(key, parts, self._open[key])
+        if key in self._open:
+            return self._again(self._open[key])
         if self._left < 0 or len(self._open) > MOST_DEPTH:
             self._note("what is nested deepest" if self._left >= 0 else f"all after the first {MOST_PARTS:,} parts")
             return ANY
-        self._open[key] = name
-        form = self._unread(parts, name)
+        made = self._open[key] = Type(parts.title or name, bool(parts.title))
+        form = self._unread(parts, name, made)
         if form and any(nullable is True for nullable in parts.all("nullable")):
             form = one_of([form, ("None",)])
         del self._open[key]
-        if key in self._aliases or len(written(form)) + _NAME * len(uses(form)) > _LONG:
-            own = self._alias(key, parts, name)
-            self._types[self._aliases[key]].body = form
-            form = own
+        if not made.is_object and (made.name is not None or len(written(form)) > _LONG):
+            made.body = form
+            form = self._types.add(made, self._tool)
         self._done[key] = form
         return form
 
-    def _alias(self, key: tuple[int, ...], parts: _Parts, name: str) -> Form:
-        if key not in self._aliases:
-            self._aliases[key] = len(self._types)
-            self._types.append(Type(parts.title or name, bool(parts.title), body=ANY))
-        return (mark(str(self._aliases[key])),)
+    def _again(self, made: Type) -> Form:
+        """A type that leads back to itself. For pyright, one of odd keys must not, but through a class in between."""
+        if not (made.is_object and made.plain) and not all(each.plain for each in self._open.values()):
+            return ANY
+        return (mark(self._types.reserve(made)),)
 
-    def _unread(self, parts: _Parts, name: str) -> Form:
+    def _unread(self, parts: _Parts, name: str, made: Type) -> Form:
         kinds = _kinds(parts)
         if values := _values(parts, kinds):
             return self._literal(values, name)
@@ -277,8 +199,14 @@ class Reader:
                 return self._union(parts, read, name)
         if kinds is None:
             return ANY
-        larger = {"array": self._list, "object": self._object}
-        return one_of([larger[kind](parts, name) if kind in larger else _name_of(_KINDS[kind]) for kind in kinds])
+        made.is_object = kinds == ["object"] and True not in parts.all("nullable", bool)
+        forms = []
+        for kind in kinds:
+            if kind == "object":
+                forms.append(self._object(parts, made))
+            else:
+                forms.append(self._list(parts, name) if kind == "array" else _name_of(_KINDS[kind]))
+        return one_of(forms)
 
     def _union(self, parts: _Parts, branches: list[_Parts], name: str) -> Form:
         """The alternatives, each together with what stands beside them; other alternatives there are left out."""
@@ -306,20 +234,27 @@ class Reader:
             inside.append(self._annotation(every, f"{name} item"))
         return (f"list[{written(one_of(inside))}]",)
 
-    def _object(self, parts: _Parts, name: str) -> Form:
-        name = parts.title or name
+    def _object(self, parts: _Parts, made: Type) -> Form:
         keys = _keys(parts)
-        if not keys:
-            return _dict_of(self._rest(parts, name) or ANY)
-        if len(keys) > MOST_FIELDS or not all(0 < len(key) <= MOST_KEY_CHARACTERS for key in keys):
-            self._note(f"{name}: the {len(keys):,} keys of an object")
+        sizes_fit = len(keys) <= MOST_FIELDS and all(0 < len(key) <= MOST_KEY_CHARACTERS for key in keys)
+        if not keys or not sizes_fit:
+            made.is_object = False
+            if not keys:
+                return _dict_of(self._rest(parts, made.wanted) or ANY)
+            self._note(f"{made.wanted}: the {len(keys):,} keys of an object")
             return _dict_of(ANY)
-        described = parts.each[0].get("description") if len(parts.each) == 1 else None
-        made = Type(name, bool(parts.title), about({"description": described}))
         made.plain = all(is_plain(key) and key not in _HIDING for key in keys)
-        self._types.append(made)
-        self._objects.append((made, parts))
-        return (mark(str(len(self._types) - 1)),)
+        own = made if made.is_object else Type(made.wanted, made.titled, is_object=True, plain=made.plain)
+        own.about = about({"description": parts.each[0].get("description") if len(parts.each) == 1 else None})
+        own.fields = self._fields(parts, own.wanted)
+        if not own.plain:
+            own.fields = [replace(each, form=ANY) if self._leads_on(each.form) else each for each in own.fields]
+        return self._types.add(own, self._tool)
+
+    def _leads_on(self, form: Form) -> bool:
+        """Whether an alias in it names other types: pyright cannot follow these from an object of odd keys."""
+        aliases = [known for name in named(form) if (known := self._types.known.get(name)) and not known.is_object]
+        return any(name in self._types.known for alias in aliases for name in named(alias.body))
 
     def _fields(self, parts: _Parts, name: str) -> list[Field]:
         """The keys of an object, at most `MOST_FIELDS`; of more, those that are required come first."""
@@ -358,27 +293,6 @@ class Reader:
     def _note(self, left_out: str) -> None:
         if len(self.notes) < 5:
             self.notes[left_out[:200]] = None
-
-    def _finish(self) -> None:
-        for made, parts in self._objects:  # which grow meanwhile
-            if self._left > 0:
-                made.fields = self._fields(parts, made.wanted)
-            else:
-                self._note(f"all after the first {MOST_PARTS:,} parts")
-                made.body = _dict_of(ANY)
-        for number in range(self._first, len(self._types)):
-            made = self._types[number]
-            made.fields = [
-                each if made.plain or all(self._may_lead(number, used) for used in uses(each.form))
-                else replace(each, form=ANY)
-                for each in made.fields
-            ]  # fmt: skip
-
-    def _may_lead(self, number: int, used: int) -> bool:
-        """Whether a type whose keys cannot stand in a class may name another. For pyright, such a type must not lead
-        back to itself without a class in between: it names only later ones of its kind."""
-        body, plain = self._types[used].body, self._types[used].plain
-        return not uses(body) if body is not None else plain or used > number
 
 
 def _unions(parts: _Parts) -> list[list[Any]]:
@@ -425,8 +339,8 @@ def _keys(parts: _Parts) -> dict[str, list[Any]]:
         for key, schema in properties.items():
             found.setdefault(key, []).append(schema)
     conditional = [each for word in ("then", "else") for each in parts.all(word, dict)] if found else []
-    for named in (*(each.get("properties", {}) for each in conditional), _required(parts) if found else {}):
-        for key in named:
+    for keys in (*(each.get("properties", {}) for each in conditional), _required(parts) if found else {}):
+        for key in keys:
             found.setdefault(key, [])
     return found
 

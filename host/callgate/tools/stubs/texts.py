@@ -8,7 +8,10 @@ import json
 import keyword
 import re
 import unicodedata
+from collections.abc import Iterator
 from typing import Any
+
+from callgate.tools.faults import printable
 
 __all__ = [
     "Schema", "about", "class_name", "comment", "docstring", "first_line", "is_plain", "one_line", "shortened",
@@ -21,6 +24,13 @@ _MOST_NAME = 80
 _MOST_TEXT = 100
 # Comments that some checker obeys: wherever a comment begins, or begins once more.
 _OBEYED = "type|mypy|pyright|pyre|ruff|noqa|flake8|pylint|isort|fmt|yapf|nosec"
+_BOUNDS = {
+    "": {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"},
+    " characters": {"minLength": "≥", "maxLength": "≤"},
+    " items": {"minItems": "≥", "maxItems": "≤"},
+    " keys": {"minProperties": "≥", "maxProperties": "≤"},
+}
+"""Keywords that bound something, by its unit."""
 _DIRECTIVE = re.compile(rf"(^|#)(\s*)({_OBEYED})(?=\s*:)", re.IGNORECASE)
 
 
@@ -78,11 +88,7 @@ def docstring(text: str, indent: str) -> str:
 
 
 def _printable(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text.expandtabs(4)
-    )
+    return printable(text.expandtabs(4))
 
 
 def about(schema: Schema) -> str:
@@ -99,43 +105,26 @@ def shown_default(value: Any) -> str:
     return f"default {text}" if 0 < len(text) <= _MOST_TEXT else ""
 
 
-def _constraints(schema: Schema) -> list[str]:
-    told = []
+def _constraints(schema: Schema) -> Iterator[str]:
     for word in ("format", "contentEncoding", "contentMediaType"):
         if isinstance(schema.get(word), str) and schema[word]:
-            told.append(schema[word][:_MOST_TEXT])
-    told += _range(schema, ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum"), "")
-    if _is_number(schema.get("multipleOf")):
-        told.append(f"a multiple of {schema['multipleOf']}")
-    for least, most, what in (
-        ("minLength", "maxLength", " characters"),
-        ("minItems", "maxItems", " items"),
-        ("minProperties", "maxProperties", " keys"),
-    ):
-        told += _range(schema, (least,), (most,), what)
+            yield schema[word][:_MOST_TEXT]
+    for unit, signs in _BOUNDS.items():
+        told = [f"{sign} {schema[word]}" for word, sign in signs.items() if _says(schema.get(word), unit)]
+        if told:
+            yield ", ".join(told) + unit
+    if _says(schema.get("multipleOf"), ""):
+        yield f"a multiple of {schema['multipleOf']}"
     if schema.get("uniqueItems") is True:
-        told.append("no item twice")
+        yield "no item twice"
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and len(pattern) <= _MOST_TEXT:
-        told.append(f"matches {pattern}")
+        yield f"matches {pattern}"
     if schema.get("deprecated") is True:
-        told.append("deprecated")
-    return told
+        yield "deprecated"
 
 
-def _range(schema: Schema, least: tuple[str, ...], most: tuple[str, ...], what: str) -> list[str]:
-    signs = dict(zip((*least, *most), ("≥", ">", "≤", "<") if len(least) == 2 else ("≥", "≤"), strict=True))
-    told = [f"{sign} {schema[word]}" for word, sign in signs.items() if _bounds(schema, word)]
-    if len(told) == 2 and what and schema[least[0]] == schema[most[0]]:
-        return [f"{schema[least[0]]}{what}"]
-    return [", ".join(told) + what] if told else []
-
-
-def _bounds(schema: Schema, word: str) -> bool:
-    """A lower bound of 0 for a count says nothing."""
-    value = schema.get(word)
-    return _is_number(value) and not (value == 0 and word in ("minLength", "minItems", "minProperties"))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and len(str(value)) <= _MOST_TEXT
+def _says(bound: Any, unit: str) -> bool:
+    """Whether it is a number that says something; that there are at least 0 characters does not."""
+    is_number = isinstance(bound, (int, float)) and not isinstance(bound, bool) and len(str(bound)) <= _MOST_TEXT
+    return is_number and (bound != 0 or not unit)

@@ -1,0 +1,197 @@
+"""The types of a module of stubs: their names, their text, and the annotations that name them.
+
+A type is written when it is complete. Tools share a type that has a title and the same text; a type without a title
+belongs to its tool, so that it is called the same whichever tools are beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from .texts import class_name, comment, docstring, one_line, shortened, shown_default
+
+__all__ = ["ANY", "BUILT_IN", "TYPING", "Field", "Form", "Type", "Types", "mark", "named", "one_of", "written"]
+
+TYPING = ("Any", "Literal", "NotRequired", "TypeAlias", "TypedDict")
+BUILT_IN = frozenset({"str", "int", "float", "bool", "None", "list", "dict", "staticmethod", "NotImplementedError"})
+_MOST_ABOUT = 500
+_MARK = re.compile("\0(.+?)\0")
+
+Form = tuple[str, ...]
+"""An annotation as the members of a union, none where nothing fits. ``=1`` is a value of a `Literal`; names of types
+stand between two zero characters (see `mark`)."""
+
+
+def mark(name: str) -> str:
+    """Stands for a type of the module, or for something of `typing`, which the module may import under another name."""
+    return f"\0{name}\0"
+
+
+ANY: Form = (mark("Any"),)
+
+
+def one_of(forms: Iterable[Form]) -> Form:
+    """The union of forms: each member once, `Any` before everything, `float` before `int`, None last."""
+    flat = dict.fromkeys(member for form in forms for member in form)
+    if ANY[0] in flat:
+        return ANY
+    if "float" in flat:
+        flat.pop("int", None)
+    if "None" in flat:
+        flat["None"] = flat.pop("None")
+    return tuple(flat)
+
+
+def written(form: Form) -> str:
+    """The annotation as text, with its marks."""
+    values = ", ".join(member[1:] for member in form if member[0] == "=")
+    members = [f"{mark('Literal')}[{values}]" if member[0] == "=" else member for member in form or ANY]
+    return " | ".join(dict.fromkeys(members))
+
+
+def named(form: Form) -> list[str]:
+    """The names between marks."""
+    return _MARK.findall(written(form))
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One key of an object, or one argument."""
+
+    key: str
+    form: Form
+    required: bool
+    about: str = ""
+    """What its schema says in words, and what of it Python's types cannot say."""
+    default: Any = ...
+    """A JSON value, if there is a default."""
+
+    @property
+    def key_form(self) -> str:
+        """The annotation of the key in a `TypedDict` that has required ones."""
+        return written(self.form) if self.required else f"{mark('NotRequired')}[{written(self.form)}]"
+
+    def told(self, *, default: bool = True) -> str:
+        """What is told of it besides its type."""
+        shown = shown_default(self.default) if default else ""
+        return " ".join(part for part in (one_line(self.about), f"({shown})" if shown else "") if part)
+
+
+@dataclass(slots=True)
+class Type:
+    """A `TypedDict`, or an alias."""
+
+    wanted: str
+    """The name it would like, in words."""
+    titled: bool
+    """Whether the schema gave it that name."""
+    is_object: bool = False
+    plain: bool = True
+    """Whether its keys can stand in a class."""
+    about: str = ""
+    fields: list[Field] = field(default_factory=list)
+    body: Form = ()
+    """What an alias stands for."""
+    name: str | None = None
+    """Given before it is complete where it leads back to itself."""
+
+    @property
+    def forms(self) -> list[Form]:
+        return [each.form for each in self.fields] if self.is_object else [self.body]
+
+
+class Types:
+    """The types of one module.
+
+    Args:
+        taken: names of functions, namespaces, members and keys: no type is called like one.
+        words: whether keys and types are described.
+    """
+
+    def __init__(self, taken: Collection[str], *, words: bool) -> None:
+        self.known: dict[str, Type] = {}
+        self._words = words
+        self._taken = set(taken)
+        self._local = {name: self.free(name) for name in (*TYPING, "OMITTED")}
+        self._taken |= {*self._local, *BUILT_IN}
+        self._used: set[str] = set()
+        self._shared: dict[object, str] = {}
+
+    def free(self, name: str) -> str:
+        """The name, or with a number behind it that makes it free; it is taken then."""
+        free, number = name, 1
+        while free in self._taken:
+            number += 1
+            free = f"{name}{number}"
+        self._taken.add(free)
+        return free
+
+    def reserve(self, made: Type) -> str:
+        """The name of a type that is not complete yet."""
+        made.name = made.name or self.free(class_name(made.wanted))
+        return made.name
+
+    def add(self, made: Type, tool: str) -> Form:
+        """Take in a complete type; returns the form that names it, or an equal one."""
+        own = mark(made.name or "\n")
+        key = (made.wanted if made.titled else (tool,), self._text(made, "").replace(own, "\0"))
+        if key not in self._shared:
+            self._shared[key] = self.reserve(made)
+            self.known[self._shared[key]] = made
+        elif made.name is not None:
+            self._taken.discard(made.name)
+        return (mark(self._shared[key]),)
+
+    def reached(self, forms: Iterable[Form]) -> Iterator[str]:
+        """The names of the types that forms name, and of those that these name; each once."""
+        todo = [name for form in forms for name in named(form)]
+        seen: set[str] = set()
+        for name in todo:  # which grows meanwhile
+            if name in self.known and name not in seen:
+                seen.add(name)
+                yield name
+                todo += [below for form in self.known[name].forms for below in named(form)]
+
+    def local(self, text: str) -> str:
+        """A text with names in the places of its marks."""
+        return _MARK.sub(lambda found: self.typing(found[1]) if found[1] in self._local else found[1], text)
+
+    def typing(self, name: str) -> str:
+        """The local name of something in `typing`, which is imported then; or of `OMITTED`."""
+        self._used.add(name)
+        return self._local[name]
+
+    def module(self, title: str, forms: Iterable[Form], functions: Iterable[str]) -> str:
+        """The module: its types, as far as the forms lead to them, and then its functions."""
+        types = (self.local(self._text(self.known[name], name)) for name in sorted(self.reached(forms)))
+        body = "".join(f"\n\n{each}" for each in (*types, *functions))
+        omitted = f"\n{self._local['OMITTED']}: {self.typing('Any')} = ...\n" if "OMITTED" in self._used else ""
+        names = ((name, self._local[name]) for name in sorted(self._used - {"OMITTED"}))
+        imported = ", ".join(name if name == local else f"{name} as {local}" for name, local in names)
+        imports = f"\nfrom typing import {imported}\n" if imported else ""
+        return f'"""{title}"""\n\nfrom __future__ import annotations\n{imports}{omitted}{body}'
+
+    def _text(self, made: Type, name: str) -> str:
+        """The text of a type; without a name, with marks in it."""
+        final = self.local if name else str
+        if not made.is_object:
+            body = final(written(made.body))
+            return f"{name}: {mark('TypeAlias')} = {body!r}\n" if name else body
+        total = any(each.required for each in made.fields)
+        forms = [final(each.key_form if total else written(each.form)) for each in made.fields]
+        told = [each.told() if self._words else "" for each in made.fields]
+        lines = [
+            (field.key, form, f"  {comment(text)}" if text else "")
+            for field, form, text in zip(made.fields, forms, told, strict=True)
+        ]
+        about = shortened(made.about, _MOST_ABOUT) if self._words else ""
+        stated = docstring(about, "    " if made.plain else "") if about else ""
+        if made.plain:
+            keys = "".join(f"    {key}: {form}{words}\n" for key, form, words in lines)
+            return f"class {name}({mark('TypedDict')}{'' if total else ', total=False'}):\n{stated}{keys}"
+        keys = "".join(f"        {key!r}: {form!r},{words}\n" for key, form, words in lines)
+        optional = "" if total else "    total=False,\n"
+        return f"{name} = {mark('TypedDict')}(\n    {name!r},\n    {{\n{keys}    }},\n{optional})\n{stated}"
