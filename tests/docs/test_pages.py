@@ -505,7 +505,7 @@ def test_the_stub_that_is_shown_is_what_is_written() -> None:
 
 @pytest.mark.parametrize(
     ("names", "written"),
-    [(["from"], "convert(from_: str) -> Any"), (["from", "from_"], "convert(**{'from': str, 'from_': str}) -> Any")],
+    [(["from"], "convert(from_: str) -> Any"), (["from", "from_"], "convert(*, from_: str, **{'from': str}) -> Any")],
 )
 def test_odd_arguments_are_given_as_the_page_on_stubs_says(names: list[str], written: str) -> None:
     schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": names}

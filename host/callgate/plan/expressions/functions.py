@@ -29,6 +29,8 @@ __all__ = ["FUNCTIONS", "Arguments", "Call", "Function", "Options", "collected",
 Arguments = list[Any]
 Options = dict[str, Any]
 Call = Callable[[Budget, Arguments, Options], Any]
+Rule = Callable[[Budget, Arguments, Options], None]
+"""Pays for a call; may put something in the place of an argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,68 +81,59 @@ def _kept(budget: Budget, values: Iterable[Any]) -> Iterator[Any]:
         yield value
 
 
-def _wrapped(budget: Budget, values: Any) -> Any:
-    """The same, for a function that will go through it later."""
-    return metered(budget, values) if type(values) in SIZED or type(values) in ITERATORS else values
+def _free(budget: Budget, arguments: Arguments, options: Options) -> None:
+    pass
 
 
-def _plain(function: Callable[..., Any]) -> Call:
-    def call(budget: Budget, arguments: Arguments, options: Options) -> Any:
-        return function(*arguments, **options)
-
-    return call
-
-
-def _collection(make: Callable[..., Any]) -> Call:
-    def call(budget: Budget, arguments: Arguments, options: Options) -> Any:
-        return make(*(collected(budget, argument) for argument in arguments[:1]), *arguments[1:])
-
-    return call
+def _wrapped(budget: Budget, arguments: Arguments, options: Options) -> None:
+    """Python will go through the arguments later, so that each item is paid for then."""
+    for place, values in enumerate(arguments):
+        if type(values) in SIZED or type(values) in ITERATORS:
+            arguments[place] = metered(budget, values)
 
 
-def _set(budget: Budget, arguments: Arguments, options: Options) -> Any:
+def _collected(budget: Budget, arguments: Arguments, options: Options) -> None:
+    arguments[:1] = (collected(budget, values) for values in arguments[:1])
+
+
+def _set(budget: Budget, arguments: Arguments, options: Options) -> None:
     if len(arguments) == 1 and (type(arguments[0]) in SIZED or type(arguments[0]) in ITERATORS):
         (values,) = arguments
         if type(values) not in ITERATORS and length(values) < 1 << 20:
             budget.make(200 + 64 * length(values))
             kinds = types_in(budget, values)
             if kinds <= {str, float} or (kinds == {int} and min(values) > -_BIG >> 3 and max(values) < _BIG >> 3):
-                return set(values)
-        return set(Keys(budget).paying(values))
-    return set(*arguments)
+                return
+        arguments[0] = Keys(budget).paying(values)
 
 
-def _dict(budget: Budget, arguments: Arguments, options: Options) -> Any:
+def _dict(budget: Budget, arguments: Arguments, options: Options) -> None:
     if len(arguments) == 1:
         (values,) = arguments
         if type(values) in DICTS:
             budget.make(200 + 100 * len(values))
             charge_keys_of(budget, values)
         elif type(values) in SIZED or type(values) in ITERATORS:
-            return dict(Keys(budget).paying_for_pairs(values), **options)
-    return dict(*arguments, **options)
+            arguments[0] = Keys(budget).paying_for_pairs(values)
 
 
-def _str(budget: Budget, arguments: Arguments, options: Options) -> Any:
+def _str(budget: Budget, arguments: Arguments, options: Options) -> None:
     if len(arguments) == 1 and type(arguments[0]) is not str:
         charge_text(budget, arguments[0])
-    return str(*arguments)
 
 
-def _int(budget: Budget, arguments: Arguments, options: Options) -> Any:
+def _int(budget: Budget, arguments: Arguments, options: Options) -> None:
     if arguments and type(arguments[0]) is str:
         base = arguments[1] if len(arguments) > 1 else options.get("base", 10)
         _charge_digits(budget, arguments[0])
         if type(base) is int and base in _UNBOUNDED_BASES:
             budget.integer(len(arguments[0]) * _UNBOUNDED_BASES[base])
-    return int(*arguments, **options)
 
 
-def _float(budget: Budget, arguments: Arguments, options: Options) -> Any:
+def _float(budget: Budget, arguments: Arguments, options: Options) -> None:
     if arguments and type(arguments[0]) is str:
         budget.work(4 + (len(arguments[0]) >> 4))
         charge_text(budget, arguments[0])
-    return float(*arguments)
 
 
 def _charge_digits(budget: Budget, text: str) -> None:
@@ -151,16 +144,14 @@ def _charge_digits(budget: Budget, text: str) -> None:
         raise BudgetExceeded("integer_bits", budget.integer_bits)  # the host has lifted CPython's own limit
 
 
-def _abs(budget: Budget, arguments: Arguments, options: Options) -> Any:
+def _abs(budget: Budget, arguments: Arguments, options: Options) -> None:
     for number in arguments:
         charge_unary(budget, number)
-    return abs(*arguments)
 
 
-def _range(budget: Budget, arguments: Arguments, options: Options) -> Any:
+def _range(budget: Budget, arguments: Arguments, options: Options) -> None:
     for number in arguments:
         _refuse_large(number)
-    return range(*arguments)
 
 
 def _refuse_large(number: Any) -> None:
@@ -170,7 +161,7 @@ def _refuse_large(number: Any) -> None:
         raise ExpressionFault(message, f"use numbers of at most {_COUNTED_BITS} bits")
 
 
-def _round(budget: Budget, arguments: Arguments, options: Options) -> Any:
+def _round(budget: Budget, arguments: Arguments, options: Options) -> None:
     digits = arguments[1] if len(arguments) > 1 else options.get("ndigits")
     for number in arguments[:1]:
         charge_unary(budget, number)
@@ -179,16 +170,14 @@ def _round(budget: Budget, arguments: Arguments, options: Options) -> Any:
     if type(digits) is int and digits < 0 and arguments and type(arguments[0]) is int:
         budget.integer(-digits * 4)  # CPython computes 10 ** -digits
         budget.work((digits >> 3) ** 2 >> 8)
-    return round(*arguments, **options)
 
 
-def _sum(budget: Budget, arguments: Arguments, options: Options) -> Any:
+def _sum(budget: Budget, arguments: Arguments, options: Options) -> None:
     if arguments:
         values = arguments[0]
         start = arguments[1] if len(arguments) > 1 else options.get("start", 0)
         if type(values) in ITERATORS or (type(values) in SIZED and not _plain_numbers(budget, values, start)):
-            return sum(_addends(budget, values, start), *arguments[1:], **options)
-    return sum(*arguments, **options)
+            arguments[0] = _addends(budget, values, start)
 
 
 def _plain_numbers(budget: Budget, values: Any, start: Any) -> bool:
@@ -211,32 +200,25 @@ def _addends(budget: Budget, values: Any, start: Any) -> Iterator[Any]:
         yield value
 
 
-def _extreme(function: Callable[..., Any]) -> Call:
-    def call(budget: Budget, arguments: Arguments, options: Options) -> Any:
-        key = options.get("key")
-        if key is not None:
+def _extreme(budget: Budget, arguments: Arguments, options: Options) -> None:
+    key = options.get("key")
+    if key is not None:
 
-            def weighed(item: Any) -> Any:
-                value = key(item)
-                if type(value) not in NUMBERS:
-                    _charge_weight(budget, value)
-                return value
+        def weighed(item: Any) -> Any:
+            value = key(item)
+            _look_at(budget, value)
+            return value
 
-            options["key"] = weighed
-            if len(arguments) == 1:
-                return function(iterated(budget, arguments[0]), **options)
-        elif len(arguments) == 1:
-            values = arguments[0]
-            if type(values) in ITERATORS:
-                return function(_weighed(budget, values), **options)
-            if type(values) in SIZED:
-                budget.work(length(values) >> 3)
-                _charge_weight(budget, values)
-        else:
-            _charge_weight(budget, arguments)
-        return function(*arguments, **options)
-
-    return call
+        options["key"] = weighed
+        if len(arguments) == 1:
+            arguments[0] = iterated(budget, arguments[0])
+    elif len(arguments) > 1:
+        _look_at(budget, arguments)
+    elif arguments and type(arguments[0]) in ITERATORS:
+        arguments[0] = _weighed(budget, arguments[0])
+    elif arguments and type(arguments[0]) in SIZED:
+        budget.work(length(arguments[0]) >> 3)
+        _look_at(budget, arguments[0])
 
 
 def _all_numbers(budget: Budget, values: Any) -> bool:
@@ -248,20 +230,20 @@ def _all_numbers(budget: Budget, values: Any) -> bool:
 
 def _weighed(budget: Budget, values: Any) -> Iterator[Any]:
     for value in metered(budget, values):
-        if type(value) not in NUMBERS:
-            _charge_weight(budget, value)
+        _look_at(budget, value)
         yield value
 
 
-def _charge_weight(budget: Budget, value: Any) -> None:
+def _look_at(budget: Budget, value: Any) -> None:
     """Pays for comparing a value, or each item of a container, with one other."""
-    budget.work(weigh(budget, value).steps >> 3)
+    if type(value) not in NUMBERS:
+        budget.work(weigh(budget, value).steps >> 3)
 
 
-def _sorted(budget: Budget, arguments: Arguments, options: Options) -> Any:
+def _sorted(budget: Budget, arguments: Arguments, options: Options) -> None:
     if len(arguments) != 1 or not (type(arguments[0]) in SIZED or type(arguments[0]) in ITERATORS):
-        return sorted(*arguments, **options)
-    items = keys = list(collected(budget, arguments[0]))
+        return
+    items = keys = arguments[0] = list(collected(budget, arguments[0]))
     budget.make(8 * len(items))
     key = options.pop("key", None)
     if key is not None:
@@ -269,90 +251,80 @@ def _sorted(budget: Budget, arguments: Arguments, options: Options) -> Any:
         given = iter(keys)
         options["key"] = lambda _item: next(given)  # `sorted` asks once for each item, in order
     charge_sorting(budget, keys)
-    return sorted(items, **options)
 
 
-def _truth(function: Callable[[Any], bool]) -> Call:
-    def call(budget: Budget, arguments: Arguments, options: Options) -> Any:
-        return function(*(_wrapped(budget, argument) for argument in arguments))
-
-    return call
-
-
-def _enumerate(budget: Budget, arguments: Arguments, options: Options) -> Any:
+def _enumerate(budget: Budget, arguments: Arguments, options: Options) -> None:
     for start in [*arguments[1:], *options.values()]:
         _refuse_large(start)
-    return enumerate(*(_wrapped(budget, argument) for argument in arguments[:1]), *arguments[1:], **options)
+    first = arguments[:1]
+    _wrapped(budget, first, options)
+    arguments[:1] = first
 
 
-def _zip(budget: Budget, arguments: Arguments, options: Options) -> Any:
-    strict = options.get("strict", False)
-    return zip(*(_wrapped(budget, argument) for argument in arguments), strict=strict)
-
-
-def _map(budget: Budget, arguments: Arguments, options: Options) -> Any:
-    return map(*arguments[:1], *(_wrapped(budget, argument) for argument in arguments[1:]))
-
-
-def _filter(budget: Budget, arguments: Arguments, options: Options) -> Any:
-    return filter(*arguments[:1], *(_wrapped(budget, argument) for argument in arguments[1:]))
-
-
-def _dumps(budget: Budget, arguments: Arguments, options: Options) -> Any:
+def _dumps(budget: Budget, arguments: Arguments, options: Options) -> None:
     indent = options.get("indent")
     deep = len(indent) if type(indent) is str else max(0, indent) if isinstance(indent, int) else 0
     separators: Any = options.get("separators")
     between = sum(map(_length_of_text, separators)) if type(separators) in SEQUENCES else 2
     for argument in arguments[:1]:
         charge_text(budget, argument, json=True, separator=between, indent=deep)
-        if options.get("sort_keys"):
-            budget.work(weigh(budget, argument).steps * 8)
-        if indent is not None:  # written by generators, one in the other for each level
-            budget.work(weigh(budget, argument).steps * 16)
-    return json.dumps(*arguments, **options)
+        # with an indent it is written by generators, one in the other for each level
+        again = 8 * bool(options.get("sort_keys")) + 16 * (indent is not None)
+        if again:
+            budget.work(weigh(budget, argument).steps * again)
 
 
 def _length_of_text(text: Any) -> int:
     return len(text) if type(text) is str else 0
 
 
-def _loads(budget: Budget, arguments: Arguments, options: Options) -> Any:
+def _loads(budget: Budget, arguments: Arguments, options: Options) -> None:
     for text in arguments[:1]:
         if type(text) is str:
             _charge_digits(budget, text)
             parts = sum(map(text.count, ",[{:"))
             budget.work(parts >> 1)
             budget.make(80 * parts)
-    return json.loads(*arguments)
+
+
+def _function(
+    native: Callable[..., Any],
+    rule: Rule = _free,
+    keywords: str | None = "",
+    takes_function: Literal["key", "first"] | None = None,
+) -> Function:
+    def call(budget: Budget, arguments: Arguments, options: Options) -> Any:
+        rule(budget, arguments, options)
+        return native(*arguments, **options)
+
+    return Function(call, None if keywords is None else frozenset(keywords.split()), takes_function)
 
 
 FUNCTIONS: Final[dict[str, Function]] = {
-    "abs": Function(_abs),
-    "all": Function(_truth(all)),
-    "any": Function(_truth(any)),
-    "bool": Function(_plain(bool)),
-    "dict": Function(_dict, keywords=None),
-    "enumerate": Function(_enumerate, frozenset({"start"})),
-    "filter": Function(_filter, takes_function="first"),
-    "float": Function(_float),
-    "int": Function(_int, frozenset({"base"})),
-    "len": Function(_plain(len)),
-    "list": Function(_collection(list)),
-    "map": Function(_map, takes_function="first"),
-    "max": Function(_extreme(max), frozenset({"key", "default"}), takes_function="key"),
-    "min": Function(_extreme(min), frozenset({"key", "default"}), takes_function="key"),
-    "range": Function(_range),
-    "reversed": Function(_plain(reversed)),
-    "round": Function(_round, frozenset({"ndigits"})),
-    "set": Function(_set),
-    "sorted": Function(_sorted, frozenset({"key", "reverse"}), takes_function="key"),
-    "str": Function(_str),
-    "sum": Function(_sum, frozenset({"start"})),
-    "tuple": Function(_collection(tuple)),
-    "zip": Function(_zip, frozenset({"strict"})),
-    "json.dumps": Function(
-        _dumps, frozenset({"allow_nan", "ensure_ascii", "indent", "separators", "skipkeys", "sort_keys"})
-    ),
-    "json.loads": Function(_loads),
+    "abs": _function(abs, _abs),
+    "all": _function(all, _wrapped),
+    "any": _function(any, _wrapped),
+    "bool": _function(bool),
+    "dict": _function(dict, _dict, None),
+    "enumerate": _function(enumerate, _enumerate, "start"),
+    "filter": _function(filter, _wrapped, takes_function="first"),
+    "float": _function(float, _float),
+    "int": _function(int, _int, "base"),
+    "len": _function(len),
+    "list": _function(list, _collected),
+    "map": _function(map, _wrapped, takes_function="first"),
+    "max": _function(max, _extreme, "key default", "key"),
+    "min": _function(min, _extreme, "key default", "key"),
+    "range": _function(range, _range),
+    "reversed": _function(reversed),
+    "round": _function(round, _round, "ndigits"),
+    "set": _function(set, _set),
+    "sorted": _function(sorted, _sorted, "key reverse", "key"),
+    "str": _function(str, _str),
+    "sum": _function(sum, _sum, "start"),
+    "tuple": _function(tuple, _collected),
+    "zip": _function(zip, _wrapped, "strict"),
+    "json.dumps": _function(json.dumps, _dumps, "allow_nan ensure_ascii indent separators skipkeys sort_keys"),
+    "json.loads": _function(json.loads, _loads),
 }
 """Every function there is, by the name it is called by."""

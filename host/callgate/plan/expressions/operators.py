@@ -5,6 +5,7 @@ Rules:
 1. Nothing is computed here. Each function pays, and then hands both operands to Python's own operator: value, error
    type and message are Python's.
 2. A pair of operands that no line here mentions is one for which Python either does little or raises TypeError.
+3. An integer about as long as both operands together is what most operators make; `_GROWING` has the others.
 """
 
 from __future__ import annotations
@@ -30,20 +31,10 @@ from .kinds import (
     Unknown,
     length,
     text_bytes,
-)
+)  # fmt: skip
 from .weight import charge_comparison, charge_key, charge_keys_of, charge_search, metered, weigh
 
-__all__ = [
-    "BINARY",
-    "COMPARISONS",
-    "MODULO_HINT",
-    "UNARY",
-    "charge_find",
-    "charge_unary",
-    "contains",
-    "item_of",
-    "slice_of",
-]
+__all__ = ["BINARY", "COMPARISONS", "MODULO_HINT", "UNARY", "charge_find", "charge_unary", "item_of", "slice_of"]
 
 Operator = Callable[[Any, Any], Any]
 Charge = Callable[[Budget, Any, Any], None]
@@ -56,103 +47,65 @@ _SET_LIKE: Final = frozenset[type]({set, DictKeys})
 _SMALL: Final = 1 << 64
 
 
-def _add(budget: Budget, left: Any, right: Any) -> None:
-    kind = type(left)
-    if kind is type(right):
-        if kind is str:
-            budget.make(50 + text_bytes(left) + text_bytes(right))
-        elif kind in SEQUENCES:
-            budget.make(56 + 8 * (len(left) + len(right)))
-            budget.work((len(left) + len(right)) >> 4)
-    _integers(budget, left, right)
+def _power_bits(base: int, exponent: int) -> int:
+    return exponent * (abs(base) - 1).bit_length() + 1 if exponent > 0 and abs(base) > 1 else 1
 
 
-def _integers(budget: Budget, left: Any, right: Any) -> None:
-    """Pays for an integer about as long as both together."""
-    if (
-        type(left) in _INTEGERS
-        and type(right) in _INTEGERS
-        and not (-_SMALL < left < _SMALL and -_SMALL < right < _SMALL)
-    ):
-        bits = left.bit_length() + right.bit_length()
-        budget.work(bits >> 13)
-        budget.make(bits >> 3)
+_GROWING: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
+    ast.Mult: lambda left, right: left.bit_length() + right.bit_length(),
+    ast.Pow: _power_bits,
+    ast.LShift: lambda left, right: left.bit_length() + right if left and right > 0 else 1,
+}
+"""Bits of the result, where it may be longer than both operands together."""
+_QUADRATIC: Final = (ast.Mult, ast.FloorDiv, ast.Mod)
+_ARITHMETIC: Final = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
+_OF_SETS: Final = (ast.Sub, ast.BitAnd, ast.BitOr, ast.BitXor)
 
 
-def _subtract(budget: Budget, left: Any, right: Any) -> None:
-    _integers(budget, left, right)
-    _set_operation(budget, left, right)
+def _charge(which: type[ast.operator]) -> Charge:
+    """What pays for an operator, by the types and sizes of its operands."""
+    growth = _GROWING.get(which)
 
-
-def _multiply(budget: Budget, left: Any, right: Any) -> None:
-    kind, other = type(left), type(right)
-    if kind in _INTEGERS and other in _INTEGERS:
-        if not (-_SMALL < left < _SMALL and -_SMALL < right < _SMALL):
+    def charge(budget: Budget, left: Any, right: Any) -> None:
+        kind, other = type(left), type(right)
+        if kind in _INTEGERS and other in _INTEGERS:
+            if growth is None and -_SMALL < left < _SMALL and -_SMALL < right < _SMALL:
+                return
             bits, more = left.bit_length(), right.bit_length()
-            budget.integer(bits + more)
-            budget.work(bits * more >> 16)
-            budget.make((bits + more) >> 3)
-    elif kind in _LIST_LIKE and other in _INTEGERS:
-        _repeat(budget, left, right)
-    elif other in _LIST_LIKE and kind in _INTEGERS:
-        _repeat(budget, right, left)
+            made = growth(left, right) if growth else bits + more
+            if growth:
+                budget.integer(made)
+            slow = made * made if which is ast.Pow else bits * more if which in _QUADRATIC else 0
+            budget.work((slow >> 16) + (bits + more >> 10))
+            budget.make(made >> 3)
+        elif which is ast.Mult:
+            value, times = (left, right) if kind in _LIST_LIKE else (right, left)
+            if type(value) in _LIST_LIKE and type(times) in _INTEGERS and 0 < times <= sys.maxsize:
+                # beyond, Python raises OverflowError, whatever the value
+                budget.make(56 + (text_bytes(value) if type(value) is str else 8 * len(value)) * times)
+                budget.work(len(value) * times >> 6)
+        elif which is ast.Add and kind is other and kind in _LIST_LIKE:
+            budget.make(56 + (text_bytes(left) + text_bytes(right) if kind is str else 8 * (len(left) + len(right))))
+            budget.work(len(left) + len(right) >> (8 if kind is str else 4))
+        elif which is ast.Mod and kind is str:
+            raise ExpressionFault("`%` on a text is not supported", MODULO_HINT)
+        elif which in _OF_SETS:
+            _charge_tables(budget, left, right, which)
+
+    return charge
 
 
-def _repeat(budget: Budget, value: Any, times: int) -> None:
-    if 0 < times <= sys.maxsize:  # beyond, Python raises OverflowError, whatever the value
-        budget.make(56 + (text_bytes(value) if type(value) is str else 8 * len(value)) * times)
-        budget.work(len(value) * times >> 6)
-
-
-def _divide(budget: Budget, left: Any, right: Any) -> None:
-    if type(left) is str:
-        raise ExpressionFault("`%` on a text is not supported", MODULO_HINT)
-    if type(left) in _INTEGERS and type(right) in _INTEGERS:
-        bits, more = left.bit_length(), right.bit_length()
-        budget.work((bits * more >> 16) + (bits >> 12))
-        _integers(budget, left, right)
-
-
-def _power(budget: Budget, base: Any, exponent: Any) -> None:
-    if type(base) in _INTEGERS and type(exponent) in _INTEGERS and exponent > 0:
-        bits = exponent * (abs(base) - 1).bit_length() + 1 if abs(base) > 1 else 1
-        budget.integer(bits)
-        budget.work(bits * bits >> 16)
-        budget.make(bits >> 3)
-
-
-def _shift_left(budget: Budget, left: Any, right: Any) -> None:
-    if type(left) in _INTEGERS and type(right) in _INTEGERS and left and right > 0:
-        budget.integer(left.bit_length() + right)
-        budget.make((left.bit_length() + right) >> 3)
-
-
-def _bits(budget: Budget, left: Any, right: Any) -> None:
-    if type(left) in DICTS and type(right) in DICTS:
-        budget.make(100 * (len(left) + len(right)))
-        charge_keys_of(budget, left)
-        charge_keys_of(budget, right)
-    else:
-        _integers(budget, left, right)
-        _set_operation(budget, left, right)
-
-
-def _set_operation(budget: Budget, left: Any, right: Any) -> None:
+def _charge_tables(budget: Budget, left: Any, right: Any, which: type[ast.operator]) -> None:
     kind, other = type(left), type(right)
-    if kind in _SET_LIKE and other in _SET_LIKE:
+    if (kind in _SET_LIKE and other in _SET_LIKE) or (kind in DICTS and other in DICTS and which is not ast.Sub):
         for value in (left, right):
-            budget.make(64 * len(value))
+            budget.make(100 * len(value))
             charge_keys_of(budget, value)
     elif (kind in VIEWS and other in SIZED | ITERATORS) or (other in VIEWS and kind in SIZED | ITERATORS):
         raise ExpressionFault(
             f"an operator between {kind.__name__} and {other.__name__} is not supported",
             "write set(...) around both sides",
         )
-
-
-def _true_divide(budget: Budget, left: Any, right: Any) -> None:
-    if type(left) in _INTEGERS and type(right) in _INTEGERS:
-        budget.work((left.bit_length() + right.bit_length()) >> 10)
 
 
 def _power_of(left: Any, right: Any) -> Any:
@@ -162,19 +115,23 @@ def _power_of(left: Any, right: Any) -> Any:
     return value
 
 
-BINARY: Final[dict[type[ast.operator], tuple[Operator, Charge, frozenset[type]]]] = {
-    ast.Add: (operator.add, _add, _NO_INTEGERS),
-    ast.Sub: (operator.sub, _subtract, _NO_INTEGERS),
-    ast.Mult: (operator.mul, _multiply, _NO_INTEGERS),
-    ast.Div: (operator.truediv, _true_divide, _NO_INTEGERS),
-    ast.FloorDiv: (operator.floordiv, _divide, _NO_INTEGERS),
-    ast.Mod: (operator.mod, _divide, _NO_INTEGERS),
-    ast.Pow: (_power_of, _power, frozenset()),
-    ast.LShift: (operator.lshift, _shift_left, frozenset()),
-    ast.RShift: (operator.rshift, _integers, frozenset()),
-    ast.BitAnd: (operator.and_, _bits, frozenset()),
-    ast.BitOr: (operator.or_, _bits, frozenset()),
-    ast.BitXor: (operator.xor, _bits, frozenset()),
+_APPLY: Final[dict[type[ast.operator], Operator]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: _power_of,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+}
+BINARY: Final = {
+    kind: (apply, _charge(kind), _NO_INTEGERS if kind in _ARITHMETIC else frozenset[type]())
+    for kind, apply in _APPLY.items()
 }
 """Python's operator, what it costs, and the types for which, on both sides, it costs nothing to speak of."""
 

@@ -21,13 +21,13 @@ that were found.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from .budget import MOST_DEPTH, Budget
 from .faults import BudgetExceeded, ExpressionFault
-from .kinds import DICTS, ITERATORS, KNOWN, NUMBERS, SCALARS, SEQUENCES, SIZED, DictItems, DictKeys, foreign, length
+from .kinds import DICTS, ITERATORS, KNOWN, NUMBERS, SCALARS, SIZED, DictItems, DictKeys, foreign, length
 
 __all__ = [
     "Keys", "Weight", "charge_comparison", "charge_float", "charge_key", "charge_keys_of", "charge_search",
@@ -57,25 +57,23 @@ class Weight(NamedTuple):
     """Levels of containers."""
 
 
-Scale = Callable[[Collection[Any], set[type]], tuple[int, int]]
-"""Steps and bytes of plain values, given with their types."""
+Text = Literal["", "repr", "json"]
 
 
-def weigh(budget: Budget, value: Any, scale: Scale | None = None, around: int = 0) -> Weight:
+def weigh(budget: Budget, value: Any, text: Text = "", around: int = 0) -> Weight:
     """The weight of a value of a known type. The walk is paid for, the weight is not.
 
     Args:
         budget: what the walk is paid from.
         value: what is weighed.
-        scale: how plain values weigh; without one, as they do when they are looked at.
+        text: as what it is written; empty where it is looked at.
         around: bytes that are written around each item.
     """
-    scale = scale or _looked_at
     kind = type(value)
     if kind not in KNOWN:
         raise foreign(value)
     if kind not in _CONTAINERS:
-        return Weight(*scale((value,), {kind}), 0)
+        return Weight(*_of_plain((value,), {kind}, text), 0)
     steps = made = 0
     level: dict[int, list[Any]] = {1: [value]}
     for height in range(MOST_DEPTH):
@@ -87,11 +85,12 @@ def weigh(budget: Budget, value: Any, scale: Scale | None = None, around: int = 
             kinds = types_in(budget, items)
             found = [item for item in items if type(item) in _CONTAINERS] if not kinds <= _PLAIN else []
             plain = [item for item in items if type(item) not in _CONTAINERS] if found else items
-            more, text = scale(plain, kinds) if plain else (0, 0)
-            if scale is _looked_at:
-                more += 8 * len(_suspects_in(budget, containers))
+            more, size = _of_plain(plain, kinds, text) if plain else (0, 0)
+            if not text:
+                keys = list(chain.from_iterable(each for each in containers if type(each) in _TABLES))
+                more += 8 * len(_suspects(budget, keys)) if keys else 0
             steps += times * (2 * len(containers) + more)
-            made += times * (32 * len(containers) + 2 * around * len(items) + text)
+            made += times * (32 * len(containers) + 2 * around * len(items) + size)
             if found:
                 inner.setdefault(times, []).extend(found)
         level = _shared(budget, inner)
@@ -152,57 +151,45 @@ def metered(budget: Budget, values: Iterable[Any]) -> Iterator[Any]:
         yield value
 
 
-# Scales
+# Plain values
 
 
 def _those(values: Collection[Any], kinds: set[type], kind: type) -> Collection[Any]:
     return values if len(kinds) == 1 else [value for value in values if type(value) is kind]
 
 
-def _looked_at(values: Collection[Any], kinds: set[type]) -> tuple[int, int]:
-    steps = len(values)
-    if str in kinds:
-        steps += sum(map(len, _those(values, kinds, str))) >> 6
-    if int in kinds:
-        steps += sum(map(int.bit_length, _those(values, kinds, int))) >> 10
-    return steps, 0
-
-
-def _written(values: Collection[Any], kinds: set[type], *, json: bool) -> tuple[int, int]:
+def _of_plain(values: Collection[Any], kinds: set[type], text: Text) -> tuple[int, int]:
+    """Steps and bytes of values of these types, none of them a container."""
     steps, made = len(values), 32 * len(values)
     if str in kinds:
         texts = _those(values, kinds, str)
         size = sum(map(len, texts))
-        ascii_only = all(map(str.isascii, texts))
-        if all(map(str.isprintable, texts)) and (ascii_only or not json):
-            made += (2 if ascii_only else 8) * size
-        else:
-            made += (12 if json else 40) * size
-            steps += size >> 3
-        steps += size >> 5
+        steps += size >> (5 if text else 6)
+        if text:
+            ascii_only = all(map(str.isascii, texts))
+            if all(map(str.isprintable, texts)) and (ascii_only or text == "repr"):
+                made += (2 if ascii_only else 8) * size
+            else:
+                made += (12 if text == "json" else 40) * size
+                steps += size >> 3
     if int in kinds:
-        bits = max(map(int.bit_length, _those(values, kinds, int)))
-        if bits > 64:
-            made += bits // 3 * len(values)
-            steps += ((bits // 30) ** 2 >> 6) * len(values)
+        lengths = list(map(int.bit_length, _those(values, kinds, int)))
+        longest = max(lengths)
+        if not text:
+            steps += sum(lengths) >> 10
+        elif longest > 64:
+            made += longest // 3 * len(values)
+            steps += ((longest // 30) ** 2 >> 6) * len(values)
+    if not text:
+        return steps, 0
     if float in kinds:
         steps += _float_steps(_those(values, kinds, float)) * len(values)
-    if not kinds <= _PLAIN:
-        for kind in kinds - _PLAIN - _CONTAINERS:
-            if kind in ITERATORS and not json:
-                hint = "write list(...) around it"
-                raise ExpressionFault(f"the text of a {kind.__name__} object holds an address", hint)
-            made += 512 * len(values)  # ranges and slices
-            steps += 32 * len(values)
+    for kind in kinds - _PLAIN - _CONTAINERS:
+        if kind in ITERATORS and text == "repr":
+            raise ExpressionFault(f"the text of a {kind.__name__} object holds an address", "write list(...) around it")
+        made += 512 * len(values)  # ranges and slices
+        steps += 32 * len(values)
     return steps, made
-
-
-def _in_repr(values: Collection[Any], kinds: set[type]) -> tuple[int, int]:
-    return _written(values, kinds, json=False)
-
-
-def _in_json(values: Collection[Any], kinds: set[type]) -> tuple[int, int]:
-    return _written(values, kinds, json=True)
 
 
 def _float_steps(numbers: Collection[float]) -> int:
@@ -228,12 +215,6 @@ def charge_comparison(budget: Budget, left: Any, right: Any) -> None:
             if type(value) not in KNOWN:
                 raise foreign(value)
         return  # the largest integer there may be is compared within a step
-    if kind in SEQUENCES and other in SEQUENCES:
-        kinds = types_in(budget, left)
-        types_in(budget, right)
-        if kinds <= _PLAIN:  # then nothing of the other side is visited that is not plain, too
-            budget.work(_looked_at(left, kinds)[0] >> 3)
-            return
     budget.work(min(weigh(budget, left).steps, weigh(budget, right).steps) >> 3)
 
 
@@ -248,18 +229,16 @@ def charge_search(budget: Budget, wanted: Any, values: Any) -> None:
 
 
 def charge_sorting(budget: Budget, values: Collection[Any]) -> None:
-    """Pays for the comparisons of sorting: n log n of them, each as dear as the heaviest value."""
+    """Pays for the comparisons of sorting.
+
+    In one round of merging each comparison moves one value on, and costs no more than the lighter of two: a round costs
+    what all values weigh together, and there are log n rounds.
+    """
     kinds = types_in(budget, values)
-    comparisons = len(values) * len(values).bit_length()
-    if kinds <= NUMBERS:
-        heaviest = max(map(int.bit_length, _those(values, kinds, int))) >> 10 if int in kinds else 0
-        budget.work((comparisons >> 4) * (1 + heaviest))
-    elif kinds == {str}:
-        budget.work((comparisons >> 3) * (1 + (max(map(len, values)) >> 8)))
-    else:
-        budget.work(len(values))
-        heaviest = max((weigh(budget, value).steps for value in values), default=0)
-        budget.work(comparisons * (heaviest + 3) >> 2)
+    budget.work(
+        weigh(budget, values).steps * len(values).bit_length()
+        >> (4 if kinds <= NUMBERS else 3 if kinds == {str} else 1)
+    )
 
 
 def charge_text(
@@ -274,7 +253,7 @@ def charge_text(
         budget.work((1 + _float_steps((value,))) * times >> 2)
         budget.make(32)
         return
-    weight = weigh(budget, value, _in_json if json else _in_repr, separator + 2)
+    weight = weigh(budget, value, "json" if json else "repr", separator + 2)
     budget.work(1 + weight.steps * times >> 2)
     budget.make(times * (weight.bytes + 2 * indent * weight.height * weight.steps))
 
@@ -301,11 +280,6 @@ def charge_keys_of(budget: Budget, table: Any) -> None:
     suspects = _suspects(budget, keys) if type(keys) in _TABLES else ()
     if suspects and max(Counter(map(hash, suspects)).values()) > MOST_CLASHES:
         raise BudgetExceeded("clashes", MOST_CLASHES)
-
-
-def _suspects_in(budget: Budget, containers: list[Any]) -> Collection[Any]:
-    tables = [container for container in containers if type(container) in _TABLES]
-    return _suspects(budget, tables[0] if len(tables) == 1 else list(chain.from_iterable(tables))) if tables else ()
 
 
 def _suspects(budget: Budget, keys: Any) -> Collection[Any]:
