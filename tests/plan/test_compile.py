@@ -49,7 +49,7 @@ def can_reach(needs: Needs, start: int) -> set[int]:
 @given(forests())
 def test_the_wave_of_a_step_is_its_longest_path(needs: Needs) -> None:
     assert waves(needs) == [longest_path(needs, step) for step in range(len(needs))]
-    assert cycles(needs, waves(needs)) == []
+    assert cycles(needs) == []
 
 
 @given(graphs())
@@ -64,7 +64,7 @@ def test_steps_that_wait_for_a_cycle_have_no_wave(needs: Needs) -> None:
 @given(graphs())
 def test_every_cycle_that_is_told_is_one_and_there_is_one_where_any_is(needs: Needs) -> None:
     wave = waves(needs)
-    found = cycles(needs, wave)
+    found = cycles(needs)
     for cycle in found:
         assert len(set(cycle)) == len(cycle)
         for waiting, follows in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
@@ -76,8 +76,8 @@ def test_every_cycle_that_is_told_is_one_and_there_is_one_where_any_is(needs: Ne
 
 def test_at_most_so_many_cycles_are_told() -> None:
     pairs = [[number ^ 1] for number in range(100)]
-    assert len(cycles(pairs, waves(pairs))) == 10
-    assert len(cycles(pairs, waves(pairs), most=3)) == 3
+    assert len(cycles(pairs)) == 10
+    assert len(cycles(pairs, most=3)) == 3
 
 
 def test_a_chain_of_a_hundred_thousand_steps_has_as_many_waves() -> None:
@@ -91,7 +91,7 @@ def test_a_cycle_of_a_hundred_thousand_steps_is_found_whole() -> None:
     ring = [[(number + 1) % MANY] for number in range(MANY)]
     wave = waves(ring)
     assert set(wave) == {-1}
-    assert cycles(ring, wave) == [list(range(MANY))]
+    assert cycles(ring) == [list(range(MANY))]
 
 
 def test_a_wide_plan_and_a_star_are_quick() -> None:

@@ -1,13 +1,15 @@
 """From what a model sent to a plan that can run: every step compiled, the graph known, every fault told.
 
 Nothing is called here. What comes out has no fault left that could be seen before anything runs. Waves and cycles are
-Kahn's algorithm and walks over arrays, never recursion: a chain of 100,000 steps is fine.
+found by loops, never by recursion: a chain of 100,000 steps is fine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from callgate.limits import Limits
@@ -95,7 +97,7 @@ def _compiled(model: Plan, ids: list[str], steps: list[Step | None], compiler: S
                 PlanFault("unknown-step", None, f"output_steps[{number}]", fault.message, fault.hint)
             )
     wave = waves(compiler.edges)
-    for cycle in cycles(compiler.edges, wave) if -1 in wave else ():
+    for cycle in cycles(compiler.edges) if -1 in wave else ():
         named = [ids[step] for step in cycle]
         shown = named if len(named) <= 12 else [*named[:6], f"… ({len(named) - 12} more) …", *named[-6:]]
         hint = "each waits for the next: leave one of these references (or 'sequential') out"
@@ -117,51 +119,34 @@ def waves(needs: Sequence[Sequence[int]]) -> list[int]:
     Returns:
         Steps in a cycle, and those that wait for one, get -1.
     """
-    count = len(needs)
-    waves = [0] * count
-    left = [len(each) for each in needs]
-    followers: list[list[int]] = [[] for _ in range(count)]
-    for step, each in enumerate(needs):
-        for need in each:
-            followers[need].append(step)
-    ready = [step for step in range(count) if not left[step]]
-    for step in ready:
-        wave = waves[step] + 1
-        for follower in followers[step]:
-            if waves[follower] < wave:
-                waves[follower] = wave
-            left[follower] -= 1
-            if not left[follower]:
-                ready.append(follower)
-    for step in range(count):
-        if left[step]:
-            waves[step] = -1
+    waves, wave = [-1] * len(needs), 0
+    sorter = TopologicalSorter(dict(enumerate(needs)))
+    with suppress(CycleError):  # it sorts what no cycle is in the way of
+        sorter.prepare()
+    while ready := sorter.get_ready():
+        for step in ready:
+            waves[step] = wave
+        sorter.done(*ready)
+        wave += 1
     return waves
 
 
-def cycles(needs: Sequence[Sequence[int]], wave: Sequence[int], most: int = 10) -> list[list[int]]:
-    """Some cycles, one at least of every knot that can be walked into; each in the order in which its steps wait.
+def cycles(needs: Sequence[Sequence[int]], most: int = 10) -> list[list[int]]:
+    """Some cycles that have no step in common; each in the order in which its steps wait, the first step first.
 
     Args:
         needs: as for `waves`.
-        wave: what `waves` returned.
-        most: so many are looked for.
+        most: how many are looked for.
     """
+    graph: dict[int, Sequence[int]] = dict(enumerate(needs))
     found: list[list[int]] = []
-    walk_of: dict[int, int] = {}
-    for start in range(len(needs)):
-        if wave[start] != -1 or start in walk_of:
-            continue
-        walk: list[int] = []
-        place: dict[int, int] = {}
-        step: int | None = start
-        while step is not None and step not in walk_of:
-            walk_of[step] = start
-            place[step] = len(walk)
-            walk.append(step)
-            step = next((need for need in needs[step] if wave[need] == -1), None)
-        if step is not None and walk_of[step] == start:
-            found.append(walk[place[step] :])
-            if len(found) >= most:
-                break
-    return found
+    while len(found) < most:
+        try:
+            TopologicalSorter(graph).prepare()
+            break
+        except CycleError as error:
+            cycle = error.args[1][:0:-1]
+        first = cycle.index(min(cycle))
+        found.append([*cycle[first:], *cycle[:first]])
+        graph |= dict.fromkeys(cycle, ())
+    return sorted(found)
