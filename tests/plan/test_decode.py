@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgate.plan.decode import decode_arguments, decode_plan, too_deep
-from callgate.plan.faults import PlanFault
+from callgate.plan.faults import Faults
 from callgate.plan.templates import MAX_DEPTH
 from callgate.tools.encoding import compact_json
 from plan.plans import TEXTS, VALUES, is_same
@@ -20,14 +20,14 @@ OBJECTS = st.dictionaries(TEXTS, VALUES, max_size=4)
 
 
 def plan_of(given: Any, bound: int = BOUND) -> tuple[dict[str, Any] | None, list[str]]:
-    faults: list[PlanFault] = []
+    faults = Faults()
     value = decode_plan(given, bound, faults)
     assert (value is None) == any(fault.severity == "error" for fault in faults)
     return value, [f"{fault.code}: {fault.message}" for fault in faults]
 
 
 def arguments_of(given: Any) -> tuple[dict[str, Any] | None, list[str]]:
-    faults: list[PlanFault] = []
+    faults = Faults()
     value = decode_arguments(given, "s", "steps[0].arguments", faults)
     assert all((fault.step, fault.place) == ("s", "steps[0].arguments") for fault in faults)
     return value, [f"{fault.code}: {fault.message}" for fault in faults]

@@ -15,7 +15,7 @@ from callgate.limits import Limits
 
 from .actions import Arrived
 from .decode import too_deep
-from .faults import PlanFault
+from .faults import Faults
 from .model import read_step
 from .steps import CompiledStep, Offering, StepCompiler
 
@@ -42,8 +42,7 @@ class ArrivingPlan:
             ijson.items_coro(found, place, use_float=True) for found, place in zip(self._found, _PLACES, strict=True)
         ]
         self._max_steps = limits.max_tool_calls
-        self._faults: list[PlanFault] = []
-        self._compiler = StepCompiler(offering, None, self._faults, limits)
+        self._compiler = StepCompiler(offering, None, Faults(), limits)
         self._over = False
         self._bad = 0
         self._unknown: set[int] = set()
@@ -85,9 +84,9 @@ class ArrivingPlan:
             del found[:]
 
     def _arrived(self, raw: Any) -> Arrived:
-        del self._faults[:]
+        self._compiler.faults = Faults()
         index = len(self._compiler.names.order)
-        name, step = read_step(raw, index, self._faults) if not too_deep(raw) else (f"steps[{index}]", None)
+        name, step = read_step(raw, index, self._compiler.faults) if not too_deep(raw) else (f"steps[{index}]", None)
         new = self._compiler.know(name, step)
         compiled = self._compiler.compile(index) if new else None
         self._bad += compiled is None

@@ -14,7 +14,7 @@ from typing import Any
 
 from callgate.limits import Limits
 
-from .faults import MAX_WARNINGS, PlanFault, too_many
+from .faults import Faults, PlanFault, Spot
 from .model import Plan, Step, read_model
 from .steps import CompiledStep, Offering, StepCompiler
 
@@ -64,38 +64,34 @@ def read_plan(given: Any, offering: Offering, limits: Limits) -> Reading:
         max_steps=limits.max_tool_calls,
         max_memory_bytes=limits.memory_bytes,
     )
-    if model is None or not steps or too_many(faults):
+    if model is None or not steps or faults.too_many:
         return _reading(None, model, faults)
     return _reading(_compiled(model, ids, steps, StepCompiler(offering, model.missing, faults, limits)), model, faults)
 
 
-def _reading(plan: CompiledPlan | None, model: Plan | None, faults: list[PlanFault]) -> Reading:
-    errors = [fault for fault in faults if fault.severity == "error"]
-    warnings = [fault for fault in faults if fault.severity == "warning"]
-    return Reading(None if errors else plan, model, errors + warnings[:MAX_WARNINGS])
+def _reading(plan: CompiledPlan | None, model: Plan | None, faults: Faults) -> Reading:
+    return Reading(None if faults.errors else plan, model, sorted(faults, key=lambda fault: fault.severity))
 
 
 def _compiled(model: Plan, ids: list[str], steps: list[Step | None], compiler: StepCompiler) -> CompiledPlan | None:
     """The plan, ready to run; None where it has faults."""
     for name, step in zip(ids, steps, strict=True):
         compiler.know(name, step)
-        if too_many(compiler.faults):
+        if compiler.faults.too_many:
             return None
     compiled = []
     for index in range(len(ids)):
         compiled.append(compiler.compile(index))
-        if too_many(compiler.faults):
+        if compiler.faults.too_many:
             return None
     outputs: dict[int, None] = {}
     for number, name in enumerate(model.output_steps):
         source = compiler.names.ids.get(name)
         if source is not None:
             outputs[source] = None
-        elif not too_many(compiler.faults):
+        elif not compiler.faults.too_many:
             fault = compiler.names.unknown(name)
-            compiler.faults.append(
-                PlanFault("unknown-step", None, f"output_steps[{number}]", fault.message, fault.hint)
-            )
+            Spot(None, f"output_steps[{number}]", compiler.faults).fault(fault.message, fault.hint, code=fault.code)
     wave = waves(compiler.edges)
     for cycle in cycles(compiler.edges) if -1 in wave else ():
         named = [ids[step] for step in cycle]
@@ -103,7 +99,7 @@ def _compiled(model: Plan, ids: list[str], steps: list[Step | None], compiler: S
         hint = "each waits for the next: leave one of these references (or 'sequential') out"
         if len(named) == 1:
             hint = "a step cannot refer to its own result"
-        compiler.fault("cycle", cycle[0], "", f"cycle in the plan: {' → '.join([*shown, named[0]])}", hint)
+        compiler.spot(cycle[0]).fault(f"cycle in the plan: {' → '.join([*shown, named[0]])}", hint, code="cycle")
     plan = tuple(step for step in compiled if step is not None)
     if len(plan) < len(compiled):
         return None

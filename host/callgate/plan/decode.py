@@ -14,7 +14,7 @@ from callgate.tools.encoding import NotJson, TooLong, compact_json, encoding
 from callgate.tools.faults import described
 from callgate.tools.turns import LARGE_BYTES, at_once
 
-from .faults import PlanFault, Spot
+from .faults import Faults, Spot
 from .sizes import json_size, memory_of
 from .templates import MAX_DEPTH
 
@@ -30,9 +30,7 @@ _SHAPE = 'a plan is an object: {"steps": [{"id": "a", "tool": "…", "arguments"
 _SPLIT = "split it, or let the operator raise the limit"
 
 
-def decode_plan(
-    given: Any, max_bytes: int, faults: list[PlanFault], max_memory_bytes: int = _NO_BOUND
-) -> dict[str, Any] | None:
+def decode_plan(given: Any, max_bytes: int, faults: Faults, max_memory_bytes: int = _NO_BOUND) -> dict[str, Any] | None:
     """The plan as an object, or None and a fault.
 
     Args:
@@ -58,7 +56,7 @@ def decode_plan(
     return value
 
 
-def decode_arguments(given: Any, step: str, place: str, faults: list[PlanFault]) -> dict[str, Any] | None:
+def decode_arguments(given: Any, step: str, place: str, faults: Faults) -> dict[str, Any] | None:
     """Arguments that did not come as an object: as JSON text, or as JSON text in JSON text; None and a fault."""
     there = _Place(Spot(step, place, faults), "'arguments'", _NO_BOUND, _NO_BOUND)
     value = given

@@ -9,7 +9,7 @@ from typing import Literal
 
 from callgate.tools.faults import printable
 
-__all__ = ["MAX_ERRORS", "MAX_WARNINGS", "PLAN_FAULT_CODES", "PlanFault", "Severity", "Spot", "too_many"]
+__all__ = ["MAX_ERRORS", "MAX_WARNINGS", "PLAN_FAULT_CODES", "Faults", "PlanFault", "Severity", "Spot"]
 
 Severity = Literal["error", "warning"]
 
@@ -64,15 +64,37 @@ class PlanFault:
         return printable(f"{who}{where}: {self.message}" + (f"; {self.hint}" if self.hint else ""))
 
 
+class Faults(list[PlanFault]):
+    """What was found, as far as it is told: some more errors than `MAX_ERRORS`, and `MAX_WARNINGS` warnings."""
+
+    errors = 0
+    warnings = 0
+
+    def note(self, fault: PlanFault) -> None:
+        """Add one, if there is room for it."""
+        is_error = fault.severity == "error"
+        self.errors += is_error
+        self.warnings += not is_error
+        if self.errors <= 10 * MAX_ERRORS if is_error else self.warnings <= MAX_WARNINGS:
+            self.append(fault)
+
+    @property
+    def too_many(self) -> bool:
+        """Whether nobody looks for more."""
+        return self.errors >= MAX_ERRORS
+
+
 @dataclass(frozen=True, slots=True)
 class Spot:
     """A place in a plan, and where the faults that are found there are added."""
 
     step: str | None
     place: str
-    faults: list[PlanFault]
+    faults: Faults
 
-    def fault(self, message: str, hint: str = "", below: str = "", *, code: str = "shape") -> None:
+    def fault(
+        self, message: str, hint: str = "", below: str = "", *, code: str = "shape", severity: Severity = "error"
+    ) -> None:
         """Add one.
 
         Args:
@@ -80,17 +102,14 @@ class Spot:
             hint: what to write instead.
             below: where within this place, e.g. ``.timeout``.
             code: of the fault.
+            severity: of the fault.
         """
-        self.faults.append(PlanFault(code, self.step, self.place + below, message, hint))
+        self.faults.note(PlanFault(code, self.step, self.place + below, message, hint, severity))
+
+    def warn(self, code: str, message: str, hint: str = "", below: str = "") -> None:
+        """Add a warning."""
+        self.fault(message, hint, below, code=code, severity="warning")
 
     def repaired(self, message: str, below: str = "") -> None:
         """Add a warning: it was not written as it should be, and was read all the same."""
-        self.faults.append(PlanFault("repaired", self.step, self.place + below, message, "", "warning"))
-
-
-def too_many(faults: list[PlanFault]) -> bool:
-    """Whether there are `MAX_ERRORS` errors among the faults."""
-    if len(faults) < MAX_ERRORS:
-        return False
-    errors = sum(fault.severity == "error" for fault in faults)
-    return errors >= MAX_ERRORS
+        self.warn("repaired", message, "", below)

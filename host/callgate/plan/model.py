@@ -17,7 +17,7 @@ from callgate.tools.annotations import expected
 from callgate.tools.faults import described, did_you_mean, path_text
 
 from .decode import decode_arguments, decode_plan
-from .faults import PlanFault, Spot, too_many
+from .faults import Faults, Spot
 
 __all__ = ["Fallback", "Plan", "Step", "StepRetry", "plan_json", "read_model", "read_step"]
 
@@ -163,7 +163,7 @@ _validate_step = Step.__pydantic_validator__.validate_python
 
 def read_model(
     given: Any, *, max_bytes: int, max_steps: int, max_memory_bytes: int
-) -> tuple[Plan | None, list[Step | None], list[str], list[PlanFault]]:
+) -> tuple[Plan | None, list[Step | None], list[str], Faults]:
     """A plan as it came.
 
     Args:
@@ -176,7 +176,7 @@ def read_model(
         The plan (None where there is no plan to speak of), its steps (without what is wrong with them; None where
         nothing is left), their ids, and the faults.
     """
-    faults: list[PlanFault] = []
+    faults = Faults()
     raw = decode_plan(given, max_bytes, faults, max_memory_bytes)
     if raw is None:
         return None, [], [], faults
@@ -202,12 +202,11 @@ def read_model(
     steps: list[Step | None] = []
     ids: list[str] = []
     for index, each in enumerate(listed):
-        before = len(faults)
         step_id, step = _read_step(each, index, faults)
         listed[index] = None  # it is our own; freed one by one, and not all in one go at the end
         ids.append(step_id)
         steps.append(step)
-        if _failed(faults, before) and too_many(faults):
+        if faults.too_many:
             break
     told = own.model_dump() if own is not None else {}
     plan = Plan.model_construct(**told, steps=tuple(each for each in steps if each is not None))
@@ -233,18 +232,14 @@ def _plan_fields(raw: dict[str, Any], whole: Spot) -> dict[str, Any]:
     return top
 
 
-def read_step(raw: Any, index: int, faults: list[PlanFault]) -> tuple[str, Step | None]:
+def read_step(raw: Any, index: int, faults: Faults) -> tuple[str, Step | None]:
     """One step as it came: its id (its position, where it has none), and the step, None where it has faults."""
-    before = len(faults)
+    before = faults.errors
     name, step = _read_step(raw, index, faults)
-    return name, None if _failed(faults, before) else step
+    return name, None if faults.errors > before else step
 
 
-def _failed(faults: list[PlanFault], before: int) -> bool:
-    return len(faults) > before and any(fault.severity == "error" for fault in faults[before:])
-
-
-def _read_step(raw: Any, index: int, faults: list[PlanFault]) -> tuple[str, Step | None]:
+def _read_step(raw: Any, index: int, faults: Faults) -> tuple[str, Step | None]:
     """The step without the options that are wrong, so that the rest of it is checked as well."""
     at = f"steps[{index}]"
     spot = Spot(at, at, faults)
@@ -380,7 +375,7 @@ def _shape_fault(
     else:
         wanted = _WANTED.get(kind) or expected(words).replace("String should have", "text of")
         message = f"{path_text(path)} must be {wanted}, got {described(given)}"
-    spot.faults.append(PlanFault("shape", spot.step, path_text(path, spot.place), message, hint))
+    spot.fault(message, hint, path_text(path, spot.place)[len(spot.place) :])
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:

@@ -51,12 +51,13 @@ _QUOTE = re.compile(r'\\.|"')
 
 
 class PathFault(ValueError):
-    """A path that cannot be read: what is wrong, and what to write instead."""
+    """A path, a reference or a value that cannot be read: what is wrong, what to write instead, and a fault's code."""
 
-    def __init__(self, message: str, hint: str) -> None:
+    def __init__(self, message: str, hint: str, code: str = "reference-syntax") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.code = code
 
 
 class LeadsNowhere(LookupError):

@@ -19,7 +19,7 @@ from callgate.tools.faults import did_you_mean
 
 from .paths import NAME, Path, PathFault, path_text, read_path
 
-__all__ = ["INDEX", "ITEM", "Names", "Reference", "UnknownStep", "read_reference"]
+__all__ = ["INDEX", "ITEM", "Names", "Reference", "read_reference"]
 
 ITEM = -1
 """Source of a reference to the item that a `for_each` is at."""
@@ -38,8 +38,9 @@ _MAX_LOOKED_AT = 2 * 1024 * 1024
 """Characters of a plan in which other notations are looked for; every form that may be one counts as 400."""
 
 
-class UnknownStep(PathFault):
+def _unknown(message: str, hint: str) -> PathFault:
     """A reference to a step that does not exist."""
+    return PathFault(message, hint, "unknown-step")
 
 
 class Reference(NamedTuple):
@@ -108,7 +109,7 @@ class Names:
                 return name, start + len(name)
         return None
 
-    def unknown(self, name: str) -> UnknownStep:
+    def unknown(self, name: str) -> PathFault:
         """The fault of naming a step that does not exist."""
         self._suggestions -= 1
         hint = (
@@ -120,14 +121,14 @@ class Names:
             shown = list(itertools.islice(self.ids, _STEPS_SHOWN))
             more = f" and {len(self.ids) - len(shown)} more" if len(self.ids) > len(shown) else ""
             hint = f"the steps are: {', '.join(each[:40] for each in shown)}{more}"
-        return UnknownStep(f"there is no step {name[:80]!r}", hint)
+        return _unknown(f"there is no step {name[:80]!r}", hint)
 
 
 def read_reference(text: str, start: int, names: Names) -> tuple[int, Path, int]:
     """The source and the path of the reference at `start`, and where it ends.
 
     Raises:
-        PathFault: it cannot be read; `UnknownStep` where it names no step.
+        PathFault: it cannot be read, or it names no step.
     """
     position = _POSITION.match(text, start)
     if position is not None:
@@ -149,12 +150,12 @@ def read_reference(text: str, start: int, names: Names) -> tuple[int, Path, int]
     if name in names.ids:  # its id ends, and what follows is neither a path nor the end
         return names.ids[name], (), start + len(name)
     if name == "steps":
-        raise UnknownStep(
+        raise _unknown(
             "there is no step 'steps'",
             "write the step's id and the path into its result: s1.field; or steps[0].result.field",
         )
     if name in _OWN:
-        raise UnknownStep(
+        raise _unknown(
             f"there is no step {name!r}, and no item either", "'item' and 'index' stand for something in a `for_each`"
         )
     raise names.unknown(name)
@@ -164,7 +165,7 @@ def _by_position(text: str, position: re.Match[str], names: Names) -> tuple[int,
     index = int(position[1])
     if index >= len(names.order):
         last = f"steps[0] to steps[{len(names.order) - 1}]" if len(names.order) > 1 else "steps[0] alone"
-        raise UnknownStep(f"there is no {position.group()}", f"positions count from 0; there is {last}")
+        raise _unknown(f"there is no {position.group()}", f"positions count from 0; there is {last}")
     path, end = read_path(text, position.end())
     if path and path[0] != "result":
         hint = f"write {position.group()}.result{path_text(path)[:80]}"

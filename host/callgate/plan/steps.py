@@ -14,7 +14,7 @@ from callgate.tools import Retry, Tool
 from callgate.tools.faults import described
 from callgate.tools.turns import at_once
 
-from .faults import MAX_WARNINGS, PlanFault, too_many
+from .faults import MAX_WARNINGS, Faults, Spot
 from .model import Step
 from .references import INDEX, ITEM, Names, Reference
 from .schemas import impossible, with_texts
@@ -97,7 +97,7 @@ class StepCompiler:
         limits: `memory_bytes` bounds what its expressions may take, about.
     """
 
-    def __init__(self, offering: Offering, missing: str | None, faults: list[PlanFault], limits: Limits) -> None:
+    def __init__(self, offering: Offering, missing: str | None, faults: Faults, limits: Limits) -> None:
         self.edges: list[tuple[int, ...]] = []
         """For every step those it waits for, as far as it was compiled."""
         self.names = Names()
@@ -105,7 +105,6 @@ class StepCompiler:
         self._missing = missing
         self.faults = faults
         self._steps: list[Step | None] = []
-        self._warnings = 0
         self._expressions = Expressions(limits.memory_bytes)
 
     def know(self, name: str, step: Step | None) -> bool:
@@ -117,59 +116,54 @@ class StepCompiler:
         if _POSITION.fullmatch(name) and name != f"steps[{index}]":
             means = "the step at that position"
         if means is not None:
-            self.fault("reserved-id", index, ".id", f"{name!r} means {means}", "rename the step")
+            self.spot(index).fault(f"{name!r} means {means}", "rename the step", ".id", code="reserved-id")
         if first is not None:
             number = next((n for n in range(2, 20) if f"{name}_{n}" not in self.names.ids), index)
             hint = f"rename this one, for example to {f'{name}_{number}'!r}, and the references that mean it"
-            self.fault("duplicate-id", index, ".id", f"duplicate step id {name!r}: steps[{first}] has it already", hint)
+            message = f"duplicate step id {name!r}: steps[{first}] has it already"
+            self.spot(index).fault(message, hint, ".id", code="duplicate-id")
         return first is None and means is None
 
-    def fault(self, code: str, index: int, place: str, message: str, hint: str = "", *, warning: bool = False) -> None:
-        """Note what is wrong with a step; of warnings only so many."""
-        if warning:
-            self._warnings += 1
-            if self._warnings > MAX_WARNINGS:
-                return
-        at = f"steps[{index}]{place}"
-        self.faults.append(
-            PlanFault(code, self.names.order[index], at, message, hint, "warning" if warning else "error")
-        )
+    def spot(self, index: int) -> Spot:
+        """Where the faults of a step are noted."""
+        return Spot(self.names.order[index], f"steps[{index}]", self.faults)
 
     def compile(self, index: int) -> CompiledStep | None:
         """The step of that index, ready to run; None where it has faults."""
         step = self._steps[index]
         if step is None:
             return None
-        before = len(self.faults)
-        tool = self._tool(index, step.tool, ".tool")
-        scope = Scope(step.id, self.names, self._missing, f"steps[{index}]", self.faults, self._expressions)
+        before = self.faults.errors
+        spot = self.spot(index)
+        tool = self._tool(spot, step.tool, ".tool")
+        scope = Scope(spot, self.names, self._missing, self._expressions)
         size = json_size(step.arguments, _LARGE)
         when = None if step.when is None else compile_template(step.when, scope, ("when",))
         each = None if step.for_each is None else compile_template(step.for_each, scope, ("for_each",))
         self.names.item = each is not None
         template = compile_template(step.arguments, scope, ("arguments",))
         self.names.item = False
-        fallback = None if step.fallback is None else self._tool(index, step.fallback.tool, ".fallback.tool")
-        self._check_conditions(index, step, when, each)
+        fallback = None if step.fallback is None else self._tool(spot, step.fallback.tool, ".fallback.tool")
+        self._check_conditions(spot, step, when, each)
         if tool is not None:
-            self._check_arguments(index, tool, template, size)
+            self._check_arguments(spot, tool, template, size)
             if self._offering.writes_text:
                 template = with_texts(template, step.arguments, tool.input_schema)
-            self._check_options(index, step, tool, fallback)
+            self._check_options(spot, step, tool, fallback)
             if fallback is not None and fallback is not tool:
-                self._check_arguments(index, fallback, template, size, instead=True)
-        self._check_paths(index, scope.references)
-        self._check_texts(index, scope.bare)
+                self._check_arguments(spot, fallback, template, size, instead=True)
+        self._check_paths(spot, scope.references)
+        self._check_texts(spot, scope.bare)
         needs = dict.fromkeys(
             reference.source for reference in scope.references if reference.source not in (ITEM, INDEX)
         )
-        needs.update(dict.fromkeys(self._named(index, step.depends_on, "depends_on")))
-        later = dict.fromkeys(self._named(index, step.after, "after"))
+        needs.update(dict.fromkeys(self._named(spot, step.depends_on, "depends_on")))
+        later = dict.fromkeys(self._named(spot, step.after, "after"))
         if step.execution_mode == "sequential" and index:
             later[index - 1] = None
         after = tuple(earlier for earlier in later if earlier not in needs)
         self.edges[index] = (*needs, *after)
-        if tool is None or (len(self.faults) > before and any(f.severity == "error" for f in self.faults[before:])):
+        if tool is None or self.faults.errors > before:
             return None
         condition = step.fallback.condition if step.fallback else "on_error"
         return CompiledStep(
@@ -179,52 +173,52 @@ class StepCompiler:
             size > _LARGE,
         )  # fmt: skip
 
-    def _named(self, index: int, names: tuple[str, ...], option: str) -> Iterator[int]:
+    def _named(self, spot: Spot, names: tuple[str, ...], option: str) -> Iterator[int]:
         """The steps that an option names."""
         for number, name in enumerate(names):
             found = self.names.ids.get(name)
             if found is not None:
                 yield found
-            elif not too_many(self.faults):
+            elif not self.faults.too_many:
                 fault = self.names.unknown(name)
-                self.fault("unknown-step", index, f".{option}[{number}]", fault.message, fault.hint)
+                spot.fault(fault.message, fault.hint, below=f".{option}[{number}]", code=fault.code)
 
-    def _tool(self, index: int, name: str, place: str) -> Tool | None:
+    def _tool(self, spot: Spot, name: str, place: str) -> Tool | None:
         if name in _RUNS_PLANS and self._offering.find(name) is None:
             message = f"a step cannot call {name!r} (recursive plans are not allowed)"
-            self.fault("recursive-plan", index, place, message, "write its steps into this plan")
+            spot.fault(message, "write its steps into this plan", below=place, code="recursive-plan")
             return None
         tool = self._offering.find(name)
         if tool is None:
             message, _, hint = self._offering.refusal(name).partition("; ")
-            self.fault("unknown-tool", index, place, message, hint)
+            spot.fault(message, hint, below=place, code="unknown-tool")
         return tool
 
-    def _check_conditions(self, index: int, step: Step, when: Template | None, each: Template | None) -> None:
+    def _check_conditions(self, spot: Spot, step: Step, when: Template | None, each: Template | None) -> None:
         """`when` must depend on something, or say true or false; `for_each` must be able to be an array."""
         if isinstance(step.when, str) and step.when.strip().lower() in ("true", "false"):
-            self.fault("shape", index, ".when", f"{step.when!r} is text", "write true or false without quotes")
+            spot.fault(f"{step.when!r} is text", "write true or false without quotes", below=".when")
         elif isinstance(step.when, str) and isinstance(when, (Literal, Text)):
             bare = json.dumps(_REFERENCE.sub(r"\1", step.when[:200]), ensure_ascii=False)
             hint = f'write {{"$expr": {bare}}} for an expression, or "$ref:…" for a result'
-            self.fault("shape", index, ".when", f"{step.when[:80]!r} is text, and would always be true", hint)
+            spot.fault(f"{step.when[:80]!r} is text, and would always be true", hint, below=".when")
         elif isinstance(when, Literal) and not isinstance(when.value, bool):
             hint = 'write a reference or {"$expr": "…"}'
-            self.fault("shape", index, ".when", f"it does not depend on anything: {described(when.value)}", hint)
+            spot.fault(f"it does not depend on anything: {described(when.value)}", hint, below=".when")
         if isinstance(each, Text) or (isinstance(each, Literal) and not isinstance(each.value, list)):
             name = step.for_each if isinstance(step.for_each, str) else ""
             hint = f'write "$ref:{name}"' if name in self.names.ids else 'write an array, "$ref:…", or {"$expr": "…"}'
             given = "text" if isinstance(each, Text) else described(each.value)
-            self.fault("shape", index, ".for_each", f"it must be an array or a reference to one, got {given}", hint)
+            spot.fault(f"it must be an array or a reference to one, got {given}", hint, below=".for_each")
         elif isinstance(step.for_each, list) and len(step.for_each) > step.max_items:
             message = f"it has {len(step.for_each)} items, more than max_items, which is {step.max_items}"
-            self.fault("too-large", index, ".for_each", message, "set max_items on the step, or split it")
+            spot.fault(message, "set max_items on the step, or split it", below=".for_each", code="too-large")
 
-    def _check_arguments(self, index: int, tool: Tool, template: Template, size: int, *, instead: bool = False) -> None:
+    def _check_arguments(self, spot: Spot, tool: Tool, template: Template, size: int, *, instead: bool = False) -> None:
         """Hold the arguments against the schema, where no reference stands."""
         if isinstance(template, Literal) and not isinstance(template.value, dict):
             given = described(template.value)
-            self.fault("argument", index, ".arguments", f"the arguments must be an object, got {given}")
+            spot.fault(f"the arguments must be an object, got {given}", below=".arguments", code="argument")
             return
         arguments, opened = literal_members(template)
         if arguments is None or (len(opened) == len(arguments) and _names_fit(tool, opened)):
@@ -257,25 +251,25 @@ class StepCompiler:
                     ".fallback.tool",
                     f"{tool.name!r} cannot be called with the step's arguments: {message}",
                 )
-            self.fault("argument", index, place, message, hint)
+            spot.fault(message, hint, below=place, code="argument")
 
-    def _check_options(self, index: int, step: Step, tool: Tool, fallback: Tool | None) -> None:
+    def _check_options(self, spot: Spot, step: Step, tool: Tool, fallback: Tool | None) -> None:
         if step.retry is not None and step.retry.attempts > 1 and not tool.repeatable and tool.retry is None:
             message = f"'retry' changes nothing: {tool.name!r} has side effects and is called once"
             hint = "the operator may allow it with @tool(retry=...)"
-            self.fault("no-effect", index, ".retry", message, hint, warning=True)
+            spot.warn("no-effect", message, hint, below=".retry")
         asks = step.fallback is not None and step.fallback.condition == "on_low_confidence"
         if asks and impossible(tool.output_schema, ("confidence",), step.id) is not None:
             message = f"results of {tool.name!r} have no 'confidence': the fallback will never be asked"
-            self.fault("no-effect", index, ".fallback.condition", message, "write on_error", warning=True)
+            spot.warn("no-effect", message, "write on_error", below=".fallback.condition")
         if fallback is not None and fallback.name == tool.name:
-            self.fault("shape", index, ".fallback.tool", "the fallback is the tool itself", "name another tool")
+            spot.fault("the fallback is the tool itself", "name another tool", below=".fallback.tool")
         for option in ("max_items", "on_item_error"):
             if option in step.model_fields_set and step.for_each is None:
                 message = f"{option!r} changes nothing without 'for_each'"
-                self.fault("no-effect", index, f".{option}", message, warning=True)
+                spot.warn("no-effect", message, below=f".{option}")
 
-    def _check_texts(self, index: int, texts: list[tuple[str, Place]]) -> None:
+    def _check_texts(self, spot: Spot, texts: list[tuple[str, Place]]) -> None:
         """A text such as ``s1.email`` may be a file's name; where the step's tool has that field it is worth a word."""
         for text, place in texts:
             name, _, path = text.partition(".")
@@ -284,11 +278,11 @@ class StepCompiler:
             if isinstance(known, dict) and path.partition(".")[0].partition("[")[0] in known:
                 message = f"{text[:80]!r} names the step {name!r} and is no reference"
                 hint = f'to send its result write "$ref:{text[:80]}"; if the text is meant, leave it'
-                self.fault("looks-like-a-reference", index, f".{place_text(place)}", message, hint, warning=True)
+                spot.warn("looks-like-a-reference", message, hint, below=f".{place_text(place)}")
 
-    def _check_paths(self, index: int, references: list[Reference]) -> None:
+    def _check_paths(self, spot: Spot, references: list[Reference]) -> None:
         for reference in references:
-            if reference.source < 0 or not reference.path or self._warnings >= MAX_WARNINGS:
+            if reference.source < 0 or not reference.path or self.faults.warnings >= MAX_WARNINGS:
                 continue
             target = self._steps[reference.source]
             if target is None or target.for_each is not None or target.fallback is not None:
@@ -297,7 +291,7 @@ class StepCompiler:
             if found is not None:
                 message = f"{reference.text[:80]!r} will lead nowhere: {found[0]}"
                 place = f".{place_text(reference.place)}"
-                self.fault("unknown-path", index, place, message, found[1], warning=True)
+                spot.warn("unknown-path", message, found[1], below=place)
 
     def _result_schema(self, step: Step | None) -> Mapping[str, Any] | None:
         """What the tool of a step says of its results."""

@@ -19,10 +19,10 @@ from typing import Any
 from callgate.tools.faults import described, path_text
 
 from .expressions import Expression, ExpressionFault, parse_expression
-from .faults import MAX_ERRORS, PlanFault, Severity
+from .faults import Spot
 from .notations import meant_by
 from .paths import Path, PathFault, read_path
-from .references import INDEX, ITEM, Names, Reference, UnknownStep, read_reference
+from .references import INDEX, ITEM, Names, Reference, read_reference
 from .values import Array, At, Broken, Computed, Literal, Object, Template, Text
 
 __all__ = ["MAX_DEPTH", "Expressions", "Scope", "compile_template", "literal_members", "place_text"]
@@ -100,13 +100,11 @@ def place_text(place: Place, root: str = "") -> str:
 class Scope:
     """Where a value stands while it is compiled; collects what is found."""
 
-    step: str
+    spot: Spot
+    """The step."""
     names: Names
     missing: str | None
     """The plan's own rule for paths that lead nowhere: "null", "error", or None for that of the dialect."""
-    at: str
-    """The step's place in the plan."""
-    faults: list[PlanFault]
     expressions: Expressions = field(default_factory=lambda: Expressions())
     references: list[Reference] = field(default_factory=list)
     bare: list[tuple[str, Place]] = field(default_factory=list)
@@ -114,32 +112,20 @@ class Scope:
     place: Place = ()
     """Of the value that is compiled now."""
 
-    def fault(self, code: str, message: str, hint: str, *, warning: bool = False) -> None:
-        """Note one, unless there are far too many already."""
-        if len(self.faults) > 10 * MAX_ERRORS:
-            return
-        severity: Severity = "warning" if warning else "error"
-        self.faults.append(PlanFault(code, self.step, place_text(self.place, self.at), message, hint, severity))
-
     def doubt(self, message: str, hint: str) -> None:
         """Warn of a text that may have been meant as a reference."""
-        self.fault("looks-like-a-reference", message, f"{hint}; if the text is meant, leave it", warning=True)
+        hint = f"{hint}; if the text is meant, leave it"
+        self.spot.warn("looks-like-a-reference", message, hint, self.below(self.place))
+
+    def below(self, place: Place) -> str:
+        """A place in the step, as it stands behind the step's own."""
+        return place_text(place, self.spot.place)[len(self.spot.place) :]
 
     def refer(self, source: int, path: Path, text: str, default: str) -> Reference:
         """Note a reference."""
         made = Reference(source, path, text[:_SHOWN], self.place, (self.missing or default) == "null")
         self.references.append(made)
         return made
-
-
-class _Fault(Exception):
-    """A value that cannot be compiled: the code, what is wrong, and what to write instead."""
-
-    def __init__(self, code: str, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.hint = hint
 
 
 def compile_template(value: Any, scope: Scope, place: Place) -> Template:
@@ -155,10 +141,9 @@ def compile_template(value: Any, scope: Scope, place: Place) -> Template:
             return _text(value, scope)
         if any(key[:1] == "$" for key in value) and (special := _special(value, scope)) is not None:
             return special
-    except _Fault as fault:
-        scope.fault(fault.code, fault.message, fault.hint)
+    except PathFault as fault:
+        scope.spot.fault(fault.message, fault.hint, scope.below(place), code=fault.code)
         return Broken()
-    _doubt_keys(value, scope)
     return _object(value, [compile_template(member, scope, (*place, key)) for key, member in value.items()])
 
 
@@ -198,7 +183,7 @@ def _special(value: dict[str, Any], scope: Scope) -> Template | None:
         return None
     if len(value) > 1:
         hint = 'leave the other keys out, or write {"$literal": {…}} for an object that is meant as it stands'
-        raise _Fault("reference-syntax", f"an object with {key!r} holds nothing else", hint)
+        raise PathFault(f"an object with {key!r} holds nothing else", hint)
     inside = value[key]
     if key == "$literal":
         return Literal(inside)
@@ -206,24 +191,24 @@ def _special(value: dict[str, Any], scope: Scope) -> Template | None:
         return _expression(inside, scope)
     if not isinstance(inside, str):
         hint = 'write {"$ref": "s1.field"}, or {"$literal": …} for an object that is meant as it stands'
-        raise _Fault("reference-syntax", f"'$ref' must be text, got {described(inside)}", hint)
+        raise PathFault(f"'$ref' must be text, got {described(inside)}", hint)
     bare = inside[1:] if _OWN.match(inside) else inside.removeprefix("$ref:")
     return _whole_reference(inside, bare, scope, "error")
 
 
 def _expression(text: Any, scope: Scope) -> Template:
     if not isinstance(text, str):
-        raise _Fault("expression", f"'$expr' must be text, got {described(text)}", 'write {"$expr": "s1.n * 2"}')
+        raise PathFault(f"'$expr' must be text, got {described(text)}", 'write {"$expr": "s1.n * 2"}', "expression")
     try:
         expression = scope.expressions.parsed(text)
     except ExpressionFault as fault:
         column = fault.column or 1
         there = text[max(column - 3, 0) : column + 2]
         hint = next((hint for mark, hint in _NOT_PYTHON if mark in there), fault.hint)
-        raise _Fault("expression", f"{fault.message} (column {fault.column})", hint) from None
+        raise PathFault(f"{fault.message} (column {fault.column})", hint, "expression") from None
     if expression is None:
         message = f"the expressions of this plan have more than {scope.expressions.most} characters, all together"
-        raise _Fault("too-large", message, "compute less of it in the plan, or use a program")
+        raise PathFault(message, "compute less of it in the plan, or use a program", "too-large")
     sources: dict[str, int] = {}
     for name in sorted(expression.names):
         own = {"item": ITEM, "index": INDEX}.get(name) if scope.names.item else None
@@ -231,7 +216,7 @@ def _expression(text: Any, scope: Scope) -> Template:
         if source is None:
             unknown = scope.names.unknown(name)
             hint = _NOT_NAMES.get(name) or f"{unknown.hint}; only steps whose id is a Python name can be named here"
-            raise _Fault("unknown-step", f"the expression names {name!r}: {unknown.message}", hint)
+            raise PathFault(f"the expression names {name!r}: {unknown.message}", hint, "unknown-step")
         sources[name] = source
         scope.refer(source, (), f"$expr {name}", "error")
     return Computed(expression, sources)
@@ -241,11 +226,11 @@ def _whole_reference(written: str, text: str, scope: Scope, default: str) -> Tem
     try:
         source, path, end = read_reference(text, 0, scope.names)
     except PathFault as fault:
-        raise _Fault(_code(fault), f"{written[:80]!r}: {fault.message}", fault.hint) from None
+        raise PathFault(f"{written[:80]!r}: {fault.message}", fault.hint, fault.code) from None
     if end < len(text):
         name = text[:end][:60]
-        raise _Fault(
-            "reference-syntax", f"{written[:80]!r} is a reference with text after it",
+        raise PathFault(
+            f"{written[:80]!r} is a reference with text after it",
             f"to insert a value into text write ${{{name}}}; to reach a key with a space or sign in it, "
             f'{name}["the key"]; to compute, {{"$expr": "…"}}',
         )  # fmt: skip
@@ -271,7 +256,7 @@ def _text(text: str, scope: Scope) -> Template:
         else:
             what = "and there is no `for_each`"
             hint = f"give the step a `for_each`, or write ${text[:60]} for the text itself"
-        raise _Fault("reference-syntax", f"{text[:80]!r} stands for an item, {what}", hint)
+        raise PathFault(f"{text[:80]!r} stands for an item, {what}", hint)
     _check_notation(text, scope)
     parts: list[str | At] = []
     start = 1 if _ESCAPED.match(text) else 0
@@ -283,11 +268,9 @@ def _text(text: str, scope: Scope) -> Template:
         start = opening.end()
         if len(dollars) % 2 == 0:
             parts.append(mark)
-            if opening.group() == "$${":
-                _doubt_dollars(text, opening, scope)
         elif mark == "ref:":
             hint = "inside text write ${id.field}; `$ref:` stands for a whole value; `$$ref:` for the text itself"
-            raise _Fault("reference-syntax", f"'$ref:' stands inside longer text: {text[:80]!r}", hint)
+            raise PathFault(f"'$ref:' stands inside longer text: {text[:80]!r}", hint)
         else:
             inserted, start = _inserted(text, start, scope)
             parts.append(inserted)
@@ -313,12 +296,8 @@ def _inserted(text: str, start: int, scope: Scope) -> tuple[At, int]:
             raise PathFault(f"there is no }} after {written[:60]!r}", "close it: ${id.field}")
     except PathFault as fault:
         hint = f"{fault.hint}; for the text itself write $${{"
-        raise _Fault(_code(fault), f"{shown!r} in text: {fault.message}", hint) from None
+        raise PathFault(f"{shown!r} in text: {fault.message}", hint, fault.code) from None
     return At(scope.refer(source, path, f"${{{written}}}", "error")), after + 1
-
-
-def _code(fault: PathFault) -> str:
-    return "unknown-step" if isinstance(fault, UnknownStep) else "reference-syntax"
 
 
 def _end_of_path(text: str, start: int) -> int:
@@ -331,7 +310,7 @@ def _end_of_path(text: str, start: int) -> int:
 
 def _check_notation(text: str, scope: Scope) -> None:
     """A text that would be sent as it is, though it is a reference of another system, is a fault."""
-    meant = meant_by(text, scope.names, scope.step)
+    meant = meant_by(text, scope.names, str(scope.spot.step))
     if meant is None:
         return
     if meant.is_whole:
@@ -341,7 +320,7 @@ def _check_notation(text: str, scope: Scope) -> None:
         written = f"${{{meant.reference}}}"
         what = f"{meant.shown[:_SHOWN]!r} in text is a reference in another notation"
     hint = f'write {written[:_SHOWN]}; for the text itself {{"$literal": "…"}}'
-    raise _Fault("looks-like-a-reference", f"{what}, and would be sent as that text", hint)
+    raise PathFault(f"{what}, and would be sent as that text", hint, "looks-like-a-reference")
 
 
 def _doubt_names(text: str, scope: Scope) -> None:
@@ -352,24 +331,3 @@ def _doubt_names(text: str, scope: Scope) -> None:
                 hint = f"to insert its result write ${{{text[match.start(1) : end][:60]}}}"
                 scope.doubt(f"{text[:80]!r} names the step {match[1]!r}{notation} and is no reference", hint)
                 return
-
-
-def _doubt_dollars(text: str, opening: re.Match[str], scope: Scope) -> None:
-    """`$${price}` is text; whoever writes it may have meant a dollar sign before a price."""
-    try:
-        _, _, end = read_reference(text, opening.end(), scope.names)
-    except PathFault:
-        return
-    if text[end : end + 1] == "}":
-        written = text[opening.start() : end + 1][:60]
-        message = f"{written!r} is text: two dollar signs stand for one, and no reference follows"
-        scope.doubt(message, f"for a dollar sign and the value write ${written}")
-
-
-def _doubt_keys(value: dict[str, Any], scope: Scope) -> None:
-    for key in value:
-        if "{" in key and meant_by(key, scope.names, scope.step) is not None:
-            message = f"the key {key[:_SHOWN]!r} is text: keys are never references"
-            hint = "name the key as it is to be called; a reference stands for a value"
-            scope.fault("looks-like-a-reference", message, hint, warning=True)
-            return

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from callgate.plan.faults import PlanFault
+from callgate.plan.faults import Faults, PlanFault, Spot
 from callgate.plan.inputs import Inputs, Unresolvable
 from callgate.plan.outcomes import Result
 from callgate.plan.references import Names
@@ -117,8 +117,8 @@ class KnownResults:
         return value
 
     def _compiled(self, value: Any, faults: list[PlanFault], step: str = "") -> tuple[Template, set[int]]:
-        found: list[PlanFault] = []
-        scope = Scope(step, self._names, None, "", found)
+        found = Faults()
+        scope = Scope(Spot(step, "", found), self._names, None)
         template = compile_template(value, scope, ())
         faults += [each for each in found if each.severity == "error"]
         return template, {reference.source for reference in scope.references}
