@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, FailFast, Field, model_validator
 
 from callgate.tools import Retry
 from callgate.tools.annotations import expected
@@ -22,6 +22,7 @@ from .faults import Faults, Spot
 __all__ = ["Fallback", "Plan", "Step", "StepRetry", "plan_json", "read_model", "read_step"]
 
 Made = TypeVar("Made", bound=BaseModel)
+Ids = Annotated[tuple[str, ...], FailFast()]
 Text = Annotated[str, Field(min_length=1, max_length=256)]
 
 
@@ -32,19 +33,22 @@ class _Model(BaseModel):
 class StepRetry(_Model):
     """How a failed call of this step is tried again; heeded for tools that may be repeated."""
 
-    attempts: int = Field(3, ge=1, le=10)
+    attempts: int = Field(3, ge=1, le=10, validation_alias=AliasChoices("attempts", "max_attempts"))
     backoff_seconds: float = Field(1.0, ge=0, le=60, allow_inf_nan=False)
     factor: float = Field(2.0, ge=1, le=10, allow_inf_nan=False)
     max_backoff_seconds: float = Field(30.0, ge=0, le=60, allow_inf_nan=False)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _number(cls, given: Any) -> Any:
+        """``3``, ``true`` or ``false``."""
+        if isinstance(given, bool):
+            return {"attempts": 3 if given else 1}
+        return {"attempts": given} if isinstance(given, int) else given
+
     def policy(self) -> Retry:
         """As the gate takes it."""
-        return Retry(
-            attempts=self.attempts,
-            backoff_seconds=self.backoff_seconds,
-            factor=self.factor,
-            max_backoff_seconds=self.max_backoff_seconds,
-        )
+        return Retry(**self.model_dump())
 
 
 class Fallback(_Model):
@@ -55,6 +59,12 @@ class Fallback(_Model):
     threshold: float = Field(0.5, ge=0, le=1)
     """For ``on_low_confidence``: the result's own ``confidence``, below which the fallback is called."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _name(cls, given: Any) -> Any:
+        """The tool's name alone."""
+        return {"tool": given} if isinstance(given, str) else given
+
 
 class Step(_Model):
     """One call, or with `for_each` one call for each item."""
@@ -63,9 +73,9 @@ class Step(_Model):
     tool: Text
     arguments: dict[str, Any] = Field(default_factory=dict)
     description: str | None = None
-    depends_on: tuple[str, ...] = ()
+    depends_on: Ids = ()
     """Steps that must have succeeded, beside those that are referred to."""
-    after: tuple[str, ...] = ()
+    after: Ids = ()
     """Steps that must have ended, whatever came of them."""
     execution_mode: Literal["parallel", "sequential"] = "parallel"
     """``sequential`` begins after the step before it in the list has ended, however it ended."""
@@ -87,8 +97,8 @@ class Step(_Model):
 class Plan(_Model):
     """Steps joined by references."""
 
-    steps: tuple[Step, ...] = Field(min_length=1)
-    output_steps: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+    output_steps: Ids = ()
     """Whose results the model gets; none means all."""
     goal: str | None = None
     missing: Literal["null", "error"] | None = None
@@ -141,7 +151,6 @@ _SMALL_BYTES = 16 * 1024 * 1024
 """What a plan may take in memory however small `memory_bytes` is."""
 _MIN_MILLISECONDS = 100
 _MOST_FIELDS = 50
-_MANY = 100  # pydantic words every fault of a list, however long it is
 _FIELDS_HINT = "put what the tool takes into 'arguments'"
 _MAX_MILLISECONDS = 3_600_000
 _STEP_FIELDS = tuple(Step.model_fields)
@@ -183,7 +192,7 @@ def read_model(
     whole = Spot(None, "", faults)
     top = _plan_fields(raw, whole)
     listed = top.pop("steps", None)
-    own = _validated(lambda fields: _Top(**fields), top, tuple(Plan.model_fields), whole)
+    own = _validated(Plan.model_validate, top, tuple(Plan.model_fields), whole) or Plan()
     if not isinstance(listed, list) or not listed:
         problem = "there are no steps" if listed in (None, []) else f"'steps' is {described(listed)}"
         hint = 'a plan must contain at least one step: {"steps": [{"id": "a", "tool": "…", "arguments": {…}}]}'
@@ -208,17 +217,8 @@ def read_model(
         steps.append(step)
         if faults.too_many:
             break
-    told = own.model_dump() if own is not None else {}
-    plan = Plan.model_construct(**told, steps=tuple(each for each in steps if each is not None))
+    plan = own.model_copy(update={"steps": tuple(each for each in steps if each is not None)})
     return plan, steps, ids, faults
-
-
-class _Top(_Model):
-    """A plan's own fields, without its steps."""
-
-    output_steps: tuple[str, ...] = ()
-    goal: str | None = None
-    missing: Literal["null", "error"] | None = None
 
 
 def _plan_fields(raw: dict[str, Any], whole: Spot) -> dict[str, Any]:
@@ -254,7 +254,7 @@ def _read_step(raw: Any, index: int, faults: Faults) -> tuple[str, Step | None]:
     name = str(given) if named else at
     spot = Spot(name, at, faults)
     fields = _renamed(raw, _STEP_NAMES, spot)
-    if named or given is None or given == "":
+    if named or given in (None, ""):
         fields["id"] = name
     if "arguments" in fields and not isinstance(fields["arguments"], dict):
         fields["arguments"] = decode_arguments(fields["arguments"], name, f"{at}.arguments", faults) or {}
@@ -286,27 +286,15 @@ def _settle(fields: dict[str, Any], spot: Spot) -> None:
         milliseconds = fields.pop("timeout")
         if "timeout_seconds" in fields:
             spot.fault("both 'timeout' and 'timeout_seconds' are given", "leave one of them out")
-        elif milliseconds is not None:
+        else:
             fields["timeout_seconds"] = _seconds(milliseconds, spot)
-    for option in ("execution_mode", "max_items", "on_item_error", "critical"):
-        if option in fields and fields[option] is None:
-            del fields[option]
     for option in ("depends_on", "after"):
         _settle_ids(fields, option, spot)
-    retry = fields.get("retry")
     for option in ("retry", "fallback"):
         nested = fields.get(option)
         if isinstance(nested, dict) and len(nested) > _MOST_FIELDS:
             spot.fault(f"it has {len(nested)} fields", _FIELDS_HINT, f".{option}")
-            fields[option] = retry = None
-    if isinstance(retry, bool):
-        fields["retry"] = {"attempts": 3 if retry else 1}
-    elif isinstance(retry, int):
-        fields["retry"] = {"attempts": retry}
-    elif isinstance(retry, dict) and "max_attempts" in retry and "attempts" not in retry:
-        fields["retry"] = {"attempts" if key == "max_attempts" else key: value for key, value in retry.items()}
-    if isinstance(fields.get("fallback"), str):
-        fields["fallback"] = {"tool": fields["fallback"]}
+            del fields[option]
 
 
 def _seconds(milliseconds: Any, spot: Spot) -> float | None:
@@ -326,14 +314,10 @@ def _seconds(milliseconds: Any, spot: Spot) -> float | None:
 
 
 def _settle_ids(fields: dict[str, Any], option: str, spot: Spot) -> None:
-    """A list of ids, which may be one id alone, or null."""
-    ids, below = fields.pop(option, None), f".{option}" if spot.place else option
-    if isinstance(ids, list) and len(ids) > _MANY and not all(isinstance(each, (str, int)) for each in ids):
-        spot.fault("the ids of steps are text", 'write ["s1", "s2"]', below)
-    elif isinstance(ids, str | list):
+    """A list of ids, which may be one id alone."""
+    ids, below = fields.get(option), f".{option}" if spot.place else option
+    if isinstance(ids, str | list):
         fields[option] = [_bare(each, spot, below) for each in ([ids] if isinstance(ids, str) else ids)]
-    elif ids is not None:
-        fields[option] = ids
 
 
 def _bare(name: Any, spot: Spot, below: str) -> Any:
@@ -348,10 +332,13 @@ def _bare(name: Any, spot: Spot, below: str) -> Any:
 
 
 def _renamed(raw: dict[str, Any], names: Mapping[str, str], spot: Spot) -> dict[str, Any]:
+    """The fields under their own names; null is as good as nothing."""
     fields: dict[str, Any] = {}
     written: dict[str, str] = {}
     for key, value in raw.items():
         name = names.get(key, key)
+        if value is None:
+            continue
         if name in fields:
             spot.fault(f"both {written[name]!r} and {key!r} are given, and mean the same", "leave one of them out")
             continue
