@@ -62,9 +62,7 @@ def _around(sides: list[ast.expr], operator: ast.operator) -> tuple[ast.expr, as
 
 def _compare(lifter: Lifter, node: ast.Compare) -> ast.expr:
     if len(node.ops) > 1:
-        raise refusal(
-            node.lineno, written(node), "a chain of comparisons with a call in it", "give the call a line of its own"
-        )
+        raise refusal(node, "a chain of comparisons with a call in it", "give the call a line of its own")
     left, right = lifter.in_order([node.left, *node.comparators])
     return ast.Compare(left, node.ops, [right])
 
@@ -80,7 +78,7 @@ def _attribute(lifter: Lifter, node: ast.Attribute) -> ast.expr:
 def _subscript(lifter: Lifter, node: ast.Subscript) -> ast.expr:
     if isinstance(node.slice, ast.Slice):
         if lifter.calls(node.slice):
-            raise refusal(node.lineno, written(node), "a call stands in a slice", "give it a line of its own")
+            raise refusal(node, "a call stands in a slice", "give it a line of its own")
         return ast.Subscript(lifter.lift(node.value), node.slice, ast.Load())
     value, index = lifter.in_order([node.value, node.slice])
     return ast.Subscript(value, index, ast.Load())
@@ -99,7 +97,7 @@ def _dict(lifter: Lifter, node: ast.Dict) -> ast.expr:
     pairs: list[ast.expr] = []
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None:
-            raise refusal(node.lineno, written(node), "`**` beside a call", "give the call a line of its own")
+            raise refusal(node, "`**` beside a call", "give the call a line of its own")
         pairs += [key, value]
     made = lifter.in_order(pairs)
     return ast.Dict(list(made[::2]), made[1::2])
@@ -111,7 +109,7 @@ def _has_starred(elements: list[ast.expr]) -> bool:
 
 def _built_in_pieces(node: ast.expr) -> Refusal:
     """CPython hashes the first elements before it evaluates the last ones."""
-    return refusal(node.lineno, written(node), "a call in so large a display", "give the call a line of its own")
+    return refusal(node, "a call in so large a display", "give the call a line of its own")
 
 
 def _text(lifter: Lifter, node: ast.JoinedStr) -> ast.expr:
@@ -122,7 +120,7 @@ def _text(lifter: Lifter, node: ast.JoinedStr) -> ast.expr:
             parts.append(part)
             continue
         if part.format_spec is not None and lifter.calls(part.format_spec):
-            raise refusal(node.lineno, written(part), "a call stands in a format", "give it a line of its own")
+            raise refusal(node, "a call stands in a format", "give it a line of its own", what=written(part))
         lifted = ast.copy_location(ast.FormattedValue(lifter.lift(part.value), part.conversion, part.format_spec), part)
         if index < last:
             alone = lifter.keep(ast.copy_location(ast.JoinedStr([lifted]), node))
@@ -136,19 +134,15 @@ def _function(lifter: Lifter, node: ast.Call) -> ast.expr:
     if lifter.is_call(node):
         name = node.func.id if isinstance(node.func, ast.Name) else written(node.func).partition(".")[0]
         if name == "print":
-            raise refusal(
-                node.lineno, written(node), "print within an expression is not part of a graph", "print by itself"
-            )
+            raise refusal(node, "print within an expression is not part of a graph", "print by itself")
         if isinstance(node.func, ast.Attribute) and node.func.attr == "create_task":
-            raise refusal(node.lineno, written(node), "a call not awaited is held by a name, or by a list", "await it")
+            raise refusal(node, "a call not awaited is held by a name, or by a list", "await it")
         if name == "asyncio":
-            raise refusal(
-                node.lineno, written(node), "of asyncio, only gather, create_task and run are part of a graph"
-            )
-        raise refusal(node.lineno, written(node), "the call is not awaited", "write await before it")
+            raise refusal(node, "of asyncio, only gather, create_task and run are part of a graph")
+        raise refusal(node, "the call is not awaited", "write await before it")
     receiver = [node.func.value] if isinstance(node.func, ast.Attribute) and not _is_module(node.func.value) else []
     if any(keyword.arg is None for keyword in node.keywords):
-        raise refusal(node.lineno, written(node), "`**` beside a call", "give the call a line of its own")
+        raise refusal(node, "`**` beside a call", "give the call a line of its own")
     function = node.func
     given = [*node.args, *(keyword.value for keyword in node.keywords)]
     if receiver and any(map(lifter.calls, given)):

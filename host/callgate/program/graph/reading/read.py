@@ -182,12 +182,12 @@ class _Reader(Statements):
                 try:
                     check_nesting(each, "")
                 except ExpressionFault as fault:
-                    raise refusal(statement.lineno, "an expression", fault.message, fault.hint) from None
+                    raise refusal(statement, fault.message, fault.hint, what="an expression") from None
         kind = type(statement)
         read = _STATEMENTS.get(kind)
         if read is None:
             what, why, hint = CONSTRUCTS.get(kind, (kind.__name__.lower(), "it is not part of a graph", ""))
-            raise refusal(statement.lineno, what, why, hint)
+            raise refusal(statement, why, hint, what=what)
         read(self, statement)
 
     def _last(self, statement: ast.stmt) -> Pure | None:
@@ -209,7 +209,7 @@ class _Reader(Statements):
 
     def _for(self, statement: ast.For) -> None:
         if statement.orelse:
-            raise refusal(statement.lineno, "for … else", "it is not part of a graph", "write it after the loop")
+            raise refusal(statement, "it is not part of a graph", "write it after the loop", what="for … else")
         values = self.lifter.value(statement.iter)
         if statement.iter.lineno != statement.lineno:  # Python asks for an iterator in the line of the statement
             values = replace(values, exact=False)
@@ -254,14 +254,14 @@ class _Reader(Statements):
 
     def _import(self, statement: ast.Import) -> None:
         if self.scope.place != (0,):
-            raise refusal(statement.lineno, written(statement), "an import within a block", "import at the top")
+            raise refusal(statement, "an import within a block", "import at the top")
         for alias in statement.names:
             if alias.name not in _MODULES or alias.asname:
-                raise refusal(statement.lineno, written(statement), "only json and asyncio are part of a graph")
+                raise refusal(statement, "only json and asyncio are part of a graph")
             if alias.name in self.scope.tools:
-                raise refusal(statement.lineno, written(statement), "the name of a tool gets another meaning")
+                raise refusal(statement, "the name of a tool gets another meaning")
             if self.in_main and alias.name in self.scope.modules:
-                raise refusal(statement.lineno, written(statement), "it is imported twice", "import at the top")
+                raise refusal(statement, "it is imported twice", "import at the top")
             self.scope.modules.add(alias.name)
 
     def _import_from(self, statement: ast.ImportFrom) -> None:
@@ -271,26 +271,26 @@ class _Reader(Statements):
             for alias in statement.names
         )
         if self.in_main:
-            raise refusal(statement.lineno, written(statement), "an import within the function", "import at the top")
+            raise refusal(statement, "an import within the function", "import at the top")
         if statement.module != "tools" or statement.level or not known:
-            raise refusal(statement.lineno, written(statement), "only json and asyncio are part of a graph")
+            raise refusal(statement, "only json and asyncio are part of a graph")
 
     def _function(self, statement: ast.AsyncFunctionDef) -> None:
         line, what = statement.lineno, f"async def {statement.name}"
         given = statement.args
         if self.scope.place != (0,) or self.main is not None:
             raise refusal(
-                line, what, "only one async def is part of a graph, at the top level", "write its body in place"
+                line, "only one async def is part of a graph, at the top level", "write its body in place", what=what
             )
         if statement.decorator_list or any(ast.iter_child_nodes(given)) or getattr(statement, "type_params", None):
             raise refusal(
-                line, what, "only a function without parameters is part of a graph", "write its body in place"
+                line, "only a function without parameters is part of a graph", "write its body in place", what=what
             )
         if statement.returns is not None and not plain_type(statement.returns):
-            raise refusal(line, what, "this annotation is evaluated", "leave it out")
+            raise refusal(line, "this annotation is evaluated", "leave it out", what=what)
         uses = sum(isinstance(node, ast.Name) and node.id == statement.name for node in nodes_of([statement]))
         if statement.name in self.module_names or statement.name in self.scope.inputs or uses:
-            raise refusal(line, what, "its name has another meaning as well", "name it main")
+            raise refusal(line, "its name has another meaning as well", "name it main", what=what)
         self.main = statement
 
     def _value_of(self, node: ast.expr) -> Pure | None:
@@ -329,11 +329,11 @@ class _Reader(Statements):
             inner = node.value
         assert isinstance(inner, ast.Call)
         if inner.args or inner.keywords:
-            raise refusal(node.lineno, written(node), f"{main.name} takes no arguments")
+            raise refusal(node, f"{main.name} takes no arguments")
         if self.main_called is not None or self.scope.place != (0,):
-            raise refusal(node.lineno, written(node), "it is called more than once, or within a block", "call it once")
+            raise refusal(node, "it is called more than once, or within a block", "call it once")
         if isinstance(node, ast.Call) and any(isinstance(each, CallTool) and each.task for each in self._operations()):
-            raise refusal(node.lineno, written(node), "a task of another loop may be awaited in it", "use await")
+            raise refusal(node, "a task of another loop may be awaited in it", "use await")
         self.main_called = node.lineno
         modules, self.in_main = set(self.scope.modules), True
         local = stored_names(nodes_of(main.body))

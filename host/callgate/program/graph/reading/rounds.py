@@ -10,7 +10,7 @@ from callgate.program.graph.flow import Assign, Change, For, If, Item
 
 from .lift import Lifter
 from .renaming import renamed
-from .scope import refusal, written
+from .scope import refusal
 
 __all__ = ["comprehension", "rounds"]
 
@@ -19,7 +19,7 @@ Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 def comprehension(lifter: Lifter, node: Comprehension) -> ast.expr:
     if isinstance(node, ast.GeneratorExp):
-        raise refusal(node.lineno, written(node), "a generator that awaits is asynchronous", "write a list, [...]")
+        raise refusal(node, "a generator that awaits is asynchronous", "write a list, [...]")
     name = lifter.scope.fresh()
     made = ast.copy_location(ast.Name(name, ast.Load()), node)
     if isinstance(node, ast.DictComp):
@@ -55,7 +55,7 @@ def rounds(
     clauses = node.generators
     for clause in clauses:
         if clause.is_async:
-            raise refusal(node.lineno, written(node), "`async for` is not part of a graph")
+            raise refusal(node, "`async for` is not part of a graph")
         for each in ast.walk(clause.target):
             if isinstance(each, ast.Name):
                 name = names.setdefault(each.id, lifter.scope.fresh(each.id))

@@ -16,7 +16,7 @@ import ast
 import json
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from callgate.plan.expressions import Budget, BudgetExceeded, ExpressionError, ExpressionFault
 from callgate.plan.expressions.expression import guarded
@@ -428,22 +428,6 @@ class Ghost(Walk):
                     same = before
             self._values[name] = Unknown(_parts([read, before]), same)
         self._forget(changes, read)
-
-    plain: ClassVar[dict[type[Operation], Any]] = {
-        **Walk.plain,
-        Augment: _augment,
-        Change: _change,
-        Has: _has,
-        Hold: _hold,
-    }
-    going_on: ClassVar[dict[type[Operation], Any]] = {
-        CallTool: _call,
-        Finish: _finish,
-        For: _for,
-        Gather: _gather,
-        If: _if,
-        Print: _print,
-    }
 
 
 def makes_iterators(flow: Flow) -> bool:
