@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final
 
 from callgate.plan.expressions import ExpressionFault
@@ -81,7 +82,7 @@ class _Reader(Statements):
                 self.reasons.append(NotAGraph(node.lineno, written(node), "`~` is not part of a graph", "write -x - 1"))
         if may_have_sets(nodes):
             self.lifter.has_sets = True
-            self.reasons += visible_orders(tree, nodes)
+            self.reasons += islice(visible_orders(nodes), MOST_REASONS)
         functions = [node for node in tree.body if isinstance(node, ast.AsyncFunctionDef)]
         self.module_names = (
             stored_names(nodes_of(node for node in tree.body if node not in functions)) if functions else stored

@@ -14,7 +14,7 @@ from .scope import refusal
 
 __all__ = ["comprehension", "rounds"]
 
-Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+Comprehension = ast.ListComp | ast.DictComp | ast.GeneratorExp
 
 
 def comprehension(lifter: Lifter, node: Comprehension) -> ast.expr:
@@ -22,13 +22,9 @@ def comprehension(lifter: Lifter, node: Comprehension) -> ast.expr:
         raise refusal(node, "a generator that awaits is asynchronous", "write a list, [...]")
     name = lifter.scope.fresh()
     made = ast.copy_location(ast.Name(name, ast.Load()), node)
-    if isinstance(node, ast.DictComp):
-        empty: ast.expr = ast.Dict([], [])
-        elements = [node.key, node.value]
-    else:
-        is_set = isinstance(node, ast.SetComp)
-        empty = ast.Call(ast.Name("set", ast.Load()), [], []) if is_set else ast.List([], ast.Load())
-        elements = [node.elt]
+    is_dict = isinstance(node, ast.DictComp)
+    empty: ast.expr = ast.Dict([], []) if is_dict else ast.List([], ast.Load())
+    elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
     lifter.block.append(Assign(name, lifter.pure(ast.copy_location(empty, node)), node.lineno))
 
     def add(element: list[ast.expr]) -> None:
@@ -36,11 +32,10 @@ def comprehension(lifter: Lifter, node: Comprehension) -> ast.expr:
         values = [lifter.pure(each, original=was) for each, was in zip(lifted, element, strict=True)]
         target = lifter.pure(made)
         line = element[-1].lineno
-        if isinstance(node, ast.DictComp):
+        if is_dict:
             lifter.block.append(Assign(Item(target, values[0]), values[1], line))
         else:
-            method = "add" if isinstance(node, ast.SetComp) else "append"
-            lifter.block.append(Change(target, method, (values[0],), line))
+            lifter.block.append(Change(target, "append", (values[0],), line))
 
     rounds(lifter, node, elements, add)
     return made

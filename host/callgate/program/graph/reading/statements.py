@@ -31,9 +31,7 @@ from .scope import Scope, refusal, written
 __all__ = ["Statements", "name_of", "plain_type"]
 
 _ITERATORS: Final = frozenset({"enumerate", "filter", "map", "reversed", "zip"})
-_CHANGES: Final = frozenset(
-    {"append", "extend", "insert", "sort", "reverse", "clear", "update", "add", "discard", "remove"}
-)
+_CHANGES: Final = frozenset({"append", "extend", "insert", "sort", "reverse", "clear", "update", "remove"})
 """Methods that change their object and have no value."""
 _TYPES: Final = frozenset({"bool", "dict", "float", "int", "list", "object", "set", "str", "tuple"})
 _GENERIC: Final = frozenset({"dict", "list", "set", "tuple"})

@@ -58,7 +58,7 @@ _CHANGEABLE: Final = DICTS | {list, set}
 _LOOK_STEPS: Final = 50_000
 _LOOK_BYTES: Final = 16 * 1024 * 1024
 """What one look takes at most. An expression may take all of the steps, in one turn."""
-_PUT_IN: Final = frozenset({"append", "insert", "add"})
+_PUT_IN: Final = frozenset({"append", "insert"})
 """Methods that look neither at what is in their object nor at what is in the argument."""
 _LAZY: Final = frozenset({"enumerate", "filter", "map", "reversed", "zip"})
 _NO_MORE: Final = object()
