@@ -43,8 +43,8 @@ def tool_of(lifter: Lifter, node: ast.expr) -> tuple[GraphTool, list[ast.expr]] 
     return None
 
 
-def started(lifter: Lifter, node: ast.expr) -> str | None:
-    """The slot of a call that is started here; None where the expression is no such call."""
+def started(lifter: Lifter, node: ast.expr, slot: str = "") -> str | None:
+    """The slot of a call that is started here, one of its own unless named; None where the expression is no call."""
     task = _task_argument(lifter, node)
     inner = node if task is None else task
     found = tool_of(lifter, inner)
@@ -53,7 +53,7 @@ def started(lifter: Lifter, node: ast.expr) -> str | None:
             raise refusal(node, "it is given something else than a call of a tool")
         return None
     assert isinstance(inner, ast.Call)
-    return _start(lifter, inner, *found, task=task is not None)
+    return _start(lifter, inner, *found, slot or lifter.scope.slot(), task=task is not None)
 
 
 def _task_argument(lifter: Lifter, node: ast.expr) -> ast.expr | None:
@@ -65,7 +65,9 @@ def _task_argument(lifter: Lifter, node: ast.expr) -> ast.expr | None:
     return node.args[0]
 
 
-def _start(lifter: Lifter, node: ast.Call, tool: GraphTool, positional: list[ast.expr], *, task: bool) -> str:
+def _start(
+    lifter: Lifter, node: ast.Call, tool: GraphTool, positional: list[ast.expr], slot: str, *, task: bool
+) -> str:
     if tool.variadic and positional:
         positional = [_one_list(node, positional)]
     if len(positional) > len(tool.parameters):
@@ -89,8 +91,6 @@ def _start(lifter: Lifter, node: ast.Call, tool: GraphTool, positional: list[ast
         raise refusal(node, f"a program has at most {_MOST_SITES} places that call a tool", "use a loop")
     site = Site(len(lifter.sites), tool.tool, tool.name, tool.early, node.lineno, lifter.text_of(node))
     lifter.sites.append(site)
-    slot = lifter.scope.fresh()
-    lifter.scope.variables.discard(slot)
     lifter.block.append(CallTool(slot, site, arguments, node.lineno, node.end_lineno or node.lineno, task))
     return slot
 
@@ -152,8 +152,9 @@ def need_asyncio(lifter: Lifter, node: ast.AST) -> None:
         raise refusal(line, "it is used before it is imported", "write `import asyncio` at the top", what="asyncio")
 
 
-def list_of_calls(lifter: Lifter, node: ast.expr) -> str | None:
-    """The slot that holds a list of calls, started here and not awaited; None where it is no such list.
+def list_of_calls(lifter: Lifter, node: ast.expr, slots: str = "") -> str | None:
+    """The slot, one of its own unless named, of a list of calls that are started here and not awaited; None where the
+    expression is no such list.
 
     A generator starts its calls when it is read: it is taken for a list, and must be read at once.
     """
@@ -162,7 +163,7 @@ def list_of_calls(lifter: Lifter, node: ast.expr) -> str | None:
             return None
         if isinstance(node, ast.GeneratorExp) and _is_asynchronous(node):
             raise refusal(node, "a generator that awaits is asynchronous", "write a list, [...]")
-        slots = _new_list_of_calls(lifter, node.lineno)
+        slots = _new_list_of_calls(lifter, node.lineno, slots)
 
         def hold(element: list[ast.expr]) -> None:
             slot = started(lifter, element[0])
@@ -171,7 +172,7 @@ def list_of_calls(lifter: Lifter, node: ast.expr) -> str | None:
         rounds(lifter, node, [node.elt], hold)
         return slots
     if isinstance(node, ast.List | ast.Tuple) and node.elts and all(starts(lifter, element) for element in node.elts):
-        slots = _new_list_of_calls(lifter, node.lineno)
+        slots = _new_list_of_calls(lifter, node.lineno, slots)
         for element in node.elts:
             lifter.block.append(Hold(slots, started(lifter, element), element.lineno))
         return slots
@@ -185,9 +186,8 @@ def starts(lifter: Lifter, node: ast.expr) -> bool:
     return tool_of(lifter, node) is not None
 
 
-def _new_list_of_calls(lifter: Lifter, line: int) -> str:
-    slots = lifter.scope.fresh()
-    lifter.scope.variables.discard(slots)
+def _new_list_of_calls(lifter: Lifter, line: int, slots: str) -> str:
+    slots = slots or lifter.scope.slot()
     lifter.block.append(Hold(slots, None, line))
     return slots
 

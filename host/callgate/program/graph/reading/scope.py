@@ -110,6 +110,12 @@ class Scope:
         self.variables.add(made)
         return made
 
+    def slot(self) -> str:
+        """A slot that no program can name."""
+        made = self.fresh()
+        self.variables.discard(made)
+        return made
+
     def enter(self, line: int) -> tuple[int, ...]:
         """Begin a block within the present one; returns what `leave` needs."""
         before = self.place

@@ -10,14 +10,10 @@ from callgate.plan.expressions.trees import nodes_of
 from callgate.program.graph.flow import (
     Assign,
     Augment,
-    CallTool,
     Change,
-    For,
     Has,
     Hold,
-    If,
     Item,
-    Operation,
     Print,
     Pure,
     Target,
@@ -69,7 +65,8 @@ class Statements:
         names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
         if len(names) == 1 == len(statement.targets) and self._holds(names[0], value):
             return
-        pure = self._assigned(value)
+        self._check_kept(value)
+        pure = self.lifter.value(value)
         targets = statement.targets
         if len(targets) > 1 or any(map(self.lifter.calls, targets)):
             kept = self.lifter.keep(pure.node)
@@ -90,21 +87,14 @@ class Statements:
             lifter.block.append(Hold(name, None, line))
             self.scope.hold(name, "calls", line)
             return True
-        before = len(lifter.block)
         if isinstance(value, ast.GeneratorExp) and starts(lifter, value.elt):
-            raise refusal(
-                line, "a generator starts its calls when it is read", "write a list, [...]", what=written(value)
-            )
-        slot, slots = started(lifter, value), None
-        if slot is None:
-            slots = list_of_calls(lifter, value)
-        if slot is None and slots is None:
-            assert len(lifter.block) == before
+            raise refusal(value, "a generator starts its calls when it is read", "write a list, [...]")
+        if started(lifter, value, name) is not None:
+            self.scope.hold(name, "call", line)
+        elif list_of_calls(lifter, value, name) is not None:
+            self.scope.hold(name, "calls", line)
+        else:
             return False
-        kind, made = ("call", slot) if slot is not None else ("calls", slots)
-        assert made is not None
-        lifter.block[before:] = [_with_slot(operation, made, name) for operation in lifter.block[before:]]
-        self.scope.hold(name, "call" if kind == "call" else "calls", line)
         return True
 
     def _annotated(self, statement: ast.AnnAssign) -> None:
@@ -230,22 +220,6 @@ class Statements:
         lifter.block.append(Assign(name, value, node.lineno))
         made = lifter.pure(name_of(name, node), original=node)
         lifter.block.append(Change(lifter.pure(holder), "become", (made,), node.lineno))
-
-    def _assigned(self, node: ast.expr) -> Pure:
-        """What is assigned."""
-        self._check_kept(node)
-        return self.lifter.value(node)
-
-
-def _with_slot(operation: Operation, slot: str, name: str) -> Operation:
-    """The operation with another name for a slot."""
-    if isinstance(operation, Hold) and operation.slots == slot:
-        return replace(operation, slots=name)
-    if isinstance(operation, CallTool) and operation.slot == slot:
-        return replace(operation, slot=name)
-    if isinstance(operation, For | If):
-        return replace(operation, body=tuple(_with_slot(each, slot, name) for each in operation.body))
-    return operation
 
 
 def name_of(name: str, at: ast.stmt | ast.expr) -> ast.Name:
