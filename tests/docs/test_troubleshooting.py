@@ -64,7 +64,9 @@ async def get_weather(city: str) -> str:
     Args:
         city: its name.
     """
-    raise ValueError(city)
+    if city == "Oslo":
+        raise ValueError(city)
+    return "mild"
 
 
 @tool(timeout_seconds=0.05)
@@ -98,7 +100,7 @@ PROGRAMS: dict[str, tuple[str, Limits | None, dict[str, Any]]] = {
     "programs have no network": ("import socket\nsocket.gethostbyname('example.com')", None, {}),
     "'totl': the result has no such key": ("row['totl']", None, {"row": {"total": 1}}),
     "is the dict's method": ("[each for each in page.items]", None, {"page": {"items": []}}),
-    "is a plain def": ("def fetch(city):\n    return get_weather(city)\nawait fetch('Oslo')", None, {}),
+    "is a plain def": ("def fetch(city):\n    return get_weather(city)\nawait fetch('Rome')", None, {}),
     "ModuleNotFoundError": ("import requests", None, {}),
     "get_weather(...) is never awaited": ("get_weather('Oslo')", None, {}),
     "the program ended its own process": ("import os\nos._exit(3)", None, {}),

@@ -102,7 +102,7 @@ async def test_the_number_of_calls_stays_right() -> None:
         assert result.error is not None
         assert result.error.message == "limit reached: max_tool_calls is 3, used 3"
         assert (made.notes, len(result.calls)) == (["x", "0", "1"], 3)
-        spare = f"a = await look(1)\nt = {DOUBT}\n[t > 0 and await look(7), await look(8), await look(9)][a]"
+        spare = f"a = await look(1)\nt = {DOUBT}\n[await look(7) if t > 0 else 0, await look(8), await look(9)][a]"
         result = await runtime.execute_code(spare, limits=Limits(max_tool_calls=4))
         assert result.value == 8
 

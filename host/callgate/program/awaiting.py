@@ -3,7 +3,7 @@
 The top level of a program and the body of an `async def` are async code: a tool's call there starts at once and is
 awaited for its result. In a plain `def` the same call blocks and returns it. In a lambda or a class body it depends on
 who runs it, so nothing is said there. A call that is assigned, passed on or returned may be awaited later: no finding,
-but for what `dropping` knows.
+and the notes of the run say what was dropped.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from .callees import Callees
-from .dropping import dropped
 from .findings import Finding
 from .survey import Scope, Survey
 
-__all__ = ["TAKE_A_VALUE", "Awaitables", "awaits_in_def", "in_generator", "never_awaited"]
+__all__ = ["awaits_in_def", "never_awaited", "never_called"]
 
 _ASYNC: Final = ("module", "async")
 _OF_ASYNCIO: Final = frozenset({"gather", "sleep", "wait_for", "wait", "to_thread"})
@@ -26,7 +25,7 @@ _OF_AN_AWAITABLE: Final = frozenset({
     "add_done_callback", "remove_done_callback", "get_name", "set_name", "get_coro", "get_loop", "get_context",
     "get_stack", "print_stack",
 })  # fmt: skip
-TAKE_A_VALUE: Final = frozenset({
+_TAKE_A_VALUE: Final = frozenset({
     "print", "len", "str", "int", "float", "sum", "sorted", "list", "tuple", "set", "dict", "min", "max", "any", "all",
     "enumerate", "zip", "reversed", "abs", "round", "bool", "range", "frozenset", "format",
 })  # fmt: skip
@@ -37,25 +36,16 @@ def awaits_in_def(seen: Survey) -> Iterator[Finding]:
     first: dict[int, tuple[ast.expr, Scope]] = {}
     for node, scope in sorted(seen.awaits_in_def, key=lambda found: (found[0].lineno, found[0].col_offset)):
         if first.setdefault(id(scope), (node, scope))[0] is node:
-            yield Finding(
-                "await-in-def",
-                node.lineno,
-                node.col_offset + 1,
-                f"`await` inside the plain function `{scope.name}`",
+            hint = (
                 f"make it `async def {scope.name}` and await its calls, or drop the `await`: "
-                "in a plain `def` a tool call waits for its result by itself",
+                "in a plain `def` a tool call waits for its result by itself"
             )
+            yield Finding.at(node, "await-in-def", f"`await` inside the plain function `{scope.name}`", hint)
 
 
-def never_awaited(seen: Survey, known: Callees, *, goes_on: bool = False) -> Iterator[Finding]:
-    """A finding for each awaitable that is thrown away, put away, or used as if it were the result.
-
-    Args:
-        seen: the program.
-        known: its calls.
-        goes_on: whether another program may follow that has the variables of this one.
-    """
-    names = Awaitables(seen, known)
+def never_awaited(seen: Survey, known: Callees) -> Iterator[Finding]:
+    """A finding for each awaitable that is thrown away, or used as if it were the result."""
+    names = _Awaitables(seen, known)
     pending: dict[str, tuple[ast.Call, Scope, str]] = {}
     for call, scope in seen.calls:
         parent = seen.parents.get(call)
@@ -72,18 +62,14 @@ def never_awaited(seen: Survey, known: Callees, *, goes_on: bool = False) -> Ite
                     pending[target.id] = (call, scope, label)
     if pending and not names.opaque:
         yield from _pending(seen, pending, names)
-    yield from dropped(seen, names, goes_on=goes_on)
 
 
-class Awaitables:
+class _Awaitables:
     """Which calls of a program give an awaitable."""
 
     def __init__(self, seen: Survey, known: Callees) -> None:
         self._known = known
-        self._counts: dict[str, int] = {}
-        for scope in seen.scopes:
-            for name in scope.stores:
-                self._counts[name] = self._counts.get(name, 0) + 1
+        self._counts = seen.counts
         self.opaque = seen.star_import or any(
             use.id in ("globals", "locals", "vars", "exec", "eval") for scope in seen.scopes for use in scope.uses
         )
@@ -112,7 +98,7 @@ class Awaitables:
 
     def count(self, name: str) -> int:
         """How often the program binds a name, in whatever scope."""
-        return self._counts.get(name, 0)
+        return self._counts[name]
 
     def label(self, call: ast.Call, scope: Scope) -> str | None:
         """What to call an awaitable call in a message, or None for any other."""
@@ -131,7 +117,7 @@ class Awaitables:
         return None
 
 
-def _wrong_use(node: ast.expr, parent: ast.AST, scope: Scope, names: Awaitables) -> str | None:
+def _wrong_use(node: ast.expr, parent: ast.AST, scope: Scope, names: _Awaitables) -> str | None:
     """What is done to an awaitable that only its result can stand, or None where it may be right."""
     match parent:
         case ast.Subscript(value=value) if value is node:
@@ -159,81 +145,56 @@ def _wrong_use(node: ast.expr, parent: ast.AST, scope: Scope, names: Awaitables)
             return "tested"
         case ast.Assign(targets=targets) if any(isinstance(target, (ast.Tuple, ast.List)) for target in targets):
             return "unpacked"
-        case ast.Call(func=ast.Name(id=function)) if function in TAKE_A_VALUE and not names.count(function):
+        case ast.Call(func=ast.Name(id=function)) if function in _TAKE_A_VALUE and not names.count(function):
             return f"passed to {function}(...)"
         case ast.Return() if scope.kind == "module" and isinstance(node, ast.Call):
             return "returned from the program"
     return None
 
 
-def _pending(seen: Survey, pending: dict[str, tuple[ast.Call, Scope, str]], names: Awaitables) -> Iterator[Finding]:
+def _pending(seen: Survey, pending: dict[str, tuple[ast.Call, Scope, str]], names: _Awaitables) -> Iterator[Finding]:
     """Names that hold an awaitable and nothing else, ever: those never used, and uses as if they held its result."""
-    uses: dict[str, int] = dict.fromkeys(pending, 0)
-    relevant: dict[ast.AST, tuple[str, Scope]] = {}
+    used: set[str] = set()
+    relevant: dict[ast.AST, ast.Name] = {}
     for scope in seen.scopes:
         for use in scope.uses:
             if use.id in pending:
-                uses[use.id] += 1
+                used.add(use.id)
                 if scope is pending[use.id][1]:
-                    relevant[use] = (use.id, scope)
-    for name, (call, _, label) in pending.items():
-        if uses[name] == 0:
-            yield Finding(
-                "not-awaited",
-                call.lineno,
-                call.col_offset + 1,
-                f"{label}(...) is assigned to `{name}`, which is never awaited",
-                f"write `{name} = await {_written(call, label)}`",
-                "warning",
-            )
-    if not relevant:
-        return
-    reported = set()
-    for parent in ast.walk(seen.module.node):
+                    relevant[use] = use
+    for name in pending.keys() - used:
+        call, _, label = pending[name]
+        message = f"{label}(...) is assigned to `{name}`, which is never awaited"
+        yield Finding.at(call, "not-awaited", message, f"write `{name} = await {_written(call, label)}`", "warning")
+    for parent in ast.walk(seen.module.node) if relevant else ():
         for child in ast.iter_child_nodes(parent):
-            if child in relevant:
-                name, scope = relevant[child]
-                call, _, label = pending[name]
-                wrong = _wrong_use(child, parent, scope, names)  # type: ignore[arg-type]
-                if wrong is not None and wrong != "compared" and wrong != "tested" and name not in reported:
-                    reported.add(name)
-                    yield Finding(
-                        "not-awaited",
-                        child.lineno,  # type: ignore[attr-defined]
-                        child.col_offset + 1,  # type: ignore[attr-defined]
-                        f"`{name}` is {wrong}, but holds the call {label}(...) and not its result",
-                        f"write `{name} = await {_written(call, label)}` on line {call.lineno}",
-                    )
+            found = relevant.get(child)
+            if found is None or found.id not in pending:
+                continue
+            call, scope, label = pending[found.id]
+            wrong = _wrong_use(found, parent, scope, names)
+            if wrong is not None and wrong not in ("compared", "tested"):
+                del pending[found.id]
+                message = f"`{found.id}` is {wrong}, but holds the call {label}(...) and not its result"
+                hint = f"write `{found.id} = await {_written(call, label)}` on line {call.lineno}"
+                yield Finding.at(found, "not-awaited", message, hint)
 
 
 def _thrown_away(call: ast.Call, label: str, scope: Scope) -> Finding:
-    if scope.kind in _ASYNC:
-        hint = f"write `await {_written(call, label)}`"
-    else:
-        hint = f"make `{scope.name}` an `async def` and write `await {_written(call, label)}`"
-    return Finding(
-        "not-awaited",
-        call.lineno,
-        call.col_offset + 1,
-        f"{label}(...) is never awaited, so its result is not used",
-        hint,
-    )
+    hint = f"write `await {_written(call, label)}`"
+    if scope.kind not in _ASYNC:
+        hint = f"make `{scope.name}` an `async def` and {hint}"
+    return Finding.at(call, "not-awaited", f"{label}(...) is never awaited, so its result is not used", hint)
 
 
 def _misused(call: ast.Call, scope: Scope, label: str, wrong: str) -> Finding:
     hint = f"write `(await {_written(call, label)})` there"
-    if scope.has_generator_expression and in_generator(call, scope):
+    if scope.has_generator_expression and _in_generator(call, scope):
         hint += ", and `[...]` around the generator: one that awaits cannot be read here"
-    return Finding(
-        "not-awaited",
-        call.lineno,
-        call.col_offset + 1,
-        f"{label}(...) is {wrong} without `await`, so there is no result yet",
-        hint,
-    )
+    return Finding.at(call, "not-awaited", f"{label}(...) is {wrong} without `await`, so there is no result yet", hint)
 
 
-def in_generator(call: ast.Call, scope: Scope) -> bool:
+def _in_generator(call: ast.Call, scope: Scope) -> bool:
     """Whether a call stands in a generator expression, elsewhere than in what it goes over first."""
     for node in ast.walk(scope.node):
         if isinstance(node, ast.GeneratorExp):
@@ -248,3 +209,40 @@ def _written(call: ast.Call, label: str) -> str:
     if call.end_lineno == call.lineno and (call.end_col_offset or 0) - call.col_offset <= 100:
         return ast.unparse(call)
     return f"{label}(...)"
+
+
+def never_called(seen: Survey, *, session: bool) -> Iterator[Finding]:
+    """A warning for a program that defines functions, does nothing else, and calls none of them.
+
+    Args:
+        seen: the program.
+        session: later programs may call what this one defines: only a `main` is then expected to be called.
+    """
+    tree = seen.module.node
+    assert isinstance(tree, ast.Module)
+    functions = [each for each in tree.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+    if not functions or {each.id for each in seen.module.uses} & {each.name for each in functions}:
+        return
+    if not all(_only_defines(each) for each in tree.body) or any(each.decorator_list for each in functions):
+        return
+    function = next((each for each in functions if each.name == "main"), functions[-1])
+    if session and function.name != "main":
+        return
+    needs = len(function.args.posonlyargs) + len(function.args.args) > len(function.args.defaults)
+    call = f"{function.name}({'...' if needs else ''})"
+    written = f"await {call}" if isinstance(function, ast.AsyncFunctionDef) else call
+    message = f"the program defines `{function.name}` and never calls it, so nothing runs"
+    yield Finding.at(function, "never-called", message, f"write `{written}` at the end", "warning")
+
+
+def _only_defines(statement: ast.stmt) -> bool:
+    """Whether a statement gives names a meaning and does nothing else."""
+    if isinstance(statement, ast.Assign | ast.AnnAssign):
+        value = statement.value
+        return value is None or not any(isinstance(each, ast.Call | ast.Await) for each in ast.walk(value))
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Constant)
+    return isinstance(
+        statement,
+        ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom | ast.Pass,
+    )

@@ -107,10 +107,7 @@ def callees(
     resolve: Callable[[str], str | None] | None = None,
 ) -> Callees:
     """Reads the imports and drops the names that the program binds itself; see `check_program` for the arguments."""
-    bound: dict[str, int] = {}
-    for scope in seen.scopes:
-        for name in scope.stores:
-            bound[name] = bound.get(name, 0) + 1
+    bound = dict(seen.counts)
     modules: set[str] = set()
     imported: list[tuple[str, str, str]] = []
     """The name in the program, the namespace, the name there."""

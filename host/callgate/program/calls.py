@@ -50,7 +50,7 @@ def _unknown_imports(seen: Survey, known: Callees, why_absent: WhyAbsent) -> Ite
         namespace = imports_from(node) if isinstance(node, ast.ImportFrom) else None
         if namespace is None:
             continue
-        severity = _guard(seen, node.lineno)
+        severity = seen.severity(node.lineno)
         if namespace and namespace not in known.namespaces:
             way = "from tools.{} import " + ", ".join(alias.name for alias in node.names)[:80]
             yield _unknown_namespace(node, namespace, known, way, severity, why_absent(namespace))
@@ -69,22 +69,13 @@ def _unknown_attributes(seen: Survey, known: Callees, why_absent: WhyAbsent) -> 
         namespace = known.namespace_of(attribute.value)
         if namespace is not None and not _has(known, namespace, attribute.attr):
             way = ast.unparse(attribute.value) + ".{}"
-            severity = _guard(seen, attribute.lineno)
+            severity = seen.severity(attribute.lineno)
             absent = None if namespace else why_absent(attribute.attr)
             yield _unknown_tool(attribute, attribute.attr, known, namespace, way, severity, absent)
 
 
 def _has(known: Callees, namespace: str, name: str) -> bool:
     return known.member(namespace, name) is not None or (not namespace and name in known.namespaces)
-
-
-def _guard(seen: Survey, line: int) -> Severity:
-    """A fault that a `try` around it may be there to catch is a warning."""
-    for guard in seen.tries[:1000]:
-        last = guard.body[-1]
-        if guard.lineno <= line <= (last.end_lineno or last.lineno):
-            return "warning"
-    return "error"
 
 
 def _unknown_tool(
@@ -97,8 +88,8 @@ def _unknown_tool(
     absent: str | None = None,
 ) -> Finding:
     """`namespace`: where it was looked for; None for any name there is. `absent`: why it is not there, if expected."""
-    listed = [each for each, shape in known.all_tools.items() if shape.listed]
-    where, some = "", listed
+    some = [each for each, shape in known.all_tools.items() if shape.listed]
+    where = ""
     if namespace:
         where, some = f" in {namespace}", list(known.namespaces[namespace])
         guess = nearest(name, some)
@@ -107,20 +98,16 @@ def _unknown_tool(
         if namespace is None and "." in name:
             inner = ((each, member) for each, members in known.namespaces.items() if each for member in members)
             guess = nearest(name, (f"{each}.{member}" for each, member in inner)) or guess
-    if absent:
-        hint = absent
-    elif guess is not None:
-        hint = f"did you mean `{way.format(guess)}`?"
-    elif namespace in sys.stdlib_module_names and way == f"{namespace}.{{}}":
-        hint = f"for Python's own module of that name write `import {namespace}` first"
+    if namespace in sys.stdlib_module_names and way == f"{namespace}.{{}}":
+        otherwise = f"for Python's own module of that name write `import {namespace}` first"
     elif not some:
-        hint = "there are no tools in this program"
+        otherwise = "there are no tools in this program"
     elif len(some) <= _MOST_LISTED:
-        hint = f"the tools{where} are: {', '.join(some)}"
+        otherwise = f"the tools{where} are: {', '.join(some)}"
     else:
-        hint = f"use one of the {len(some):,} tools{where} by its name"
-    message = f"there is no tool `{_shown(name)}`{where}"
-    return Finding("unknown-tool", node.lineno, node.col_offset + 1, message, hint, severity)
+        otherwise = f"use one of the {len(some):,} tools{where} by its name"
+    hint = absent or (f"did you mean `{way.format(guess)}`?" if guess is not None else otherwise)
+    return Finding.at(node, "unknown-tool", f"there is no tool `{_shown(name)}`{where}", hint, severity)
 
 
 def _unknown_namespace(
@@ -128,16 +115,10 @@ def _unknown_namespace(
 ) -> Finding:
     servers = [each for each in known.namespaces if each]
     guess = nearest(name, servers)
-    if absent:
-        hint = absent
-    elif guess is not None:
-        hint = f"did you mean `{way.format(guess)}`?"
-    elif servers and len(servers) <= _MOST_LISTED:
-        hint = f"there are: {', '.join(servers)}"
-    else:
-        hint = "write `from tools import` and the tool's name"
-    message = f"`tools` has no namespace `{_shown(name)}`"
-    return Finding("unknown-tool", node.lineno, node.col_offset + 1, message, hint, severity)
+    listed = servers and len(servers) <= _MOST_LISTED
+    otherwise = f"there are: {', '.join(servers)}" if listed else "write `from tools import` and the tool's name"
+    hint = absent or (f"did you mean `{way.format(guess)}`?" if guess is not None else otherwise)
+    return Finding.at(node, "unknown-tool", f"`tools` has no namespace `{_shown(name)}`", hint, severity)
 
 
 def _shown(name: str) -> str:
@@ -147,29 +128,19 @@ def _shown(name: str) -> str:
 
 def _arguments(call: ast.Call, callee: Callee) -> Iterator[Finding]:
     shape, by_name, called = callee.shape, callee.by_name, callee.written
-    line, column = call.lineno, call.col_offset + 1
     positional = call.args[1:] if by_name else call.args
     unpacked = next((index for index, value in enumerate(positional) if isinstance(value, ast.Starred)), None)
     certain = positional if unpacked is None else positional[:unpacked]
     least = len(positional) - sum(isinstance(value, ast.Starred) for value in positional)
     takes = _takes(shape, called)
     if by_name and positional:
-        yield Finding(
-            "too-many-arguments",
-            line,
-            column,
-            f"tool_call({_quoted(called)}, ...) takes the arguments of the tool by name only",
-            f"write `tool_call({_quoted(called)}{''.join(f', {shape.keyword(name)}' for name in _first(shape))})`",
-        )
+        message = f"tool_call({_quoted(called)}, ...) takes the arguments of the tool by name only"
+        named = "".join(f", {shape.keyword(name)}" for name in _first(shape))
+        yield Finding.at(call, "too-many-arguments", message, f"write `tool_call({_quoted(called)}{named})`")
         return
     if least > len(shape.parameters) and not shape.accepts_any and not shape.variadic:
-        yield Finding(
-            "too-many-arguments",
-            line,
-            column,
-            f"{called}(...) takes {_count(len(shape.parameters), 'argument')}, and {least} are given",
-            takes,
-        )
+        message = f"{called}(...) takes {_count(len(shape.parameters), 'argument')}, and {least} are given"
+        yield Finding.at(call, "too-many-arguments", message, takes)
         return
     given = set(shape.parameters[: len(certain)])
     everything = unpacked is not None
@@ -184,36 +155,19 @@ def _arguments(call: ast.Call, callee: Callee) -> Iterator[Finding]:
             if not shape.accepts_any:
                 guess = nearest(name, (other for other in shape.parameters if other not in given))
                 meant.add(guess)
-                yield Finding(
-                    "unknown-argument",
-                    keyword.lineno,
-                    keyword.col_offset + 1,
-                    f"{called}(...) has no argument `{name[:80]}`",
-                    f"did you mean `{guess if is_name(guess) else shape.keyword(guess)}`?" if guess else takes,
-                )
+                hint = f"did you mean `{guess if is_name(guess) else shape.keyword(guess)}`?" if guess else takes
+                yield Finding.at(keyword, "unknown-argument", f"{called}(...) has no argument `{name[:80]}`", hint)
         elif name in given:
-            yield Finding(
-                "repeated-argument",
-                keyword.lineno,
-                keyword.col_offset + 1,
-                f"{called}(...) is given `{name}` twice, by position and by name",
-                f"leave one of them out: {takes}",
-            )
+            message = f"{called}(...) is given `{name}` twice, by position and by name"
+            yield Finding.at(keyword, "repeated-argument", message, f"leave one of them out: {takes}")
         else:
             given.add(name)
     missing = [name for name in shape.parameters if name in shape.required and name not in given | meant]
     if missing and not everything:
-        opening = f"{'tool_call' if by_name else called}("
-        written = ([_quoted(called)] if by_name else []) + [
-            shape.keyword(name) for name in shape.parameters if name in given or name in shape.required
-        ]
-        yield Finding(
-            "missing-argument",
-            line,
-            column,
-            f"{called}(...) is called without {', '.join(f'`{name}`' for name in missing)}",
-            f"write `{opening}{', '.join(written)})`",
-        )
+        opening = f"tool_call({_quoted(called)}, " if by_name else f"{called}("
+        written = [shape.keyword(name) for name in shape.parameters if name in given or name in shape.required]
+        message = f"{called}(...) is called without {', '.join(f'`{name}`' for name in missing)}"
+        yield Finding.at(call, "missing-argument", message, f"write `{opening}{', '.join(written)})`")
 
 
 def _quoted(text: str) -> str:

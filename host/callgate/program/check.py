@@ -2,7 +2,8 @@
 
 1. Too large or not parseable: that finding alone, because nothing else can be known. Of a program with too many tokens
    to be parsed here it is a warning, since its sandbox can parse it; under the restricted policy it is an error.
-2. Not compilable, or an `await` in a plain `def`: reported with whatever the other looks find.
+2. Not compilable, or an `await` in a plain `def`: reported with whatever the other looks find. What is long, or costs
+   the compiler much, is not compiled here: the sandbox says so before it runs anything.
 3. Names, tools, awaits; then, if asked for, the restricted policy.
 
 Errors stop a run and warnings do not. A false error blocks a valid program, which is far worse than a missed one: each
@@ -16,12 +17,10 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final, Literal
 
-from .awaiting import awaits_in_def, never_awaited
+from .awaiting import awaits_in_def, never_awaited, never_called
 from .callees import NONE, Namespaces, callees
 from .calls import tool_findings
 from .findings import Finding, ToolShape
-from .functions import already_waited, never_called
-from .hidden_fields import hidden_fields
 from .names import unknown_names
 from .restricted_lists import DEFAULT_ALLOWED_IMPORTS
 from .survey import survey
@@ -74,15 +73,8 @@ def check_program(
         return [_placed(tree, source)]
     seen = survey(tree)
     if seen.too_complex is not None:
-        return [
-            Finding(
-                "too-complex",
-                seen.too_complex.lineno,
-                1,
-                "the comprehension has more `for` clauses than can be compiled",
-                "write it as loops",
-            )
-        ]
+        message = "the comprehension has more `for` clauses than can be compiled"
+        return [Finding("too-complex", seen.too_complex.lineno, 1, message, "write it as loops")]
     shapes = tools if isinstance(tools, Mapping) else {shape.name: shape for shape in tools}
     bound = (*known_names, *inputs) if inputs or known_names else ()
     earlier = frozenset(bound)
@@ -93,15 +85,13 @@ def check_program(
     if seen.calls or seen.imports or seen.attributes:
         known = callees(seen, shapes, earlier, namespaces, resolve)
         _add(found, tool_findings(seen, known, why_absent))
-        _add(found, never_awaited(seen, known, goes_on=session))
-        _add(found, already_waited(seen, known))
-        _add(found, hidden_fields(seen, known))
+        _add(found, never_awaited(seen, known))
     if policy == "restricted":
         allowed = DEFAULT_ALLOWED_IMPORTS if allowed_imports is None else frozenset(allowed_imports)
         from .restricted import restricted_findings  # RestrictedPython comes with it
 
         _add(found, restricted_findings(tree, allowed))
-    if seen.needs_compiling and seen.compiles_in_time and not seen.awaits_in_def:
+    if seen.should_compile(source) and not seen.awaits_in_def:
         fault = compile_fault(tree, source, returns_at_top_level=bool(seen.top_level_returns))
         if fault is not None:
             found.append(fault)

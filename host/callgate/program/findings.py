@@ -31,9 +31,7 @@ FINDING_CODES: Mapping[str, str] = MappingProxyType(
         "too-many-arguments": "A tool is called with more positional arguments than it has parameters.",
         "repeated-argument": "A tool is given one argument twice, by position and by name.",
         "not-awaited": "A call that must be awaited is thrown away, or used as if it were its result.",
-        "already-waited": "A call of a plain `def` that calls a tool is awaited; it has waited by itself.",
         "never-called": "A program defines functions, does nothing else, and calls none of them.",
-        "hidden-field": "A key of a result is read as an attribute that is the dict's own method: `r.items`.",
         "restricted-import": "policy='restricted': a module, or a way to import, that is not on the allow-list.",
         "restricted-name": "policy='restricted': a name that starts with an underscore, or is reserved.",
         "restricted-attribute": "policy='restricted': an attribute that leads into the interpreter.",
@@ -60,6 +58,11 @@ class Finding:
     """What to write instead, in one line."""
     severity: Severity = "error"
     """An error stops the run. A warning does not: it may be meant."""
+
+    @classmethod
+    def at(cls, node: Any, code: str, message: str, hint: str, severity: Severity = "error") -> Finding:
+        """A finding at the place of a node."""
+        return cls(code, node.lineno, node.col_offset + 1, message, hint, severity)
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.message}; {self.hint}"

@@ -98,14 +98,8 @@ def unknown_names(
         if severity is None:
             continue
         absent = None if why_absent is None else why_absent(node.id)
-        yield Finding(
-            "unknown-name",
-            node.lineno,
-            node.col_offset + 1,
-            f"`{_shown(node.id)}` is not defined",
-            absent or _hint(node.id, scope, seen, tools, known_names, namespaces),
-            severity,
-        )
+        hint = absent or _hint(node.id, scope, tools, known_names, namespaces)
+        yield Finding.at(node, "unknown-name", f"`{_shown(node.id)}` is not defined", hint, severity)
 
 
 def _missing(
@@ -145,10 +139,8 @@ def _binds_unseen(seen: Survey) -> bool:
     if seen.star_import:
         return True
     for node, _ in seen.imports:
-        if isinstance(node, ast.Import):
-            if any(alias.name in _OPAQUE_MODULES for alias in node.names):
-                return True
-        elif node.module in _OPAQUE_MODULES:
+        modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module]
+        if not _OPAQUE_MODULES.isdisjoint(modules):
             return True
     return any(attribute.attr in _OPAQUE_ATTRIBUTES for attribute in seen.attributes) or any(
         use.id in _OPAQUE_NAMES for scope in seen.scopes for use in scope.uses
@@ -161,14 +153,12 @@ def _severity(node: ast.Name, scope: Scope, seen: Survey) -> Severity | None:
         if seen.lazy_annotations:
             return None
         severity = "warning"
-    for guard in seen.tries:
-        last = guard.body[-1]
-        if guard.lineno <= node.lineno <= (last.end_lineno or last.lineno):
-            caught = _caught(guard)
-            if "NameError" in caught:
-                return None
-            if caught & _CATCH_ALL:
-                severity = "warning"
+    for guard in seen.guards(node.lineno):
+        caught = _caught(guard)
+        if "NameError" in caught:
+            return None
+        if caught & _CATCH_ALL:
+            severity = "warning"
     return severity
 
 
@@ -181,14 +171,7 @@ def _caught(guard: ast.Try) -> set[str]:
     return caught
 
 
-def _hint(
-    name: str,
-    scope: Scope,
-    seen: Survey,
-    tools: Collection[str],
-    known_names: Collection[str],
-    namespaces: Namespaces,
-) -> str:
+def _hint(name: str, scope: Scope, tools: Collection[str], known_names: Collection[str], namespaces: Namespaces) -> str:
     if name in _WRITE_INSTEAD:
         return _WRITE_INSTEAD[name]
     if name in _IMPORT_FROM:

@@ -16,8 +16,13 @@ from __future__ import annotations
 
 import ast
 from ast import Attribute, Call, Constant, Load, Name, Starred
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from itertools import chain
 from typing import Any, Final, Literal, cast
+
+from .findings import Severity
 
 __all__ = ["AnyImport", "Scope", "ScopeKind", "Survey", "survey"]
 
@@ -28,26 +33,20 @@ MANY_NODES: Final = 400
 """From this size on a tree is compiled to see whether it can be; a smaller one of harmless statements always can."""
 MOST_CLAUSES: Final = 200
 """`for` clauses of one comprehension. CPython 3.11 crashes at some 30,000 (its compiler recurses without a guard)."""
-MOST_BINDINGS_TIMES_SCOPES: Final = 4_000_000
-"""CPython's symbol table copies a function's names into each scope within it: at this product it takes about 0.1 s."""
-MOST_SCOPES: Final = 1_000
-"""Functions, classes and comprehensions that are compiled: CPython compares the code objects of one scope, each with
-each that has the same name and form. 7,000 lines of ``lambda: 0`` take 0.8 s."""
-MOST_COPIES: Final = 100_000
-"""Nodes that are compiled: a `finally` is compiled twice, and once more for each way out of its `try`, with every
+MOST_COMPILED: Final = 8 * 1024
+"""Characters of a source that is compiled on the host. Much in CPython's compiler is quadratic: names of a function by
+scopes within it, functions of one form, keyword arguments, names of a pattern. Up to here, each takes below 0.1 s."""
+MOST_COPIES: Final = 32
+"""Times that a statement is compiled: a `finally` twice, and once more for each way out of its `try`, with every
 `finally` in it. Twenty within each other take 5 s, and thirty more memory than there is."""
-MOST_KEYWORDS: Final = 1_000
-"""Keyword arguments of one call: each is compared with each."""
-MOST_CAPTURES: Final = 500
-"""Names that the patterns of a program bind: one pattern's are compared each with each."""
 
 
 class Scope:
     """A module, a function or a class: what it binds and what it uses."""
 
     __slots__ = (
-        "_bound", "body", "comprehensions", "depth", "exits", "finals", "has_generator_expression", "has_yield", "kind",
-        "name", "node", "nodes", "parent", "stores", "uses", "withs",
+        "_bound", "body", "depth", "has_generator_expression", "has_yield", "kind", "name", "node", "parent", "stores",
+        "uses",
     )  # fmt: skip
 
     def __init__(
@@ -62,14 +61,6 @@ class Scope:
         self.uses: list[Name] = []
         self.has_yield = False
         self.has_generator_expression = False
-        self.comprehensions = 0
-        self.finals = 0
-        """Its `try` statements with a `finally`."""
-        self.exits = 0
-        """Its `return`, `break` and `continue` statements."""
-        self.withs = 0
-        """What its `with` statements enter; each way out leaves all that are around it, at most 20."""
-        self.nodes = 0
         self.depth: int = 0 if parent is None else parent.depth + 1
         self._bound: set[str] | None = None
 
@@ -101,43 +92,34 @@ class Survey:
         self.too_complex: ast.expr | None = None
         self.nodes = 0
         self.blocks = 0
-        self.captures = 0
-        self.keywords = 0
-        """The most of one call, or one class pattern."""
+        self.finals = 0
+        """`try` statements with a `finally`."""
+        self.exits = 0
+        """`return`, `break` and `continue` statements."""
         self.unusual = False
         """It has a statement that the parser takes in places where the compiler does not."""
 
-    @property
-    def needs_compiling(self) -> bool:
-        """Whether only the compiler can tell that the tree compiles."""
-        return self.unusual or self.nodes > MANY_NODES or self.blocks >= 20
+    @cached_property
+    def counts(self) -> Counter[str]:
+        """How often the program binds each name, in whatever scope."""
+        return Counter(chain.from_iterable(scope.stores for scope in self.scopes))
 
-    @property
-    def compiles_in_time(self) -> bool:
-        """Whether asking the compiler is cheap enough."""
-        if self.keywords > MOST_KEYWORDS or self.captures > MOST_CAPTURES:
+    def guards(self, line: int) -> Iterator[ast.Try]:
+        """The `try` statements that a line stands in, where its errors are caught."""
+        for guard in self.tries[:1000]:
+            last = guard.body[-1]
+            if guard.lineno <= line <= (last.end_lineno or last.lineno):
+                yield guard
+
+    def severity(self, line: int) -> Severity:
+        """Of a fault at a line: a warning where a `try` may be there to catch it."""
+        return "error" if next(self.guards(line), None) is None else "warning"
+
+    def should_compile(self, source: str) -> bool:
+        """Whether only the compiler can tell that the tree compiles, and asking it is cheap enough."""
+        if not self.unusual and self.nodes <= MANY_NODES and self.blocks < 20:
             return False
-        copies: dict[int, int] = {}
-        scopes = nodes = 0
-        for scope in self.scopes:  # a scope stands after the scope around it
-            times = copies.get(id(scope.parent), 1) * (2 + scope.exits) ** min(scope.finals, 64)
-            copies[id(scope)] = times
-            scopes += times * (1 + scope.comprehensions)
-            nodes += times * (scope.nodes + scope.exits * min(scope.withs, 20))
-            if scopes > MOST_SCOPES or nodes > MOST_COPIES:
-                return False
-        if self.nodes <= 2 * MANY_NODES:
-            return True
-        inner = dict.fromkeys(map(id, self.scopes), 0)
-        for scope in reversed(self.scopes):  # a scope stands after the scope around it
-            inner[id(scope)] += 1 + scope.comprehensions
-            if scope.parent is not None:
-                inner[id(scope.parent)] += inner[id(scope)]
-        return all(
-            len(scope.stores) * inner[id(scope)] <= MOST_BINDINGS_TIMES_SCOPES
-            for scope in self.scopes
-            if scope.kind in ("def", "async", "lambda")
-        )
+        return len(source) <= MOST_COMPILED and (2 + self.exits) ** min(self.finals, 64) <= MOST_COPIES
 
 
 def survey(tree: ast.Module) -> Survey:
@@ -187,8 +169,6 @@ def _collect(scope: Scope, seen: Survey) -> None:
                 push(child)
             for keyword in node.keywords:
                 push(keyword.value)
-            if len(node.keywords) > seen.keywords:
-                seen.keywords = len(node.keywords)
             continue
         special = _SPECIAL.get(kind)
         if special is not None:
@@ -207,7 +187,6 @@ def _collect(scope: Scope, seen: Survey) -> None:
                     parents[child] = node
                 push(child)
     seen.nodes += count
-    scope.nodes = count
 
 
 Push = Callable[[Any], None]
@@ -273,7 +252,6 @@ def _class(node: ast.ClassDef, scope: Scope, seen: Survey, push: Push) -> None:
         push(child)
     for keyword in node.keywords:
         push(keyword.value)
-    seen.keywords = max(seen.keywords, len(node.keywords))
     seen.scopes.append(Scope("class", node.name, scope, node, node.body))
     _type_parameters(node, scope, seen)
 
@@ -322,8 +300,6 @@ def _global(node: ast.Global, scope: Scope, seen: Survey, push: Push) -> None:
 
 
 def _named(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
-    seen.unusual = True
-    seen.captures += 1
     name = getattr(node, "rest", None) or getattr(node, "name", None)
     if isinstance(name, str):
         scope.stores.append(name)
@@ -332,32 +308,22 @@ def _named(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
 def _try(node: ast.Try, scope: Scope, seen: Survey, push: Push) -> None:
     seen.blocks += 1
     seen.tries.append(node)
-    if node.finalbody:
-        scope.finals += 1
+    seen.finals += bool(node.finalbody)
     if node.__class__ is not ast.Try or any(handler.type is None for handler in node.handlers[:-1]):
         seen.unusual = True
-
-
-def _handler(node: ast.ExceptHandler, scope: Scope, seen: Survey, push: Push) -> None:
-    if node.name is not None:
-        scope.stores.append(node.name)
 
 
 def _attribute(node: Attribute, scope: Scope, seen: Survey, push: Push) -> None:
     seen.attributes.append(node)
 
 
-def _class_pattern(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
-    seen.keywords = max(seen.keywords, len(node.kwd_attrs))
-
-
 def _leave(node: ast.stmt, scope: Scope, seen: Survey, push: Push) -> None:
     seen.unusual = True
-    scope.exits += 1
+    seen.exits += 1
 
 
 def _return(node: ast.Return, scope: Scope, seen: Survey, push: Push) -> None:
-    scope.exits += 1
+    seen.exits += 1
     if scope.kind == "module":
         seen.top_level_returns.append(node)
     elif scope.kind == "class":
@@ -378,28 +344,18 @@ def _await(node: ast.Await, scope: Scope, seen: Survey, push: Push) -> None:
 
 
 def _comprehension(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
-    scope.comprehensions += 1
     if node.__class__ is ast.GeneratorExp:
         scope.has_generator_expression = True
     if len(node.generators) > MOST_CLAUSES:
         seen.too_complex = node
-    if scope.kind != "module" and any(clause.is_async for clause in node.generators):
-        seen.unusual = True
-
-
-def _with(node: ast.With | ast.AsyncWith, scope: Scope, seen: Survey, push: Push) -> None:
-    scope.withs += len(node.items)
-    (_block if node.__class__ is ast.With else _async_block)(node, scope, seen, push)
-
-
-def _async_block(node: ast.stmt, scope: Scope, seen: Survey, push: Push) -> None:
-    seen.blocks += 1
-    if scope.kind not in ("module", "async"):
+    if any(clause.is_async for clause in node.generators):
         seen.unusual = True
 
 
 def _block(node: ast.stmt, scope: Scope, seen: Survey, push: Push) -> None:
     seen.blocks += 1
+    if node.__class__ is ast.AsyncFor or node.__class__ is ast.AsyncWith:
+        seen.unusual = True
 
 
 def _unusual(node: ast.AST, scope: Scope, seen: Survey, push: Push) -> None:
@@ -409,42 +365,22 @@ def _unusual(node: ast.AST, scope: Scope, seen: Survey, push: Push) -> None:
 _SPECIAL: Final = cast(
     "dict[type, Special]",
     {
-        ast.FunctionDef: _function,
-        ast.AsyncFunctionDef: _function,
+        Attribute: _attribute,
         ast.Lambda: _lambda,
         ast.ClassDef: _class,
         ast.AnnAssign: _annotated,
-        ast.Import: _import,
-        ast.ImportFrom: _import,
         ast.Global: _global,
-        ast.Nonlocal: _unusual,
-        ast.ExceptHandler: _handler,
-        ast.MatchAs: _named,
-        ast.MatchStar: _named,
-        ast.MatchMapping: _named,
-        ast.Try: _try,
-        ast.TryStar: _try,
-        Attribute: _attribute,
         ast.Return: _return,
-        ast.Yield: _yield,
-        ast.YieldFrom: _yield,
         ast.Await: _await,
-        ast.ListComp: _comprehension,
-        ast.SetComp: _comprehension,
-        ast.DictComp: _comprehension,
-        ast.GeneratorExp: _comprehension,
-        ast.For: _block,
-        ast.While: _block,
-        ast.If: _block,
-        ast.AsyncFor: _async_block,
-        ast.With: _with,
-        ast.AsyncWith: _with,
-        ast.Match: _unusual,
-        ast.MatchClass: _class_pattern,
-        ast.Break: _leave,
-        ast.Continue: _leave,
-        ast.NamedExpr: _unusual,
-        Starred: _unusual,
+        **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef), _function),
+        **dict.fromkeys((ast.Import, ast.ImportFrom), _import),
+        **dict.fromkeys((ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping), _named),
+        **dict.fromkeys((ast.Try, ast.TryStar), _try),
+        **dict.fromkeys((ast.Yield, ast.YieldFrom), _yield),
+        **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _comprehension),
+        **dict.fromkeys((ast.For, ast.While, ast.If, ast.With, ast.AsyncFor, ast.AsyncWith), _block),
+        **dict.fromkeys((ast.Break, ast.Continue), _leave),
+        **dict.fromkeys((ast.Nonlocal, ast.Match, ast.NamedExpr, Starred), _unusual),
     },
 )
 if hasattr(ast, "TypeAlias"):

@@ -106,6 +106,7 @@ NONE = {
     "r = [1]\nawait save(sorted(r, key=lambda r: -r))": "its argument value is not known",
     "for c in 'pq':\n    await weather([c for item in [1, 2]])": "its argument city is not known",
     "x = 0\nif (await weather('x')).temp:\n    x = 1\nawait save(x)": "its argument value is not known",
+    "a = await weather('x')\nxs = []\nxs += [a]\nxs[0]['k'] = 1\nawait save(a)": "its argument value is not known",
     "await save(big)": "its argument value is not known",
 }
 

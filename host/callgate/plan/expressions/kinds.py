@@ -54,13 +54,13 @@ ITERATORS: Final = frozenset[type](
 class Unknown:
     """Stands for a value that nobody has yet. Containers take it in; whatever else is done with it raises."""
 
-    __slots__ = ("kin", "same")
+    __slots__ = ("fresh", "kin")
 
-    def __init__(self, kin: Iterable[Any] = (), same: Any = None) -> None:
+    def __init__(self, kin: Iterable[Any] = (), *, fresh: bool = False) -> None:
         self.kin = list(kin)
         """Containers and unknown values of which it may be a part, or which may be a part of it."""
-        self.same = same
-        """The container that it is, where only what is in it is not known."""
+        self.fresh = fresh
+        """It is itself none of the containers that there are."""
 
     def _raise(self, *_: Any) -> Any:
         raise ExpressionFault("the value is not known yet", "wait for the call that gives it")

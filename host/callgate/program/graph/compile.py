@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from callgate.plan.expressions.trees import nodes_of
 from callgate.program.findings import Finding
-from callgate.program.survey import survey
 from callgate.program.syntax import compiler_warning, parse_program
 
 from .flow import Flow
@@ -21,6 +22,10 @@ MOST_SOURCE_BYTES: Final = 64 * 1024
 
 _LONG: Final = 4 * 1024
 """Characters; a shorter program is compiled in a few milliseconds, whatever it is."""
+_MOST_SCOPES: Final = 200
+"""Of a longer one: what has names of its own. CPython copies the names of a function into each within it."""
+_MOST_KEYWORDS: Final = 1_000
+"""Of a longer one, of one call: each is compared with each."""
 
 _TOO_DEEP: Final = NotAGraph(1, "the program", "it is nested too deeply", "split it")
 
@@ -50,9 +55,16 @@ def compile_program(
         return [_TOO_DEEP]
     if isinstance(flow, list):
         return flow
-    if len(source) > _LONG and not survey(tree).compiles_in_time:
+    if len(source) > _LONG and _is_costly(tree):
         return [NotAGraph(1, "the program", "it has too many functions, comprehensions or arguments", "split it")]
     told = compiler_warning(tree, source)
     if told is not None:
         return [NotAGraph(told.line, "the program", f"the compiler says: {told.message}", told.hint)]
     return flow
+
+
+def _is_costly(tree: ast.Module) -> bool:
+    nodes = nodes_of([tree])
+    scopes = sum(isinstance(node, ast.Lambda | ast.comprehension) for node in nodes)
+    keywords = max((len(node.keywords) for node in nodes if isinstance(node, ast.Call)), default=0)
+    return scopes > _MOST_SCOPES or keywords > _MOST_KEYWORDS

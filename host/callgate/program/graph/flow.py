@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from callgate.plan.expressions import Expression
 
@@ -226,32 +227,18 @@ def operations_of(block: Block) -> Iterator[Operation]:
 
 def pures_of(operation: Operation) -> Iterator[Pure]:
     """The expressions of an operation itself; not those of the blocks within it."""
-    if isinstance(operation, Assign | For):
-        yield from _pures_in(operation.target)
-    if isinstance(operation, Assign | Augment | Return):
-        yield operation.value
-    elif isinstance(operation, Change):
-        yield operation.object
-        yield from operation.arguments
-    elif isinstance(operation, Has):
-        yield operation.object
-    elif isinstance(operation, CallTool):
-        for _, pure in operation.arguments:
-            yield pure
-    elif isinstance(operation, Print):
-        yield operation.texts
-    elif isinstance(operation, For):
-        yield operation.values
-    elif isinstance(operation, If):
-        yield operation.test
+    for name in operation.__slots__:
+        yield from _pures_in(getattr(operation, name))
 
 
-def _pures_in(target: Target) -> Iterator[Pure]:
-    if isinstance(target, Item):
-        yield target.object
-        yield target.index
-    elif isinstance(target, tuple):
-        for each in target:
+def _pures_in(part: Any) -> Iterator[Pure]:
+    if isinstance(part, Pure):
+        yield part
+    elif isinstance(part, Item):
+        yield part.object
+        yield part.index
+    elif isinstance(part, tuple):
+        for each in part:
             yield from _pures_in(each)
 
 

@@ -1,7 +1,10 @@
 """A flow written as a plan, where it is straight calls, gathers, and loops of one call each. Runs nothing.
 
-A variable stands for an expression over the ids of steps. What comes of a branch, and what is changed in place, is not
+A variable stands for an expression over the ids of steps. The outcome of a branch, and what is changed in place, is not
 known beforehand; a program with a call that needs such a value is in no plan that could be written.
+
+What changes an object changes it under all its names. So each value has marks, of the objects that it is made of, and
+a change takes all values with one of these marks.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import ast
 import copy
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -32,7 +35,6 @@ from .flow import (
     Item,
     Operation,
     Pure,
-    Site,
     Target,
     operations_of,
     pures_of,
@@ -50,7 +52,6 @@ _MOST_WORK: Final = 50_000
 """Nodes of all expressions together."""
 _MOST_INPUT: Final = 2_048
 _ITEM: Final = "item"
-_RESERVED: Final = ("steps", _ITEM, "index")
 
 
 @dataclass(slots=True)
@@ -59,6 +60,19 @@ class Written:
 
     steps: list[dict[str, Any]] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """What a variable, a call or a list of calls stands for."""
+
+    node: ast.expr | None
+    """An expression over the ids of steps; None where the value is not known before the program runs."""
+    marks: frozenset[int] = frozenset()
+
+
+_Values = dict[str, _Value]
+_UNKNOWN: Final = _Value(None)
 
 
 def write_plan(flow: Flow, inputs: Mapping[str, Any]) -> Written | NotAGraph:
@@ -87,21 +101,22 @@ def json_argument(value: Any) -> Any:
 class _Writer:
     def __init__(self, flow: Flow, inputs: Mapping[str, Any]) -> None:
         self.written = Written()
-        self._known: dict[str, ast.expr | None] = {name: _literal(inputs[name]) for name in flow.inputs}
-        """What each variable stands for; None where that is not known."""
-        self._slots: dict[str, ast.expr | None] = {}
-        """What comes of a call, or of a list of calls."""
-        self._wanted = _step_names(flow)
-        self._taken = {*_RESERVED, *_functions_and_bound(flow)}
-        self._seen_by = _seen_by(flow)
+        self._marks = 0
+        self._known: _Values = {name: self._new(_literal(inputs[name])) for name in flow.inputs}
+        """Variables."""
+        self._slots: _Values = {}
+        """Results of calls, and of lists of calls."""
         self._steps_of: dict[str, list[str]] = {}
         """The steps of each slot."""
+        self._wanted = _step_names(flow)
+        pures = [pure for operation in operations_of(flow.body) for pure in pures_of(operation)]
+        self._taken = {"steps", _ITEM, "index"}.union(*(pure.expression.functions | _bound_in(pure) for pure in pures))
         self._order = Order()
         self._work = 0
 
     def write(self, operation: Operation) -> None:
         if isinstance(operation, Assign):
-            self._bind(operation.target, operation.value)
+            self._store(operation.target, self._value(operation.value))
         elif isinstance(operation, CallTool):
             self._slots[operation.slot] = self._call(operation, {})
         elif isinstance(operation, Finish):
@@ -120,60 +135,73 @@ class _Writer:
 
     # values
 
-    def _expression(self, pure: Pure) -> ast.expr | None:
-        """The expression over step ids; None where something in it is not known."""
-        names = pure.expression.names
-        found = {name: self._known.get(name) for name in names}
-        known = [node for node in found.values() if node is not None]
-        put_in = names.union(*map(_names, known))
-        if len(known) < len(names) or not put_in.isdisjoint(_bound_in(pure)):
-            return None
-        size = len(nodes_of([pure.node], _MOST_NODES))
-        size += sum(len(nodes_of([node], _MOST_NODES)) for node in known)
-        self._work += size
-        if size > _MOST_NODES or self._work > _MOST_WORK:
-            return None
-        made = _Substitution(found).visit(copy.deepcopy(pure.node))
-        return made if isinstance(made, ast.expr) else None
+    def _new(self, node: ast.expr | None, *parts: _Value) -> _Value:
+        """A value that may be an object of its own, and has these in it."""
+        self._marks += 1
+        return _Value(node, frozenset({self._marks}).union(*(part.marks for part in parts)))
 
-    def _bind(self, target: Target, value: Pure) -> None:
-        self._take_apart(target, self._expression(value))
+    def _value(self, pure: Pure) -> _Value:
+        found = {name: self._known.get(name, _UNKNOWN) for name in pure.expression.names}
+        if isinstance(pure.node, ast.Name):
+            return found[pure.node.id]
+        if isinstance(pure.node, ast.Constant):
+            return _Value(pure.node)
+        nodes = [value.node for value in found.values() if value.node is not None]
+        put_in = pure.expression.names.union(*map(_names, nodes))
+        made: Any = None
+        if len(nodes) == len(found) and put_in.isdisjoint(_bound_in(pure)):
+            size = sum(len(nodes_of([node], _MOST_NODES)) for node in (pure.node, *nodes))
+            self._work += size
+            if size <= _MOST_NODES and self._work <= _MOST_WORK:
+                made = _Substitution(found).visit(copy.deepcopy(pure.node))
+        return self._new(made, *found.values())
 
-    def _take_apart(self, target: Target, value: ast.expr | None) -> None:
+    def _store(self, target: Target, value: _Value) -> None:
         if isinstance(target, str):
             self._known[target] = value
-        elif isinstance(target, tuple):
-            parts = value.elts if isinstance(value, ast.List | ast.Tuple) and len(value.elts) == len(target) else None
-            for index, each in enumerate(target):
-                part = value and (parts[index] if parts else ast.Subscript(value, ast.Constant(index), ast.Load()))
-                self._take_apart(each, part)
+        elif isinstance(target, Item):
+            self._change(self._marks_of(target.object.expression.names), value.marks)
         else:
-            self._forget(target.object.expression.names)
+            node = value.node
+            parts = node.elts if isinstance(node, ast.List | ast.Tuple) and len(node.elts) == len(target) else None
+            for index, each in enumerate(target):
+                part = node and (parts[index] if parts else ast.Subscript(node, ast.Constant(index), ast.Load()))
+                self._store(each, _Value(part, value.marks))
+
+    def _marks_of(self, names: Collection[str]) -> frozenset[int]:
+        return frozenset().union(*(self._known.get(name, _UNKNOWN).marks for name in names))
+
+    def _change(self, changed: frozenset[int], given: frozenset[int]) -> None:
+        """Objects with these marks are changed in place; they may have parts of others afterwards."""
+        for values in (self._known, self._slots):
+            self._work += len(values)
+            for name, value in values.items():
+                if not value.marks.isdisjoint(changed):
+                    values[name] = _Value(None, value.marks | given)
 
     def _lose(self, block: Block) -> None:
         """What a block stores, or changes, is not known from here on."""
-        for each in operations_of(block):
-            self._known.update(dict.fromkeys(variables_of(each)))
+        operations = list(operations_of(block))
+        read = self._marks_of(
+            {name for each in operations for pure in pures_of(each) for name in pure.expression.names}
+        )
+        stored = {name for each in operations if not isinstance(each, Augment) for name in variables_of(each)}
+        for each in operations:
+            holders: set[str] = set()
             if isinstance(each, Change):
-                self._forget(each.object.expression.names)
+                holders.update(each.object.expression.names)
             elif isinstance(each, Augment):
-                self._forget([each.name])
+                holders.add(each.name)
+                self._known[each.name] = _Value(None, self._marks_of([each.name]))
             elif isinstance(each, Assign | For):
-                self._take_apart(each.target, None)
-
-    def _forget(self, names: Iterable[str]) -> None:
-        """One of these was changed in place."""
-        todo, seen = list(names), set()
-        while todo:
-            name = todo.pop()
-            if name not in seen:
-                seen.add(name)
-                self._known[name] = None
-                todo.extend(self._seen_by.get(name, ()))
+                holders.update(*(item.object.expression.names for item in _items_in(each.target)))
+            if holders:
+                self._change(self._marks_of(holders) if stored.isdisjoint(holders) else read, read)
+        self._known.update(dict.fromkeys(stored, _Value(None, read)))
 
     # calls
 
-    def _call(self, operation: CallTool, more: dict[str, Any]) -> ast.expr:
+    def _call(self, operation: CallTool, more: dict[str, Any]) -> _Value:
         site = operation.site
         wanted = self._wanted.get(operation.slot, site.name)
         name, number = wanted, 1
@@ -181,47 +209,47 @@ class _Writer:
             number += 1
             name = f"{wanted}_{number}"
         self._taken.add(name)
-        step: dict[str, Any] = {"id": name, "tool": site.tool, "arguments": {}, "description": _described(site)}
+        described = f"line {site.line}: {site.text}"
+        step: dict[str, Any] = {"id": name, "tool": site.tool, "arguments": {}, "description": described}
         needs: set[str] = set()
         for argument, pure in operation.arguments:
-            expression = self._expression(pure)
-            if expression is None:
+            node = self._value(pure).node
+            if node is None:
                 raise _refusal(operation, site.text, f"its argument {argument} is not known before the program runs")
-            step["arguments"][argument] = _argument(expression)
-            needs |= _names(expression)
+            step["arguments"][argument] = _argument(node)
+            needs |= _names(node)
         step |= more
         if after := self._order.begin(name, early=site.early, needs=needs):
             step["depends_on"] = after
         self.written.steps.append(step)
         self.written.lines[name] = site.line
         self._steps_of[operation.slot] = [name]
-        return ast.Name(name, ast.Load())
+        return self._new(ast.Name(name, ast.Load()))
 
     def _gather(self, operation: Gather) -> None:
-        parts: list[ast.expr] | None = []
-        for part in operation.parts:
-            results = self._slots[part.slot]
+        results = [self._slots[part.slot] for part in operation.parts]
+        parts: list[ast.expr] = []
+        for part, value in zip(operation.parts, results, strict=True):
             self._order.end(self._steps_of[part.slot])
-            if results is None or parts is None:
-                parts = None
-            elif part.spread and isinstance(results, ast.List):
-                parts += results.elts
-            else:
-                parts.append(ast.Starred(results, ast.Load()) if part.spread else results)
-        whole = parts[0].value if parts and len(parts) == 1 and isinstance(parts[0], ast.Starred) else None
-        self._known[operation.variable] = whole or (None if parts is None else ast.List(parts, ast.Load()))
+            if part.spread and isinstance(value.node, ast.List):
+                parts += value.node.elts
+            elif value.node is not None:
+                parts.append(ast.Starred(value.node, ast.Load()) if part.spread else value.node)
+        whole = parts[0].value if len(parts) == 1 and isinstance(parts[0], ast.Starred) else None
+        is_known = all(value.node is not None for value in results)
+        made = whole or ast.List(parts, ast.Load())
+        self._known[operation.variable] = self._new(made if is_known else None, *results)
 
     def _hold(self, operation: Hold) -> None:
         if operation.slot is None:
-            self._slots[operation.slots] = ast.List([], ast.Load())
+            self._slots[operation.slots] = self._new(ast.List([], ast.Load()))
             self._steps_of[operation.slots] = []
             return
         self._steps_of[operation.slots] = self._steps_of[operation.slots] + self._steps_of[operation.slot]
         held, result = self._slots[operation.slots], self._slots[operation.slot]
-        if isinstance(held, ast.List) and result is not None:
-            self._slots[operation.slots] = ast.List([*held.elts, result], ast.Load())
-        else:
-            self._slots[operation.slots] = None
+        is_known = isinstance(held.node, ast.List) and result.node is not None
+        made = ast.List([*held.node.elts, result.node], ast.Load()) if is_known else None  # type: ignore[union-attr, list-item]
+        self._slots[operation.slots] = self._new(made, held, result)
 
     # loops
 
@@ -237,65 +265,67 @@ class _Writer:
         before = dict(self._known)
         self._lose((operation,))  # what a round leaves behind, another one finds
         after = dict(self._known)
-        values = self._expression(operation.values)
+        over = self._value(operation.values)
+        values = over.node
         if values is None:
             raise _refusal(operation, "for", "what it goes over is not known before the program runs")
         own, result = self._fresh(f"{_ITEM}_"), self._fresh("result_")
         if test is not None:
-            self._take_apart(operation.target, ast.Name(own, ast.Load()))
-            kept = self._expression(test)
+            self._store(operation.target, _Value(ast.Name(own, ast.Load()), over.marks))
+            kept = self._value(test).node
             if kept is None:
                 raise _refusal(operation, "if", "what it asks for is not known before the program runs")
             clause = ast.comprehension(ast.Name(own, ast.Store()), values, [kept], 0)
             values = ast.ListComp(ast.Name(own, ast.Load()), [clause])
-        self._take_apart(operation.target, ast.Name(_ITEM, ast.Load()))
-        gone_over = _argument(values if isinstance(values, ast.List | ast.ListComp) else _list_of(values))
-        call: ast.expr | None = None
+        self._store(operation.target, _Value(ast.Name(_ITEM, ast.Load()), over.marks))
+        listed = isinstance(values, ast.List | ast.ListComp)
+        gone_over = _argument(values if listed else ast.Call(ast.Name("list", ast.Load()), [values], []))
+        call = _UNKNOWN
         held: str | None = None
-        grown: tuple[str, ast.expr] | None = None
+        grown: tuple[str, _Value] | None = None
         for each in body:
             if isinstance(each, CallTool):
                 call = self._call(each, {"for_each": gone_over, "max_items": _MOST_ITEMS})
                 self._known = dict(after)  # what was worked out of the item belongs to the step
-                self._take_apart(operation.target, ast.Name(own, ast.Load()))
+                self._store(operation.target, _Value(ast.Name(own, ast.Load()), over.marks))
             elif isinstance(each, Finish):
-                self._known[each.variable] = ast.Name(result, ast.Load())
+                self._known[each.variable] = _Value(ast.Name(result, ast.Load()), call.marks)
                 self._order.end(self._steps_of[each.slot])
             elif isinstance(each, Hold):
                 assert each.slot is not None
                 held = each.slots
                 self._steps_of[held] = self._steps_of[held] + self._steps_of[each.slot]
             elif isinstance(each, Assign):
-                self._bind(each.target, each.value)
-            elif call is not None and grown is None and (made := self._appended(each, before)) is not None:
+                self._store(each.target, self._value(each.value))
+            elif call.node is not None and grown is None and (made := self._appended(each, before)) is not None:
                 grown = made
                 self._known[made[0]] = made[1]
             else:
                 self._lose((each,))
-        assert call is not None
-        if grown is not None and self._known.get(grown[0]) is not None:
-            rounds = ast.Call(ast.Name("zip", ast.Load()), [values, call], [])
+        assert call.node is not None
+        if grown is not None and (row := self._known[grown[0]].node) is not None:
+            rounds = ast.Call(ast.Name("zip", ast.Load()), [values, call.node], [])
             names = ast.Tuple([ast.Name(own, ast.Store()), ast.Name(result, ast.Store())], ast.Store())
-            same = isinstance(grown[1], ast.Name) and grown[1].id == result
+            same = isinstance(row, ast.Name) and row.id == result
             clause = ast.comprehension(names, rounds, [], 0)
-            after[grown[0]] = call if same else ast.ListComp(grown[1], [clause])
+            after[grown[0]] = self._new(call.node if same else ast.ListComp(row, [clause]), over, call)
         self._known = after
         if held is not None:
-            calls_before = self._slots.get(held)
-            is_first = isinstance(calls_before, ast.List) and not calls_before.elts
-            self._slots[held] = call if is_first else None
+            calls_before = self._slots[held]
+            is_first = isinstance(calls_before.node, ast.List) and not calls_before.node.elts
+            self._slots[held] = self._new(call.node if is_first else None, calls_before, call)
         return None
 
-    def _appended(self, operation: Operation, before: Mapping[str, ast.expr | None]) -> tuple[str, ast.expr] | None:
+    def _appended(self, operation: Operation, before: _Values) -> tuple[str, _Value] | None:
         """The list that was empty before the loop, and what each round appends to it."""
         if not isinstance(operation, Change) or operation.method != "append" or len(operation.arguments) != 1:
             return None
         if not isinstance(operation.object.node, ast.Name):
             return None
-        name, value = operation.object.node.id, self._expression(operation.arguments[0])
-        start = before.get(name)
+        name, value = operation.object.node.id, self._value(operation.arguments[0])
+        start = before.get(name, _UNKNOWN).node
         is_empty = isinstance(start, ast.List) and not start.elts
-        return (name, value) if is_empty and value is not None else None
+        return (name, value) if is_empty and value.node is not None else None
 
     def _fresh(self, name: str) -> str:
         number = 1
@@ -306,28 +336,28 @@ class _Writer:
 
 
 class _Substitution(ast.NodeTransformer):
-    def __init__(self, known: Mapping[str, ast.expr | None]) -> None:
+    def __init__(self, known: _Values) -> None:
         self._known = known
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         """A variable: what it stands for."""
-        return self._known.get(node.id) or node
+        return self._known.get(node.id, _UNKNOWN).node or node
 
 
 def _refusal(operation: Operation, construct: str, message: str) -> Refusal:
     return Refusal(NotAGraph(operation.line, construct, message))
 
 
-def _described(site: Site) -> str:
-    return f"line {site.line}: {site.text}"
-
-
 def _names(node: ast.expr) -> set[str]:
     return {each.id for each in nodes_of([node]) if isinstance(each, ast.Name)}
 
 
-def _list_of(values: ast.expr) -> ast.expr:
-    return ast.Call(ast.Name("list", ast.Load()), [values], [])
+def _items_in(target: Target) -> Iterator[Item]:
+    if isinstance(target, Item):
+        yield target
+    elif isinstance(target, tuple):
+        for each in target:
+            yield from _items_in(each)
 
 
 def _literal(value: Any) -> ast.expr | None:
@@ -352,72 +382,34 @@ def _argument(node: ast.expr) -> Any:
         return {"$expr": text}
 
 
-def _bound_in(pure: Pure) -> Iterator[str]:
+def _bound_in(pure: Pure) -> set[str]:
     """Names that an expression binds itself."""
-    for node in nodes_of([pure.node]):
-        if isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id
-
-
-def _functions_and_bound(flow: Flow) -> Iterator[str]:
-    """Names that mean something else within expressions."""
-    for operation in operations_of(flow.body):
-        for pure in pures_of(operation):
-            yield from pure.expression.functions
-            yield from _bound_in(pure)
+    nodes = nodes_of([pure.node])
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    return stored | {node.arg for node in nodes if isinstance(node, ast.arg)}
 
 
 def _step_names(flow: Flow) -> dict[str, str]:
-    """What the program calls that which comes of each slot."""
+    """What the program calls the result of each slot."""
     called: dict[str, Target] = {}
     found: dict[str, str] = {}
+
+    def name(slot: str, target: Target | None) -> None:
+        if isinstance(target, str) and target[0] != "$":
+            found[slot] = target
+
     for each in reversed(list(operations_of(flow.body))):
         if isinstance(each, Assign) and isinstance(each.value.node, ast.Name):
             called[each.value.node.id] = each.target
         elif isinstance(each, Finish):
-            named: dict[str, Target] = {each.slot: called.get(each.variable, each.variable)}
-            found |= {slot: name for slot, name in named.items() if isinstance(name, str) and name[0] != "$"}
+            name(each.slot, called.get(each.variable, each.variable))
         elif isinstance(each, Gather):
             target = called.get(each.variable)
-            targets = target if isinstance(target, tuple) and len(target) == len(each.parts) else (target,)
-            for part, name in zip(each.parts, targets, strict=False):
-                if isinstance(name, str) and (part.spread or isinstance(target, tuple)):
-                    found[part.slot] = name
+            if isinstance(target, tuple) and len(target) == len(each.parts):
+                for part, own in zip(each.parts, target, strict=True):
+                    name(part.slot, own)
+            elif each.parts and each.parts[0].spread:
+                name(each.parts[0].slot, target)
         elif isinstance(each, Hold) and each.slot is not None and each.slots in found:
             found.setdefault(each.slot, found[each.slots])
     return found
-
-
-def _seen_by(flow: Flow) -> dict[str, set[str]]:
-    """For each variable those in which it shows when its value is changed in place."""
-    seen: dict[str, set[str]] = {}
-
-    def link(shown: Iterable[str], where: Iterable[str]) -> None:
-        where = set(where)
-        for name in shown:
-            seen.setdefault(name, set()).update(where - {name})
-
-    for each in operations_of(flow.body):
-        stored = set(variables_of(each))
-        if isinstance(each, Assign):
-            read = each.value.expression.names
-            if isinstance(each.target, Item):
-                link(read, each.target.object.expression.names)
-            elif not isinstance(each.value.node, ast.Constant | ast.BinOp | ast.Compare | ast.JoinedStr):
-                link(read, stored)
-                link(stored, read)
-        elif isinstance(each, For):
-            link(stored, each.values.expression.names)
-        elif isinstance(each, Change):
-            for argument in each.arguments:
-                link(argument.expression.names, each.object.expression.names)
-        elif isinstance(each, Finish):
-            link(stored, [each.slot])
-            link([each.slot], stored)
-        elif isinstance(each, Gather):
-            for part in each.parts:
-                link(stored, [part.slot])
-                link([part.slot], stored)
-    return seen

@@ -6,7 +6,6 @@ import ast
 from typing import Any, Final
 
 from callgate.program.graph.flow import Assign, Block, Has, If
-from callgate.program.graph.reasons import Refusal
 
 from .calls import awaited
 from .lift import Lifter
@@ -16,8 +15,7 @@ from .scope import refusal, written
 __all__ = ["TAKE_APART"]
 
 _MOST_PAIRS: Final = 15
-_MOST_ELEMENTS: Final = 30
-"""So many CPython evaluates before it builds the dict or set; of larger ones each element goes in at once."""
+"""CPython evaluates that many before it builds the dict; of a larger one it hashes the first before the last exist."""
 
 
 def _choice(lifter: Lifter, node: ast.IfExp) -> ast.expr:
@@ -33,38 +31,14 @@ def _choice(lifter: Lifter, node: ast.IfExp) -> ast.expr:
     return ast.Name(name, ast.Load())
 
 
-def _and_or(lifter: Lifter, node: ast.BoolOp) -> ast.expr:
-    name = lifter.scope.fresh()
-    held = ast.copy_location(ast.Name(name, ast.Load()), node)
-
-    def rest(values: list[ast.expr]) -> None:
-        lifter.block.append(Assign(name, lifter.value(values[0]), values[0].lineno))
-        if len(values) == 1:
-            return
-        with lifter.nested(node.lineno) as block:
-            rest(values[1:])
-        test = lifter.pure(held)
-        inner: Block = tuple(block)
-        body, orelse = (inner, ()) if isinstance(node.op, ast.And) else ((), inner)
-        lifter.block.append(If(test, body, orelse, node.lineno))
-
-    rest(node.values)
-    return held
-
-
 def _binary(lifter: Lifter, node: ast.BinOp) -> ast.expr:
-    return ast.BinOp(*_around(lifter.in_order([node.left, node.right]), node.op))
-
-
-def _around(sides: list[ast.expr], operator: ast.operator) -> tuple[ast.expr, ast.operator, ast.expr]:
-    return sides[0], operator, sides[1]
+    left, right = lifter.in_order([node.left, node.right])
+    return ast.BinOp(left, node.op, right)
 
 
 def _compare(lifter: Lifter, node: ast.Compare) -> ast.expr:
     if len(node.ops) > 1:
-        raise refusal(
-            node.lineno, written(node), "a chain of comparisons with a call in it", "give the call a line of its own"
-        )
+        raise refusal(node, "a chain of comparisons with a call in it", "give the call a line of its own")
     left, right = lifter.in_order([node.left, *node.comparators])
     return ast.Compare(left, node.ops, [right])
 
@@ -80,38 +54,26 @@ def _attribute(lifter: Lifter, node: ast.Attribute) -> ast.expr:
 def _subscript(lifter: Lifter, node: ast.Subscript) -> ast.expr:
     if isinstance(node.slice, ast.Slice):
         if lifter.calls(node.slice):
-            raise refusal(node.lineno, written(node), "a call stands in a slice", "give it a line of its own")
+            raise refusal(node, "a call stands in a slice", "give it a line of its own")
         return ast.Subscript(lifter.lift(node.value), node.slice, ast.Load())
     value, index = lifter.in_order([node.value, node.slice])
     return ast.Subscript(value, index, ast.Load())
 
 
-def _display(lifter: Lifter, node: ast.List | ast.Tuple | ast.Set) -> ast.expr:
-    if isinstance(node, ast.Set) and (len(node.elts) > _MOST_ELEMENTS or _has_starred(node.elts)):
-        raise _built_in_pieces(node)
-    elements = lifter.in_order(node.elts)
-    return ast.Set(elements) if isinstance(node, ast.Set) else type(node)(elements, ast.Load())
+def _display(lifter: Lifter, node: ast.List | ast.Tuple) -> ast.expr:
+    return type(node)(lifter.in_order(node.elts), ast.Load())
 
 
 def _dict(lifter: Lifter, node: ast.Dict) -> ast.expr:
     if len(node.keys) > _MOST_PAIRS:
-        raise _built_in_pieces(node)
+        raise refusal(node, "a call in so large a display", "give the call a line of its own")
     pairs: list[ast.expr] = []
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None:
-            raise refusal(node.lineno, written(node), "`**` beside a call", "give the call a line of its own")
+            raise refusal(node, "`**` beside a call", "give the call a line of its own")
         pairs += [key, value]
     made = lifter.in_order(pairs)
     return ast.Dict(list(made[::2]), made[1::2])
-
-
-def _has_starred(elements: list[ast.expr]) -> bool:
-    return any(isinstance(element, ast.Starred) for element in elements)
-
-
-def _built_in_pieces(node: ast.expr) -> Refusal:
-    """CPython hashes the first elements before it evaluates the last ones."""
-    return refusal(node.lineno, written(node), "a call in so large a display", "give the call a line of its own")
 
 
 def _text(lifter: Lifter, node: ast.JoinedStr) -> ast.expr:
@@ -122,7 +84,7 @@ def _text(lifter: Lifter, node: ast.JoinedStr) -> ast.expr:
             parts.append(part)
             continue
         if part.format_spec is not None and lifter.calls(part.format_spec):
-            raise refusal(node.lineno, written(part), "a call stands in a format", "give it a line of its own")
+            raise refusal(node, "a call stands in a format", "give it a line of its own", what=written(part))
         lifted = ast.copy_location(ast.FormattedValue(lifter.lift(part.value), part.conversion, part.format_spec), part)
         if index < last:
             alone = lifter.keep(ast.copy_location(ast.JoinedStr([lifted]), node))
@@ -136,19 +98,15 @@ def _function(lifter: Lifter, node: ast.Call) -> ast.expr:
     if lifter.is_call(node):
         name = node.func.id if isinstance(node.func, ast.Name) else written(node.func).partition(".")[0]
         if name == "print":
-            raise refusal(
-                node.lineno, written(node), "print within an expression is not part of a graph", "print by itself"
-            )
+            raise refusal(node, "print within an expression is not part of a graph", "print by itself")
         if isinstance(node.func, ast.Attribute) and node.func.attr == "create_task":
-            raise refusal(node.lineno, written(node), "a call not awaited is held by a name, or by a list", "await it")
+            raise refusal(node, "a call not awaited is held by a name, or by a list", "await it")
         if name == "asyncio":
-            raise refusal(
-                node.lineno, written(node), "of asyncio, only gather, create_task and run are part of a graph"
-            )
-        raise refusal(node.lineno, written(node), "the call is not awaited", "write await before it")
+            raise refusal(node, "of asyncio, only gather, create_task and run are part of a graph")
+        raise refusal(node, "the call is not awaited", "write await before it")
     receiver = [node.func.value] if isinstance(node.func, ast.Attribute) and not _is_module(node.func.value) else []
     if any(keyword.arg is None for keyword in node.keywords):
-        raise refusal(node.lineno, written(node), "`**` beside a call", "give the call a line of its own")
+        raise refusal(node, "`**` beside a call", "give the call a line of its own")
     function = node.func
     given = [*node.args, *(keyword.value for keyword in node.keywords)]
     if receiver and any(map(lifter.calls, given)):
@@ -172,7 +130,6 @@ TAKE_APART: Final[dict[type[ast.expr], Any]] = {
     ast.Attribute: _attribute,
     ast.Await: awaited,
     ast.BinOp: _binary,
-    ast.BoolOp: _and_or,
     ast.Call: _function,
     ast.Compare: _compare,
     ast.Dict: _dict,
@@ -182,8 +139,6 @@ TAKE_APART: Final[dict[type[ast.expr], Any]] = {
     ast.JoinedStr: _text,
     ast.List: _display,
     ast.ListComp: comprehension,
-    ast.Set: _display,
-    ast.SetComp: comprehension,
     ast.Subscript: _subscript,
     ast.Tuple: _display,
     ast.UnaryOp: _unary,

@@ -31,29 +31,29 @@ def tool_of(lifter: Lifter, node: ast.expr) -> tuple[GraphTool, list[ast.expr]] 
             name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
             found = scope.resolve(name) if isinstance(name, str) else None
             if found is None or found not in scope.tools or len(node.args) > 1:
-                raise refusal(node.lineno, written(node), "it names no tool that is known", "call the tool by its name")
+                raise refusal(node, "it names no tool that is known", "call the tool by its name")
             return scope.tools[found], []
     elif isinstance(function, ast.Attribute) and (namespace := namespace_of(scope, function.value)) is not None:
         member = function.attr
         if namespace or member not in scope.tools:
             member = scope.namespaces.get(namespace, {}).get(member, "")
         if member not in scope.tools:
-            raise refusal(node.lineno, written(node), "there is no such tool")
+            raise refusal(node, "there is no such tool")
         return scope.tools[member], node.args
     return None
 
 
-def started(lifter: Lifter, node: ast.expr) -> str | None:
-    """The slot of a call that is started here; None where the expression is no such call."""
+def started(lifter: Lifter, node: ast.expr, slot: str = "") -> str | None:
+    """The slot of a call that is started here, one of its own unless named; None where the expression is no call."""
     task = _task_argument(lifter, node)
     inner = node if task is None else task
     found = tool_of(lifter, inner)
     if found is None:
         if task is not None:
-            raise refusal(node.lineno, written(node), "it is given something else than a call of a tool")
+            raise refusal(node, "it is given something else than a call of a tool")
         return None
     assert isinstance(inner, ast.Call)
-    return _start(lifter, inner, *found, task=task is not None)
+    return _start(lifter, inner, *found, slot or lifter.scope.slot(), task=task is not None)
 
 
 def _task_argument(lifter: Lifter, node: ast.expr) -> ast.expr | None:
@@ -61,38 +61,36 @@ def _task_argument(lifter: Lifter, node: ast.expr) -> ast.expr | None:
         return None
     need_asyncio(lifter, node)
     if len(node.args) != 1 or node.keywords:
-        raise refusal(node.lineno, written(node), "it takes one call and nothing else here")
+        raise refusal(node, "it takes one call and nothing else here")
     return node.args[0]
 
 
-def _start(lifter: Lifter, node: ast.Call, tool: GraphTool, positional: list[ast.expr], *, task: bool) -> str:
+def _start(
+    lifter: Lifter, node: ast.Call, tool: GraphTool, positional: list[ast.expr], slot: str, *, task: bool
+) -> str:
     if tool.variadic and positional:
         positional = [_one_list(node, positional)]
     if len(positional) > len(tool.parameters):
-        raise refusal(node.lineno, written(node), f"{tool.name} takes {len(tool.parameters)} positional arguments")
+        raise refusal(node, f"{tool.name} takes {len(tool.parameters)} positional arguments")
     names = list(tool.parameters[: len(positional)])
     for keyword in node.keywords:
         if keyword.arg is None:
-            raise refusal(node.lineno, written(node), "`**` hides what the arguments are", "write them out by name")
+            raise refusal(node, "`**` hides what the arguments are", "write them out by name")
         name = keyword.arg
         names.append(name if name in tool.parameters else tool.spellings.get(name, name))
     given = [*positional, *(keyword.value for keyword in node.keywords)]
     if any(isinstance(argument, ast.Starred) for argument in given):
-        raise refusal(node.lineno, written(node), "`*` hides what the arguments are", "write them out by name")
+        raise refusal(node, "`*` hides what the arguments are", "write them out by name")
     if len(set(names)) < len(names):
-        raise refusal(node.lineno, written(node), "an argument is given twice")
+        raise refusal(node, "an argument is given twice")
     lifted = lifter.in_order(given)
     arguments = tuple(
         (name, lifter.pure(node, original=original)) for name, node, original in zip(names, lifted, given, strict=True)
     )
     if len(lifter.sites) >= _MOST_SITES:
-        raise refusal(
-            node.lineno, written(node), f"a program has at most {_MOST_SITES} places that call a tool", "use a loop"
-        )
+        raise refusal(node, f"a program has at most {_MOST_SITES} places that call a tool", "use a loop")
     site = Site(len(lifter.sites), tool.tool, tool.name, tool.early, node.lineno, lifter.text_of(node))
     lifter.sites.append(site)
-    slot = lifter.scope.fresh()
-    lifter.scope.variables.discard(slot)
     lifter.block.append(CallTool(slot, site, arguments, node.lineno, node.end_lineno or node.lineno, task))
     return slot
 
@@ -102,9 +100,7 @@ def _one_list(node: ast.Call, positional: list[ast.expr]) -> ast.expr:
     if len(positional) == 1 and isinstance(positional[0], ast.List | ast.Tuple):
         return positional[0]
     if not all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in positional):
-        raise refusal(
-            node.lineno, written(node), "its arguments may be names, or a list of them", "pass a list by name"
-        )
+        raise refusal(node, "its arguments may be names, or a list of them", "pass a list by name")
     return ast.copy_location(ast.List(positional, ast.Load()), node)
 
 
@@ -119,9 +115,7 @@ def awaited(lifter: Lifter, node: ast.Await) -> ast.expr:
     else:
         slot = started(lifter, inner)
     if slot is None:
-        raise refusal(
-            node.lineno, written(node), "what is awaited is no call of a tool", "await tools and asyncio.gather"
-        )
+        raise refusal(node, "what is awaited is no call of a tool", "await tools and asyncio.gather")
     name = lifter.scope.fresh()
     lifter.block.append(Finish(name, slot, node.lineno))
     return ast.Name(name, ast.Load())
@@ -133,7 +127,7 @@ def _gathered(lifter: Lifter, node: ast.Await, call: ast.Call) -> ast.expr:
         is_default = isinstance(keyword.value, ast.Constant) and keyword.value.value is False
         if keyword.arg != "return_exceptions" or not is_default:
             shown = f"gather({keyword.arg}=…)"
-            raise refusal(call.lineno, shown, "errors as values are not part of a graph")
+            raise refusal(call, "errors as values are not part of a graph", what=shown)
     parts: list[Part] = []
     for argument in call.args:
         spread = isinstance(argument, ast.Starred)
@@ -144,7 +138,7 @@ def _gathered(lifter: Lifter, node: ast.Await, call: ast.Call) -> ast.expr:
         else:
             slot = list_of_calls(lifter, inner) if spread else started(lifter, inner)
         if slot is None:
-            raise refusal(inner.lineno, written(argument), "gather is given something else than calls of tools")
+            raise refusal(inner, "gather is given something else than calls of tools", what=written(argument))
         parts.append(Part(slot, spread))
     name = lifter.scope.fresh()
     lifter.block.append(Gather(name, tuple(parts), node.lineno))
@@ -155,11 +149,12 @@ def need_asyncio(lifter: Lifter, node: ast.AST) -> None:
     """Raises a `Refusal` where asyncio was not imported."""
     if "asyncio" not in lifter.scope.modules:
         line = getattr(node, "lineno", 1)
-        raise refusal(line, "asyncio", "it is used before it is imported", "write `import asyncio` at the top")
+        raise refusal(line, "it is used before it is imported", "write `import asyncio` at the top", what="asyncio")
 
 
-def list_of_calls(lifter: Lifter, node: ast.expr) -> str | None:
-    """The slot that holds a list of calls, started here and not awaited; None where it is no such list.
+def list_of_calls(lifter: Lifter, node: ast.expr, slots: str = "") -> str | None:
+    """The slot, one of its own unless named, of a list of calls that are started here and not awaited; None where the
+    expression is no such list.
 
     A generator starts its calls when it is read: it is taken for a list, and must be read at once.
     """
@@ -167,8 +162,8 @@ def list_of_calls(lifter: Lifter, node: ast.expr) -> str | None:
         if not starts(lifter, node.elt):
             return None
         if isinstance(node, ast.GeneratorExp) and _is_asynchronous(node):
-            raise refusal(node.lineno, written(node), "a generator that awaits is asynchronous", "write a list, [...]")
-        slots = _new_list_of_calls(lifter, node.lineno)
+            raise refusal(node, "a generator that awaits is asynchronous", "write a list, [...]")
+        slots = _new_list_of_calls(lifter, node.lineno, slots)
 
         def hold(element: list[ast.expr]) -> None:
             slot = started(lifter, element[0])
@@ -177,7 +172,7 @@ def list_of_calls(lifter: Lifter, node: ast.expr) -> str | None:
         rounds(lifter, node, [node.elt], hold)
         return slots
     if isinstance(node, ast.List | ast.Tuple) and node.elts and all(starts(lifter, element) for element in node.elts):
-        slots = _new_list_of_calls(lifter, node.lineno)
+        slots = _new_list_of_calls(lifter, node.lineno, slots)
         for element in node.elts:
             lifter.block.append(Hold(slots, started(lifter, element), element.lineno))
         return slots
@@ -191,9 +186,8 @@ def starts(lifter: Lifter, node: ast.expr) -> bool:
     return tool_of(lifter, node) is not None
 
 
-def _new_list_of_calls(lifter: Lifter, line: int) -> str:
-    slots = lifter.scope.fresh()
-    lifter.scope.variables.discard(slots)
+def _new_list_of_calls(lifter: Lifter, line: int, slots: str) -> str:
+    slots = slots or lifter.scope.slot()
     lifter.block.append(Hold(slots, None, line))
     return slots
 

@@ -85,11 +85,11 @@ class Lifter:
                 node, expression = spelled, from_node(spelled, records_only=True)
         except ExpressionFault as fault:
             hint = "" if "it changes its object" in fault.hint or fault.message.startswith("the method") else fault.hint
-            raise refusal(at.lineno, written(at), fault.message, hint) from None
+            raise refusal(at, fault.message, hint) from None
         self.scope.check_names(expression.names, at.lineno)
         missing = {"json"} & expression.functions - self.scope.modules
         if missing:
-            raise refusal(at.lineno, "json", "it is used before it is imported", "write `import json` at the top")
+            raise refusal(at, "it is used before it is imported", "write `import json` at the top", what="json")
         return Pure(node, expression, at.lineno, at.lineno == at.end_lineno and not self.has_sets)
 
     def value(self, node: ast.expr) -> Pure:
@@ -102,9 +102,7 @@ class Lifter:
             return node
         take_apart = self._take_apart.get(type(node))
         if take_apart is None:
-            raise refusal(
-                node.lineno, written(node), "a call stands where it cannot be taken out", "give it a line of its own"
-            )
+            raise refusal(node, "a call stands where it cannot be taken out", "give it a line of its own")
         made: ast.expr = take_apart(self, node)
         return made if made is node else ast.copy_location(made, node)
 
@@ -124,7 +122,7 @@ class Lifter:
         """Before a tree is copied: a comprehension's is, as often as it is within others. Raises a `Refusal`."""
         self._copied += len(nodes_of([node]))
         if self._copied > _MOST_COPIED:
-            raise refusal(node.lineno, "the program", "its comprehensions are too large", "write loops")
+            raise refusal(node, "its comprehensions are too large", "write loops", what="the program")
 
     def is_call(self, node: ast.Call) -> bool:
         """Whether it is not the evaluator's affair."""
@@ -168,10 +166,10 @@ class Lifter:
             return node.id
         names = [each.id for each in nodes_of([node]) if isinstance(each, ast.Name)]
         if len(set(names)) < len(names):
-            raise refusal(node.lineno, written(node), "a name stands in it twice", "use a name of its own for each")
+            raise refusal(node, "a name stands in it twice", "use a name of its own for each")
         if isinstance(node, ast.Tuple | ast.List) and 1 <= len(node.elts) <= _MOST_TARGETS:
             return tuple(self.target(element) for element in node.elts)
         hint = (
             f'write {written(node.value)}["{node.attr}"] = …' if isinstance(node, ast.Attribute) else "use plain names"
         )
-        raise refusal(node.lineno, written(node), "this cannot be a target here", hint)
+        raise refusal(node, "this cannot be a target here", hint)

@@ -7,20 +7,21 @@ reasons are told; what the statement would have bound then counts as bound.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from itertools import islice
+from typing import Any, Final, TypeVar
 
 from callgate.plan.expressions import ExpressionFault
 from callgate.plan.expressions.parse import check_nesting
 from callgate.plan.expressions.trees import nodes_of
 from callgate.program.graph.flow import (
-    Assign,
     CallTool,
     Flow,
     For,
     If,
-    Operation,
     Pure,
     Return,
     operations_of,
@@ -35,6 +36,9 @@ from .statements import Statements, name_of, plain_type
 from .unordered import may_have_sets, visible_orders
 
 __all__ = ["read_flow"]
+
+_Read = TypeVar("_Read")
+_Statement = TypeVar("_Statement", bound=ast.stmt)
 
 _MOST_NODES: Final = 20_000
 _MODULES: Final = ("json", "asyncio")
@@ -73,83 +77,66 @@ class _Reader(Statements):
     def read(self, tree: ast.Module, nodes: list[ast.AST]) -> Flow | list[NotAGraph]:
         """The whole program; `nodes` are all of its tree."""
         stored = stored_names(nodes)
-        self._check_meanings(stored)
+        for name, line in stored.items():
+            what = "a tool" if name in self.scope.tools else "a function of Python's"
+            self._check_meaning(name, line, f"the name of {what} gets another meaning", "it is", "use another name")
+        for name in sorted(self.scope.inputs):
+            self._check_meaning(
+                name, 1, "an input has the name of a function", "an input has", "name the input otherwise"
+            )
         if self.scope.namespaces:  # a name that is bound means what the program says, and nothing before it is bound
             self.scope.hidden = GIVEN.union(stored, self.scope.inputs).intersection(self.scope.namespaces)
         for node in nodes:
             if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):  # of a bool, Python warns in the logs
-                self.reasons.append(NotAGraph(node.lineno, written(node), "`~` is not part of a graph", "write -x - 1"))
+                self._note(node.lineno, written(node), "`~` is not part of a graph", "write -x - 1")
         if may_have_sets(nodes):
             self.lifter.has_sets = True
-            self.reasons += visible_orders(tree, nodes)
+            self.reasons += islice(visible_orders(nodes), MOST_REASONS)
         functions = [node for node in tree.body if isinstance(node, ast.AsyncFunctionDef)]
         self.module_names = (
             stored_names(nodes_of(node for node in tree.body if node not in functions)) if functions else stored
         )
         self.lists_of_calls = self._lists_of_calls(nodes)
-        body = tree.body
-        value: Pure | None = None
+        body, value = tree.body, None
         if body and isinstance(body[-1], ast.Expr | ast.Return):
             self._statements(body[:-1])
-            value = self._last(body[-1])
+            value = self._noting(body[-1], self._last)
         else:
             self._statements(body)
-        if self.main is not None and self.main_called is None and not self.reasons:
-            line = self.main.lineno
-            self.reasons.append(NotAGraph(line, f"async def {self.main.name}", "it is never called", ""))
+        main = self.main
+        if main is not None and self.main_called is None and not self.reasons:
+            self._note(main.lineno, f"async def {main.name}", "it is never called")
         self.reasons += self.scope.never_awaited()
         if self.reasons:
             return sorted(self.reasons, key=lambda reason: reason.line)[:MOST_REASONS]
-        line = 1 if value is None else value.line
-        end = value or self.lifter.pure(ast.copy_location(ast.Constant(None), ast.Pass(lineno=1, col_offset=0)))
-        self.lifter.block.append(Return(end, line))
-        function = None if self.main is None else self.main.name
+        end = value or self.lifter.pure(ast.Constant(None, lineno=1, col_offset=0, end_lineno=1, end_col_offset=0))
         return Flow(
-            tuple(self.lifter.block),
+            (*self.lifter.block, Return(end, end.line)),
             tuple(self.lifter.sites),
             frozenset(self.scope.used_inputs),
-            function,
-            (0, 0) if self.main is None else (self.main.lineno, self.main.end_lineno or 0),
+            None if main is None else main.name,
+            (0, 0) if main is None else (main.lineno, main.end_lineno or 0),
             self.main_called,
         )
 
-    def _check_meanings(self, stored: Mapping[str, int]) -> None:
-        for name, line in stored.items():
-            if name in self.scope.tools or name in GIVEN:
-                what = "a tool" if name in self.scope.tools else "a function of Python's"
-                self.reasons.append(
-                    NotAGraph(line, name, f"the name of {what} gets another meaning", "use another name")
-                )
-            elif name.startswith("__"):
-                self.reasons.append(
-                    NotAGraph(line, name, "it is one of the interpreter's own names", "use another name")
-                )
-        for name in sorted(self.scope.inputs):
-            if name in self.scope.tools or name in GIVEN:
-                self.reasons.append(
-                    NotAGraph(1, name, "an input has the name of a function", "name the input otherwise")
-                )
-            elif name.startswith("__"):
-                self.reasons.append(
-                    NotAGraph(1, name, "an input has one of the interpreter's own names", "name the input otherwise")
-                )
+    def _note(self, line: int, construct: str, message: str, hint: str = "") -> None:
+        self.reasons.append(NotAGraph(line, construct, message, hint))
+
+    def _check_meaning(self, name: str, line: int, taken: str, who: str, hint: str) -> None:
+        if name in self.scope.tools or name in GIVEN:
+            self._note(line, name, taken, hint)
+        elif name.startswith("__"):
+            self._note(line, name, f"{who} one of the interpreter's own names", hint)
 
     def _lists_of_calls(self, nodes: list[ast.AST]) -> frozenset[str]:
         """Names of lists to which calls are appended that nobody awaited yet."""
         found = set()
         for node in nodes:
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr == "append"
-                and isinstance(node.func.value, ast.Name)
-                and len(node.args) == 1
-            ):
-                try:
-                    if starts(self.lifter, node.args[0]):
-                        found.add(node.func.value.id)
-                except Refusal:
-                    continue
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[call]):
+                    with suppress(Refusal):
+                        if starts(self.lifter, call):
+                            found.add(name)
         return frozenset(found)
 
     # statements
@@ -158,58 +145,48 @@ class _Reader(Statements):
         """A block. With `of_loop` nothing follows it in a round of a loop: there, what follows ``if …: continue``
         belongs to the other branch."""
         for index, statement in enumerate(statements):
-            if len(self.reasons) > MOST_REASONS:
+            if len(self.reasons) > MOST_REASONS or (of_loop and isinstance(statement, ast.Continue)):
                 return
-            try:
-                if of_loop and isinstance(statement, ast.Continue):
-                    return
-                rest = statements[index + 1 :]
-                if of_loop and isinstance(statement, ast.If) and (not rest or _skips(statement)):
-                    self._branches(statement, *_with_the_rest(statement, rest), of_loop=True)
-                    return
-                self._statement(statement)
-            except Refusal as refused:
-                self._refused(statement, refused)
+            rest = statements[index + 1 :]
+            if of_loop and isinstance(statement, ast.If) and (not rest or _skips(statement)):
+                body, orelse = _with_the_rest(statement, rest)
+                self._noting(statement, partial(self._branches, body=body, orelse=orelse, of_loop=True))
+                return
+            self._noting(statement, self._statement)
 
-    def _refused(self, statement: ast.stmt, refused: Refusal) -> None:
-        self.reasons.append(refused.reason)
+    def _noting(self, statement: ast.stmt, read: Callable[[Any], _Read]) -> _Read | None:
+        """Read a statement. Where that gives a reason it is noted, and what the statement binds counts as bound."""
+        try:
+            for each in ast.iter_child_nodes(statement):
+                if isinstance(each, ast.expr):
+                    check_nesting(each, "")
+            return read(statement)
+        except Refusal as refused:
+            self.reasons.append(refused.reason)
+        except ExpressionFault as fault:
+            self._note(statement.lineno, "an expression", fault.message, fault.hint)
         for name in stored_names(nodes_of([statement])):
             self.scope.suppose(name)
+        return None
 
     def _statement(self, statement: ast.stmt) -> None:
-        for each in ast.iter_child_nodes(statement):
-            if isinstance(each, ast.expr):
-                try:
-                    check_nesting(each, "")
-                except ExpressionFault as fault:
-                    raise refusal(statement.lineno, "an expression", fault.message, fault.hint) from None
         kind = type(statement)
         read = _STATEMENTS.get(kind)
         if read is None:
             what, why, hint = CONSTRUCTS.get(kind, (kind.__name__.lower(), "it is not part of a graph", ""))
-            raise refusal(statement.lineno, what, why, hint)
-        read(self, statement)
+            raise refusal(statement, why, hint, what=what)
+        read(self, self._without_main(statement))
 
-    def _last(self, statement: ast.stmt) -> Pure | None:
+    def _last(self, statement: ast.Expr | ast.Return) -> Pure | None:
         """The program's last statement, where it has a value."""
-        try:
-            if isinstance(statement, ast.Return):
-                return None if statement.value is None else self._value_of(statement.value)
-            assert isinstance(statement, ast.Expr)
-            for each in (statement.value,):
-                check_nesting(each, "")
-            return self._value_of(statement.value)
-        except Refusal as refused:
-            self._refused(statement, refused)
-        except ExpressionFault as fault:
-            self.reasons.append(NotAGraph(statement.lineno, "an expression", fault.message, fault.hint))
-        return None
+        value = self._without_main(statement).value
+        return None if value is None else self._value_of(value)
 
     # loops and branches
 
     def _for(self, statement: ast.For) -> None:
         if statement.orelse:
-            raise refusal(statement.lineno, "for … else", "it is not part of a graph", "write it after the loop")
+            raise refusal(statement, "it is not part of a graph", "write it after the loop", what="for … else")
         values = self.lifter.value(statement.iter)
         if statement.iter.lineno != statement.lineno:  # Python asks for an iterator in the line of the statement
             values = replace(values, exact=False)
@@ -254,14 +231,14 @@ class _Reader(Statements):
 
     def _import(self, statement: ast.Import) -> None:
         if self.scope.place != (0,):
-            raise refusal(statement.lineno, written(statement), "an import within a block", "import at the top")
+            raise refusal(statement, "an import within a block", "import at the top")
         for alias in statement.names:
             if alias.name not in _MODULES or alias.asname:
-                raise refusal(statement.lineno, written(statement), "only json and asyncio are part of a graph")
+                raise refusal(statement, "only json and asyncio are part of a graph")
             if alias.name in self.scope.tools:
-                raise refusal(statement.lineno, written(statement), "the name of a tool gets another meaning")
+                raise refusal(statement, "the name of a tool gets another meaning")
             if self.in_main and alias.name in self.scope.modules:
-                raise refusal(statement.lineno, written(statement), "it is imported twice", "import at the top")
+                raise refusal(statement, "it is imported twice", "import at the top")
             self.scope.modules.add(alias.name)
 
     def _import_from(self, statement: ast.ImportFrom) -> None:
@@ -271,97 +248,65 @@ class _Reader(Statements):
             for alias in statement.names
         )
         if self.in_main:
-            raise refusal(statement.lineno, written(statement), "an import within the function", "import at the top")
+            raise refusal(statement, "an import within the function", "import at the top")
         if statement.module != "tools" or statement.level or not known:
-            raise refusal(statement.lineno, written(statement), "only json and asyncio are part of a graph")
+            raise refusal(statement, "only json and asyncio are part of a graph")
 
     def _function(self, statement: ast.AsyncFunctionDef) -> None:
         line, what = statement.lineno, f"async def {statement.name}"
         given = statement.args
         if self.scope.place != (0,) or self.main is not None:
             raise refusal(
-                line, what, "only one async def is part of a graph, at the top level", "write its body in place"
+                line, "only one async def is part of a graph, at the top level", "write its body in place", what=what
             )
         if statement.decorator_list or any(ast.iter_child_nodes(given)) or getattr(statement, "type_params", None):
             raise refusal(
-                line, what, "only a function without parameters is part of a graph", "write its body in place"
+                line, "only a function without parameters is part of a graph", "write its body in place", what=what
             )
         if statement.returns is not None and not plain_type(statement.returns):
-            raise refusal(line, what, "this annotation is evaluated", "leave it out")
+            raise refusal(line, "this annotation is evaluated", "leave it out", what=what)
         uses = sum(isinstance(node, ast.Name) and node.id == statement.name for node in nodes_of([statement]))
         if statement.name in self.module_names or statement.name in self.scope.inputs or uses:
-            raise refusal(line, what, "its name has another meaning as well", "name it main")
+            raise refusal(line, "its name has another meaning as well", "name it main", what=what)
         self.main = statement
 
-    def _value_of(self, node: ast.expr) -> Pure | None:
-        return self._main(node) if self._calls_main(node) else super()._value_of(node)
-
-    def _assigned(self, node: ast.expr) -> Pure:
-        if self._calls_main(node):
-            return self._main(node) or self.lifter.pure(ast.copy_location(ast.Constant(None), node))
-        return super()._assigned(node)
-
-    def _operations(self) -> Iterator[Operation]:
-        return operations_of(tuple(self.lifter.block))
-
-    def _calls_main(self, node: ast.expr) -> bool:
-        if self.main is None:
-            return False
-        inner: ast.expr | None = node.value if isinstance(node, ast.Await) else None
-        if (
-            isinstance(node, ast.Call)
-            and len(node.args) == 1
-            and not node.keywords
-            and written(node.func) == "asyncio.run"
-        ):
-            inner = node.args[0]
-        return isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == self.main.name
-
-    def _main(self, node: ast.expr) -> Pure | None:
-        """The function's body, where it is called; its value."""
-        main = self.main
-        assert main is not None
+    def _without_main(self, statement: _Statement) -> _Statement:
+        """The statement, with the value of the function where it is called: its body is read first."""
+        main, node = self.main, getattr(statement, "value", None)
+        inner = node.value if isinstance(node, ast.Await) else None
+        if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+            inner = node.args[0] if written(node.func) == "asyncio.run" else None
+        if main is None or not isinstance(inner, ast.Call) or written(inner.func) != main.name:
+            return statement
+        assert isinstance(node, ast.expr)
         if isinstance(node, ast.Call):
             need_asyncio(self.lifter, node)
-            inner = node.args[0]
-        else:
-            assert isinstance(node, ast.Await)
-            inner = node.value
-        assert isinstance(inner, ast.Call)
         if inner.args or inner.keywords:
-            raise refusal(node.lineno, written(node), f"{main.name} takes no arguments")
+            raise refusal(node, f"{main.name} takes no arguments")
         if self.main_called is not None or self.scope.place != (0,):
-            raise refusal(node.lineno, written(node), "it is called more than once, or within a block", "call it once")
-        if isinstance(node, ast.Call) and any(isinstance(each, CallTool) and each.task for each in self._operations()):
-            raise refusal(node.lineno, written(node), "a task of another loop may be awaited in it", "use await")
+            raise refusal(node, "it is called more than once, or within a block", "call it once")
+        begun = operations_of(tuple(self.lifter.block))
+        if isinstance(node, ast.Call) and any(isinstance(each, CallTool) and each.task for each in begun):
+            raise refusal(node, "a task of another loop may be awaited in it", "use await")
         self.main_called = node.lineno
         modules, self.in_main = set(self.scope.modules), True
         local = stored_names(nodes_of(main.body))
         for name in sorted(set(local) & (set(self.module_names) | self.scope.inputs)):
-            self.reasons.append(
-                NotAGraph(local[name], name, "it is a variable of the function and of the program", "use two names")
-            )
-        last = main.body[-1]
-        value: Pure | None = None
-        if isinstance(last, ast.Return):
-            self._statements(main.body[:-1])
-            if last.value is not None:
-                try:
-                    check_nesting(last.value, "")
-                    value = self.lifter.value(last.value)
-                except Refusal as refused:
-                    self._refused(last, refused)
-                except ExpressionFault as fault:
-                    self.reasons.append(NotAGraph(last.lineno, "an expression", fault.message, fault.hint))
-        else:
-            self._statements(main.body)
-        if value is not None and not isinstance(value.node, ast.Constant):
+            self._note(local[name], name, "it is a variable of the function and of the program", "use two names")
+        *body, last = main.body
+        value: ast.expr = ast.Constant(None)
+        if not isinstance(last, ast.Return):
+            body.append(last)
+        elif last.value is not None:
             kept = self.scope.fresh()
-            self.lifter.block.append(Assign(kept, value, value.line))
-            value = self.lifter.pure(name_of(kept, node))
+            value = name_of(kept, last)
+            target = ast.copy_location(ast.Name(kept, ast.Store()), last)
+            body.append(ast.copy_location(ast.Assign([target], last.value), last))
+        self._statements(body)
         self.scope.variables -= set(local)
         self.scope.modules, self.in_main = modules, False
-        return value
+        fields = {**dict(ast.iter_fields(statement)), "value": ast.copy_location(value, node)}
+        return ast.copy_location(type(statement)(**fields), statement)
 
 
 def _skips(statement: ast.If) -> bool:

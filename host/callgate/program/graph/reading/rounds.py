@@ -10,25 +10,21 @@ from callgate.program.graph.flow import Assign, Change, For, If, Item
 
 from .lift import Lifter
 from .renaming import renamed
-from .scope import refusal, written
+from .scope import refusal
 
 __all__ = ["comprehension", "rounds"]
 
-Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+Comprehension = ast.ListComp | ast.DictComp | ast.GeneratorExp
 
 
 def comprehension(lifter: Lifter, node: Comprehension) -> ast.expr:
     if isinstance(node, ast.GeneratorExp):
-        raise refusal(node.lineno, written(node), "a generator that awaits is asynchronous", "write a list, [...]")
+        raise refusal(node, "a generator that awaits is asynchronous", "write a list, [...]")
     name = lifter.scope.fresh()
     made = ast.copy_location(ast.Name(name, ast.Load()), node)
-    if isinstance(node, ast.DictComp):
-        empty: ast.expr = ast.Dict([], [])
-        elements = [node.key, node.value]
-    else:
-        is_set = isinstance(node, ast.SetComp)
-        empty = ast.Call(ast.Name("set", ast.Load()), [], []) if is_set else ast.List([], ast.Load())
-        elements = [node.elt]
+    is_dict = isinstance(node, ast.DictComp)
+    empty: ast.expr = ast.Dict([], []) if is_dict else ast.List([], ast.Load())
+    elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
     lifter.block.append(Assign(name, lifter.pure(ast.copy_location(empty, node)), node.lineno))
 
     def add(element: list[ast.expr]) -> None:
@@ -36,11 +32,10 @@ def comprehension(lifter: Lifter, node: Comprehension) -> ast.expr:
         values = [lifter.pure(each, original=was) for each, was in zip(lifted, element, strict=True)]
         target = lifter.pure(made)
         line = element[-1].lineno
-        if isinstance(node, ast.DictComp):
+        if is_dict:
             lifter.block.append(Assign(Item(target, values[0]), values[1], line))
         else:
-            method = "add" if isinstance(node, ast.SetComp) else "append"
-            lifter.block.append(Change(target, method, (values[0],), line))
+            lifter.block.append(Change(target, "append", (values[0],), line))
 
     rounds(lifter, node, elements, add)
     return made
@@ -55,7 +50,7 @@ def rounds(
     clauses = node.generators
     for clause in clauses:
         if clause.is_async:
-            raise refusal(node.lineno, written(node), "`async for` is not part of a graph")
+            raise refusal(node, "`async for` is not part of a graph")
         for each in ast.walk(clause.target):
             if isinstance(each, ast.Name):
                 name = names.setdefault(each.id, lifter.scope.fresh(each.id))

@@ -110,11 +110,17 @@ class Scope:
         self.variables.add(made)
         return made
 
+    def slot(self) -> str:
+        """A slot that no program can name."""
+        made = self.fresh()
+        self.variables.discard(made)
+        return made
+
     def enter(self, line: int) -> tuple[int, ...]:
         """Begin a block within the present one; returns what `leave` needs."""
         before = self.place
         if len(before) > _MOST_BLOCKS:
-            raise refusal(line, "the program", f"blocks nest deeper than {_MOST_BLOCKS} levels", "split it")
+            raise refusal(line, f"blocks nest deeper than {_MOST_BLOCKS} levels", "split it", what="the program")
         self._blocks += 1
         self.place = (*before, self._blocks)
         return before
@@ -126,7 +132,7 @@ class Scope:
     def bind(self, name: str, line: int) -> None:
         """It has a value from here on."""
         if name in self.slots:
-            raise refusal(line, name, "it is the name of a call as well", "use two names")
+            raise refusal(line, "it is the name of a call as well", "use two names", what=name)
         self.variables.add(name)
         self.bound.add(name)
         self.unsure.pop(name, None)
@@ -141,9 +147,9 @@ class Scope:
         """It holds a started call, or a list of them, from here on."""
         before = self.slots.get(name)
         if before is not None and not before.awaited:
-            raise refusal(line, name, "a call in it was never awaited", "await each call")
+            raise refusal(line, "a call in it was never awaited", "await each call", what=name)
         if name in self.bound or name in self.inputs:
-            raise refusal(line, name, "it is the name of a value as well", "use two names")
+            raise refusal(line, "it is the name of a value as well", "use two names", what=name)
         self.variables.discard(name)
         self.unsure.pop(name, None)
         self.slots[name] = Slot(kind, line, self.place)
@@ -153,9 +159,11 @@ class Scope:
         slot = self.slots[name]
         if slot.kind != kind:
             what = "a list of calls" if slot.kind == "calls" else "one call"
-            raise refusal(line, name, f"it is {what}", "await one call, or gather(*calls)")
+            raise refusal(line, f"it is {what}", "await one call, or gather(*calls)", what=name)
         if slot.place != self.place:
-            raise refusal(line, f"await {name}", "it is awaited in another block than it was started", "await it there")
+            raise refusal(
+                line, "it is awaited in another block than it was started", "await it there", what=f"await {name}"
+            )
         slot.awaited = True
 
     def check_names(self, names: Iterable[str], line: int) -> None:
@@ -164,18 +172,20 @@ class Scope:
             if name in self.variables:
                 continue
             if name.startswith("$"):  # a comprehension's own
-                raise refusal(line, name.partition("_")[2], "it is read before it is bound", "use another name")
+                raise refusal(line, "it is read before it is bound", "use another name", what=name.partition("_")[2])
             if name in self.inputs:
                 self.used_inputs.add(name)
                 continue
             if name in self.slots:
-                raise refusal(line, name, "a call that was not awaited is used as a value", "write await before it")
+                raise refusal(
+                    line, "a call that was not awaited is used as a value", "write await before it", what=name
+                )
             if name in self.tools or name in GIVEN or self.is_namespace(name):
-                raise refusal(line, name, "a function is used as a value", "call it")
+                raise refusal(line, "a function is used as a value", "call it", what=name)
             if name in self.unsure:
                 message = f"it has a value only if line {self.unsure[name]} was reached"
-                raise refusal(line, name, message, "give it a value before, on every way")
-            raise refusal(line, name, "it may have no value here")
+                raise refusal(line, message, "give it a value before, on every way", what=name)
+            raise refusal(line, "it may have no value here", what=name)
 
     def never_awaited(self) -> list[NotAGraph]:
         """Calls that were started and never awaited."""
@@ -195,9 +205,10 @@ def namespace_of(scope: Scope, node: ast.expr) -> str | None:
     return None
 
 
-def refusal(line: int, construct: str, message: str, hint: str = "") -> Refusal:
-    """The reason at a line."""
-    return Refusal(NotAGraph(line, construct[:SHOWN], message, hint))
+def refusal(at: ast.stmt | ast.expr | int, message: str, hint: str = "", *, what: str = "") -> Refusal:
+    """The reason at a node, or at a line; `what` stands there, where that is not the node as it is written."""
+    line = at if isinstance(at, int) else at.lineno
+    return Refusal(NotAGraph(line, what[:SHOWN] if what or isinstance(at, int) else written(at), message, hint))
 
 
 def stored_names(nodes: Iterable[ast.AST]) -> dict[str, int]:

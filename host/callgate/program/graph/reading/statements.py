@@ -10,14 +10,10 @@ from callgate.plan.expressions.trees import nodes_of
 from callgate.program.graph.flow import (
     Assign,
     Augment,
-    CallTool,
     Change,
-    For,
     Has,
     Hold,
-    If,
     Item,
-    Operation,
     Print,
     Pure,
     Target,
@@ -31,9 +27,7 @@ from .scope import Scope, refusal, written
 __all__ = ["Statements", "name_of", "plain_type"]
 
 _ITERATORS: Final = frozenset({"enumerate", "filter", "map", "reversed", "zip"})
-_CHANGES: Final = frozenset(
-    {"append", "extend", "insert", "sort", "reverse", "clear", "update", "add", "discard", "remove"}
-)
+_CHANGES: Final = frozenset({"append", "extend", "insert", "sort", "reverse", "clear", "update", "remove"})
 """Methods that change their object and have no value."""
 _TYPES: Final = frozenset({"bool", "dict", "float", "int", "list", "object", "set", "str", "tuple"})
 _GENERIC: Final = frozenset({"dict", "list", "set", "tuple"})
@@ -71,7 +65,8 @@ class Statements:
         names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
         if len(names) == 1 == len(statement.targets) and self._holds(names[0], value):
             return
-        pure = self._assigned(value)
+        self._check_kept(value)
+        pure = self.lifter.value(value)
         targets = statement.targets
         if len(targets) > 1 or any(map(self.lifter.calls, targets)):
             kept = self.lifter.keep(pure.node)
@@ -82,7 +77,7 @@ class Statements:
     def _check_kept(self, node: ast.expr) -> None:
         """Raises a `Refusal` for an iterator, which can be read once, where a value is kept."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ITERATORS:
-            raise refusal(node.lineno, written(node), "it can be read only once", f"write list({written(node)})")
+            raise refusal(node, "it can be read only once", f"write list({written(node)})")
 
     def _holds(self, name: str, value: ast.expr) -> bool:
         """Whether the statement starts calls and gives them a name, without awaiting them."""
@@ -92,19 +87,14 @@ class Statements:
             lifter.block.append(Hold(name, None, line))
             self.scope.hold(name, "calls", line)
             return True
-        before = len(lifter.block)
         if isinstance(value, ast.GeneratorExp) and starts(lifter, value.elt):
-            raise refusal(line, written(value), "a generator starts its calls when it is read", "write a list, [...]")
-        slot, slots = started(lifter, value), None
-        if slot is None:
-            slots = list_of_calls(lifter, value)
-        if slot is None and slots is None:
-            assert len(lifter.block) == before
+            raise refusal(value, "a generator starts its calls when it is read", "write a list, [...]")
+        if started(lifter, value, name) is not None:
+            self.scope.hold(name, "call", line)
+        elif list_of_calls(lifter, value, name) is not None:
+            self.scope.hold(name, "calls", line)
+        else:
             return False
-        kind, made = ("call", slot) if slot is not None else ("calls", slots)
-        assert made is not None
-        lifter.block[before:] = [_with_slot(operation, made, name) for operation in lifter.block[before:]]
-        self.scope.hold(name, "call" if kind == "call" else "calls", line)
         return True
 
     def _annotated(self, statement: ast.AnnAssign) -> None:
@@ -113,7 +103,7 @@ class Statements:
             or not isinstance(statement.target, ast.Name)
             or not plain_type(statement.annotation)
         ):
-            raise refusal(statement.lineno, written(statement), "this annotation is evaluated", "leave it out")
+            raise refusal(statement, "this annotation is evaluated", "leave it out")
         plain = ast.copy_location(ast.Assign([statement.target], statement.value), statement)
         self._assign(plain)
 
@@ -123,7 +113,7 @@ class Statements:
         if isinstance(target, ast.Name):
             self.scope.check_names([target.id], line)
             if target.id not in self.scope.variables:
-                raise refusal(line, written(statement), "an input is changed", "give it a name of its own first")
+                raise refusal(line, "an input is changed", "give it a name of its own first", what=written(statement))
             name = target.id
             self._check_operator(statement)
             if lifter.calls(statement.value):  # Python reads the variable first
@@ -136,7 +126,7 @@ class Statements:
             lifter.block.append(Augment(name, type(statement.op), lifter.value(statement.value), line))
             return
         if not isinstance(target, ast.Subscript) or isinstance(target.slice, ast.Slice):
-            raise refusal(line, written(statement), "this cannot be changed in a graph", "use variables and items")
+            raise refusal(line, "this cannot be changed in a graph", "use variables and items", what=written(statement))
         self._check_operator(statement)
         holder, index = lifter.keep(target.value), lifter.keep(target.slice)
         item = ast.copy_location(ast.Subscript(holder, index, ast.Load()), target)
@@ -153,13 +143,13 @@ class Statements:
             self.lifter.pure(ast.copy_location(plain, statement))
         except Refusal as refused:
             reason = refused.reason
-            raise refusal(statement.lineno, written(statement), reason.message, reason.hint) from None
+            raise refusal(statement, reason.message, reason.hint) from None
 
     def _target(self, node: ast.expr) -> Target:
         if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
             return Item(self.lifter.value(node.value), self.lifter.value(node.slice))
         if isinstance(node, ast.Tuple | ast.List) and any(isinstance(each, ast.Subscript) for each in ast.walk(node)):
-            raise refusal(node.lineno, written(node), "items among several targets", "assign them one by one")
+            raise refusal(node, "items among several targets", "assign them one by one")
         return self.lifter.target(node)
 
     def _print(self, node: ast.Call) -> None:
@@ -170,7 +160,7 @@ class Statements:
                 ends[keyword.arg] = ends[keyword.arg] if value is None else value
             elif keyword.arg != "flush" or not isinstance(value, bool):
                 raise refusal(
-                    node.lineno, f"print({keyword.arg or '**'}=…)", "only constant sep= and end= are part of a graph"
+                    node, "only constant sep= and end= are part of a graph", what=f"print({keyword.arg or '**'}=…)"
                 )
         given = self.lifter.in_order(node.args)
         if any(isinstance(argument, ast.Starred) for argument in given):
@@ -185,23 +175,23 @@ class Statements:
 
     def _change(self, node: ast.Call, function: ast.Attribute) -> None:
         if function.end_lineno != node.lineno:
-            raise refusal(node.lineno, written(node), "the method stands on another line", "write it on one line")
+            raise refusal(node, "the method stands on another line", "write it on one line")
         lifter = self.lifter
         holder = function.value
         if isinstance(holder, ast.Name) and holder.id in self.scope.slots and function.attr == "append":
             slot = started(lifter, node.args[0]) if len(node.args) == 1 else None
             held = self.scope.slots[holder.id]
             if slot is None or held.kind != "calls" or held.awaited:
-                raise refusal(node.lineno, written(node), "a list of calls takes calls, before it is awaited")
+                raise refusal(node, "a list of calls takes calls, before it is awaited")
             lifter.block.append(Hold(holder.id, slot, node.lineno))
             return
         if function.attr == "sort" and (node.args or node.keywords):
             self._sort(node, holder)
             return
         for keyword in node.keywords:
-            raise refusal(node.lineno, written(node), f"`{keyword.arg}=` is not part of a graph here")
+            raise refusal(node, f"`{keyword.arg}=` is not part of a graph here")
         if any(isinstance(argument, ast.Starred) for argument in node.args):
-            raise refusal(node.lineno, written(node), "`*` hides what the arguments are", "write them out")
+            raise refusal(node, "`*` hides what the arguments are", "write them out")
         given = node.args
         if any(map(lifter.calls, given)):
             holder = lifter.keep(holder)
@@ -210,7 +200,7 @@ class Statements:
         target = lifter.pure(made[0], original=function.value)
         arguments = tuple(lifter.pure(each, original=was) for each, was in zip(made[1:], given, strict=True))
         if isinstance(target.node, ast.Name) and target.node.id not in self.scope.variables:
-            raise refusal(node.lineno, written(node), "an input is changed", "make a copy: list(rows)")
+            raise refusal(node, "an input is changed", "make a copy: list(rows)")
         lifter.block.append(Change(target, function.attr, arguments, node.lineno))
 
     def _sort(self, node: ast.Call, holder: ast.expr) -> None:
@@ -222,7 +212,7 @@ class Statements:
         known = isinstance(holder, ast.Name) and holder.id in self.scope.variables and holder.id not in names
         if not known or node.args or not {keyword.arg for keyword in node.keywords} <= {"key", "reverse"}:
             hint = "write values = sorted(values, key=…)"
-            raise refusal(node.lineno, written(node), "so it is not part of a graph", hint)
+            raise refusal(node, "so it is not part of a graph", hint)
         lifter.block.append(Has(lifter.pure(holder), "sort", node.lineno))
         ordered = ast.Call(ast.copy_location(ast.Name("sorted", ast.Load()), node), [holder], node.keywords)
         name = self.scope.fresh()
@@ -230,22 +220,6 @@ class Statements:
         lifter.block.append(Assign(name, value, node.lineno))
         made = lifter.pure(name_of(name, node), original=node)
         lifter.block.append(Change(lifter.pure(holder), "become", (made,), node.lineno))
-
-    def _assigned(self, node: ast.expr) -> Pure:
-        """What is assigned."""
-        self._check_kept(node)
-        return self.lifter.value(node)
-
-
-def _with_slot(operation: Operation, slot: str, name: str) -> Operation:
-    """The operation with another name for a slot."""
-    if isinstance(operation, Hold) and operation.slots == slot:
-        return replace(operation, slots=name)
-    if isinstance(operation, CallTool) and operation.slot == slot:
-        return replace(operation, slot=name)
-    if isinstance(operation, For | If):
-        return replace(operation, body=tuple(_with_slot(each, slot, name) for each in operation.body))
-    return operation
 
 
 def name_of(name: str, at: ast.stmt | ast.expr) -> ast.Name:

@@ -161,17 +161,6 @@ def _update(budget: Budget, values: dict[Any, Any], given: list[Any]) -> None:
     values.update(given[0])
 
 
-def _add(budget: Budget, values: set[Any], given: list[Any]) -> None:
-    budget.make(64)
-    _charge_new_key(budget, given[0])
-    values.add(given[0])
-
-
-def _discard(budget: Budget, values: set[Any], given: list[Any]) -> None:
-    _charge_new_key(budget, given[0])
-    values.discard(given[0])
-
-
 _METHODS: Final[dict[tuple[type, str], _Method]] = {
     (list, "append"): _Method(_append, 1, 1),
     (list, "extend"): _Method(_extend, 1, 1),
@@ -181,9 +170,6 @@ _METHODS: Final[dict[tuple[type, str], _Method]] = {
     (list, "reverse"): _Method(_reverse, 0, 0),
     (list, "clear"): _Method(_clear, 0, 0),
     (list, "remove"): _Method(_remove, 1, 1),
-    (set, "add"): _Method(_add, 1, 1),
-    (set, "discard"): _Method(_discard, 1, 1),
-    (set, "clear"): _Method(_clear, 0, 0),
     **{(kind, "update"): _Method(_update, 1, 1) for kind in DICTS},
     **{(kind, "clear"): _Method(_clear, 0, 0) for kind in DICTS},
 }

@@ -41,8 +41,8 @@ class Effects:
     """What a loop or a branch may do, whichever way it goes."""
 
     sites: tuple[Site, ...]
-    stores: dict[str, bool | None]
-    """Variables: True if they are only augmented, False if only new values are stored, None otherwise."""
+    stores: dict[str, bool]
+    """Variables, and whether they are only augmented."""
     slots: frozenset[str]
     reads: frozenset[str]
     changes: tuple[tuple[str, bool], ...]
@@ -53,7 +53,7 @@ class Effects:
 
 def effects_of(operation: For | If) -> Effects:
     """What a loop or a branch may do."""
-    stores: dict[str, bool | None] = {}
+    stores: dict[str, bool] = {}
     slots: set[str] = set()
     reads: set[str] = set()
     sites: list[Site] = []
@@ -65,14 +65,9 @@ def effects_of(operation: For | If) -> Effects:
     def store(target: Target, value: Pure | None) -> None:
         if isinstance(target, Item):
             change(target.object)
-        elif isinstance(target, tuple):
-            stores.update(dict.fromkeys(names_in(target)))  # what is in a value is there already
-            for each in target:
-                store(each, value)
-        else:
-            is_new = value is None or type(value.node) in MAKE_NEW
-            stores[target] = False if is_new and stores.get(target, False) is not None else None
-            sources.setdefault(target, set()).update(() if value is None else value.expression.names)
+        for name in names_in(target):
+            stores[name] = False
+            sources.setdefault(name, set()).update(() if value is None else value.expression.names)
 
     def change(holder: Pure) -> None:
         changed.append((isinstance(holder.node, ast.Name), holder.expression.names))
@@ -80,25 +75,25 @@ def effects_of(operation: For | If) -> Effects:
     for each in operations_of((operation,)):
         for pure in pures_of(each):
             reads |= pure.expression.names
-        if isinstance(each, Assign):
-            store(each.target, each.value)
-        elif isinstance(each, For):
-            stores.update(dict.fromkeys(names_in(each.target)))
-            store(each.target, each.values)
-        elif isinstance(each, Augment):
-            reads.add(each.name)
-            stores.setdefault(each.name, True)
-            sources.setdefault(each.name, set()).update(each.value.expression.names)
-            changed.append((True, frozenset({each.name})))
-        elif isinstance(each, Finish | Gather):
-            store(each.variable, None)
-        elif isinstance(each, Change):
-            change(each.object)
-        elif isinstance(each, CallTool):
-            sites.append(each.site)
-            slots.add(each.slot)
-        elif isinstance(each, Hold):
-            slots.add(each.slots)
+        match each:
+            case Assign():
+                store(each.target, each.value)
+            case For():
+                store(each.target, each.values)
+            case Augment():
+                reads.add(each.name)
+                stores.setdefault(each.name, True)
+                sources.setdefault(each.name, set()).update(each.value.expression.names)
+                changed.append((True, frozenset({each.name})))
+            case Finish() | Gather():
+                store(each.variable, None)
+            case Change():
+                change(each.object)
+            case CallTool():
+                sites.append(each.site)
+                slots.add(each.slot)
+            case Hold():
+                slots.add(each.slots)
     changes: dict[str, bool] = {}
     for own, names in changed:
         for name in _closure(names, sources):

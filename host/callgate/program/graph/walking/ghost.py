@@ -6,17 +6,18 @@
 3. It shares no object with the walk: inputs and results are read for it.
 4. What comes of a call that has not ended is an `Unknown`. An expression that fails for want of it is one, too.
 5. A branch or a loop that depends on such a value is stepped over. What it would store is not known then, nor what is
-   in a container that it may change.
+   in a container that it may change: that one is noted as gone, by identity, and what is worked out of it is unknown.
 6. A place in a block that was stepped over makes an unknown number of calls: nothing more is offered there.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import json
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from callgate.plan.expressions import Budget, BudgetExceeded, ExpressionError, ExpressionFault
 from callgate.plan.expressions.expression import guarded
@@ -57,10 +58,10 @@ _CHANGEABLE: Final = DICTS | {list, set}
 _LOOK_STEPS: Final = 50_000
 _LOOK_BYTES: Final = 16 * 1024 * 1024
 """What one look takes at most. An expression may take all of the steps, in one turn."""
+_PUT_IN: Final = frozenset({"append", "insert"})
+"""Methods that look neither at what is in their object nor at what is in the argument."""
 _LAZY: Final = frozenset({"enumerate", "filter", "map", "reversed", "zip"})
 _NO_MORE: Final = object()
-_NEW: Final = object()
-"""In the place of `Unknown.same`: it is none of the containers that there are."""
 _WANTING: Final = (ExpressionError, ExpressionFault)
 """How an expression ends for want of a value, or because it fails by itself."""
 
@@ -114,8 +115,8 @@ class Ghost(Walk):
         self._results: dict[Place, Any] = {}
         self._lost: set[int] = set()
         """Sites of which it is not known how many calls were made."""
-        self._gone: dict[int, Unknown] = {}
-        """Containers of which nobody knows what is in them, by identity: what may be."""
+        self._gone: dict[int, list[Any]] = {}
+        """Containers of which nobody knows what is in them, by identity: themselves, and what may be in them."""
         self._made = 0
 
     def look(self) -> Generator[Offered | Worked, None, None]:
@@ -140,106 +141,81 @@ class Ghost(Walk):
     # values
 
     def _evaluate(self, pure: Pure) -> Any:
-        try:
-            return pure.expression.evaluate(self._values, self._budget)
-        except _WANTING:
-            values = [self._values[name] for name in pure.expression.names]
-            self._check_wanting(values)
-            return Unknown(_parts(values), _NEW if type(pure.node) in MAKE_NEW else None)
+        values = [self._values[name] for name in pure.expression.names]
+        if type(pure.node) is ast.Name:
+            return values[0]
+        if not self._is_gone(values):
+            try:
+                return pure.expression.evaluate(self._values, self._budget)
+            except _WANTING:
+                self._check_wanting(values)
+        return Unknown(_parts(values), fresh=type(pure.node) in MAKE_NEW)
+
+    def _within(self, values: Iterable[Any], *, kin: bool = False) -> Iterator[Any]:
+        """The containers and unknown values that these are or hold; with `kin` also those that they may be or hold."""
+        seen: dict[int, Any] = {}
+        todo = _parts(values)
+        while todo:
+            each = todo.pop()
+            if id(each) in seen:
+                continue
+            seen[id(each)] = each
+            yield each
+            if type(each) is Unknown:
+                inner = each.kin if kin else ()
+            else:
+                inner = each.values() if type(each) in DICTS else each
+            self._budget.work(1 + (len(inner) >> 2))
+            todo += _parts(inner)
+            if kin:
+                todo += self._gone.get(id(each), ())
+
+    def _is_gone(self, values: Iterable[Any], *, deep: bool = True) -> bool:
+        """Whether one of these values, or something within it, may have been changed; of a view nobody can tell."""
+        if not self._gone:
+            return False
+        return any(id(each) in self._gone or type(each) in VIEWS for each in (self._within(values) if deep else values))
 
     def _check_wanting(self, values: Iterable[Any]) -> None:
         """Raises unless one of these has something within it that is not known: then what failed, failed by itself."""
-        seen: set[int] = set()
-        todo = _parts(values)
-        while todo:
-            each = todo.pop()
+        if not any(type(each) is Unknown or id(each) in self._gone for each in self._within(values)):
+            raise _End
+
+    def _forget(self, value: Any, given: Unknown, *, deep: bool = False) -> None:
+        """A value is changed, with `deep` its parts as well, nobody knows how; it may have parts of `given` then."""
+        if deep or (type(value) is Unknown and not value.fresh):
+            changed = list(self._within([value], kin=True))
+        else:
+            changed = _parts([value])
+        for each in changed:
             if type(each) is Unknown:
-                return
-            if id(each) not in seen:
-                seen.add(id(each))
-                todo.extend(self._parts_of(each))
-        raise _End
-
-    def _parts_of(self, value: Any) -> list[Any]:
-        inner = value.kin if type(value) is Unknown else value.values() if type(value) in DICTS else value
-        self._budget.work(1 + (len(inner) >> 2))
-        return _parts(inner)
-
-    def _reach(self, *values: Any) -> tuple[dict[int, Any], list[Unknown]]:
-        """The containers and the unknown values that these are, or may have within them."""
-        containers: dict[int, Any] = {}
-        unknown: dict[int, Unknown] = {}
-        todo = _parts(values)
-        while todo:
-            each = todo.pop()
-            found: dict[int, Any] = unknown if type(each) is Unknown else containers
-            if id(each) not in found:
-                found[id(each)] = each
-                todo.extend(self._parts_of(each))
-        return containers, list(unknown.values())
-
-    def _gone_in(self, *values: Any) -> list[Unknown]:
-        """What may be in those containers within these values of which nobody knows what is in them."""
-        if not self._gone:
-            return []
-        return [self._gone[each] for each in self._reach(*values)[0].keys() & self._gone]
-
-    def _seen(self, value: Any) -> Any:
-        gone = self._gone_in(value)
-        return Unknown([value, *gone], value) if gone else value
-
-    def _forget(self, holders: Iterable[tuple[Any, bool]], given: Unknown) -> None:
-        """These values are changed, with True their parts as well, nobody knows how; they may have parts of `given`
-        afterwards."""
-        changed: dict[int, Any] = {}
-        for value, deep in holders:
-            if type(value) is Unknown and value.same is _NEW and not deep:
-                value.kin.append(given)
-            elif deep or (type(value) is Unknown and value.same is None):
-                containers, unknown = self._reach(value)
-                changed.update(containers)
-                for each in unknown:
-                    each.kin.append(given)
+                each.kin.append(given)
             else:
-                container = value.same if type(value) is Unknown else value
-                if type(container) in _CONTAINERS:
-                    changed[id(container)] = container
-        fresh = set()
-        for key, container in changed.items():
-            if key not in self._gone:
-                self._gone[key] = Unknown([container])
-                fresh.add(key)
-            self._gone[key].kin.append(given)
-        if not fresh:
-            return
-        self._budget.work(len(self._values))
-        for name, value in self._values.items():
-            containers = self._reach(value)[0]
-            within = [self._gone[key] for key in containers.keys() & fresh]
-            if not within and any(type(each) in VIEWS for each in containers.values()):
-                within = [given]  # of a dict, that cannot be told
-            if not within:
-                continue
-            if type(value) is Unknown:
-                value.kin.extend(within)
-            else:
-                self._values[name] = Unknown([value, *within], value)
+                self._gone.setdefault(id(each), [each]).append(given)
 
-    def _change_it(self, holder: Any, given: list[Any], change: Callable[[], None]) -> None:
-        """Change a container; where that cannot be done yet, nobody knows what is in it from here on."""
-        if type(holder) is not Unknown:
+    def _change_it(self, holder: Any, given: list[Any], change: Callable[[], None], *, reads: bool) -> None:
+        """Change a container; where that cannot be done yet, nobody knows what is in it from here on.
+
+        Args:
+            holder: the container.
+            given: what may be in it afterwards.
+            change: does it.
+            reads: the change depends on what is in these.
+        """
+        if type(holder) is not Unknown and not self._is_gone([holder, *given] if reads else [holder], deep=reads):
             try:
                 guarded(self._budget, change)
                 return
             except _WANTING:
                 self._check_wanting([holder, *given])
-        self._forget([(holder, False)], Unknown(_parts(given)))
+        self._forget(holder, Unknown(_parts(given)))
 
     def _bind(self, target: Target, value: Any) -> None:
         if isinstance(target, Item):
             holder, index = self._evaluate(target.object), self._evaluate(target.index)
-            self._change_it(holder, [index, value], lambda: set_item(self._budget, holder, index, value))
-        elif isinstance(target, tuple) and type(value) is Unknown:
+            change = functools.partial(set_item, self._budget, holder, index, value)
+            self._change_it(holder, [index, value], change, reads=False)
+        elif isinstance(target, tuple) and (type(value) is Unknown or self._is_gone([value], deep=False)):
             for each in target:
                 self._bind(each, Unknown([value]))
         else:
@@ -248,23 +224,24 @@ class Ghost(Walk):
     def _augment(self, operation: Augment) -> None:
         value, before = self._evaluate(operation.value), self._values[operation.name]
         budget, how = self._budget, operation.operator
-        if type(value) is not Unknown and type(before) is not Unknown:
+        is_unknown = type(before) is Unknown
+        if type(value) is not Unknown and not is_unknown and not self._is_gone([before, value]):
             try:
                 self._values[operation.name] = guarded(budget, lambda: augment(budget, how, before, value))
                 return
             except _WANTING:
                 self._check_wanting([before, value])
-        if type(before) in _CHANGEABLE or (type(before) is Unknown and before.same is not _NEW):
-            self._forget([(before, False)], Unknown(_parts([value])))
+        if type(before) in _CHANGEABLE or (is_unknown and not before.fresh):
+            self._forget(before, Unknown(_parts([value])))
         if type(before) not in _CHANGEABLE:
-            same = before.same if type(before) is Unknown else _NEW
-            self._values[operation.name] = Unknown(_parts([before, value]), same)
+            self._values[operation.name] = Unknown(_parts([before, value]), fresh=not is_unknown or before.fresh)
 
     def _change(self, operation: Change) -> None:
         holder = self._evaluate(operation.object)
         self._check_method(holder, operation.method)
         given = [self._evaluate(argument) for argument in operation.arguments]
-        self._change_it(holder, given, lambda: call_method(self._budget, holder, operation.method, given))
+        change = functools.partial(call_method, self._budget, holder, operation.method, given)
+        self._change_it(holder, given, change, reads=operation.method not in _PUT_IN)
 
     def _has(self, operation: Has) -> None:
         self._check_method(self._evaluate(operation.object), operation.method)
@@ -283,7 +260,7 @@ class Ghost(Walk):
         site = operation.site
         if site.number in self._lost:
             self._may_call((site,))
-            self._slots[operation.slot] = Unknown((), _NEW)
+            self._slots[operation.slot] = Unknown(fresh=True)
             return
         number = self._counts[site.number]
         self._counts[site.number] += 1
@@ -306,7 +283,7 @@ class Ghost(Walk):
 
     def _known_arguments(self, operation: CallTool) -> dict[str, Any] | None:
         given = self._given(operation)
-        if any(type(value) is Unknown for value in given.values()):
+        if any(type(value) is Unknown for value in given.values()) or self._is_gone(given.values()):
             return None
         try:
             return self._as_json(given)
@@ -343,7 +320,7 @@ class Ghost(Walk):
                 calls.extend(held)
         self._budget.work(1 + (len(calls) >> 1))
         results = [self._result(call) for call in calls]
-        self._values[operation.variable] = results if counted else Unknown(results, _NEW)
+        self._values[operation.variable] = results if counted else Unknown(results, fresh=True)
         yield from ()
 
     def _result(self, call: Any) -> Any:
@@ -351,9 +328,9 @@ class Ghost(Walk):
         if type(call) is Unknown:
             return call
         if call in self._results:
-            return self._seen(self._results[call])
+            return self._results[call]
         if call not in self._known:
-            value: Any = Unknown((), _NEW)
+            value: Any = Unknown(fresh=True)
         else:
             text = self._known[call]
             if text is None:
@@ -367,7 +344,7 @@ class Ghost(Walk):
 
     def _if(self, operation: If) -> Iterator[Step]:
         test = self._evaluate(operation.test)
-        if type(test) is Unknown:
+        if type(test) is Unknown or self._is_gone([test], deep=False):
             self._step_over(operation)
         else:
             yield from self._block(operation.body if test else operation.orelse)
@@ -375,29 +352,22 @@ class Ghost(Walk):
     def _for(self, operation: For) -> Iterator[Step]:
         sources = [self._values[name] for name in operation.values.expression.names]
         values = operation.values.expression.items(self._values, self._budget)
-        while True:
+        is_gone = self._is_gone(sources, deep=type(operation.values.node) is not ast.Name)
+        while not is_gone:
             try:
                 value = next(values, _NO_MORE)
             except _WANTING:
                 self._check_wanting(sources)
-                self._step_over(operation)
-                return
+                break
             if value is _NO_MORE:
                 return
             self._budget.work(1)
-            self._bind(operation.target, self._seen(value))
+            self._bind(operation.target, value)
             if self._is_time():
                 yield WORKED
             yield from self._block(operation.body)
-            if self._gone and self._goes_over_gone(operation, sources):
-                self._step_over(operation)
-                return
-
-    def _goes_over_gone(self, operation: For, sources: list[Any]) -> bool:
-        """Whether nobody knows what the next round of a loop has."""
-        if self._effects_of(operation).over_parts:
-            return bool(self._gone_in(*sources))
-        return any(id(source) in self._gone for source in sources)
+            is_gone = self._is_gone(sources, deep=self._effects_of(operation).over_parts)
+        self._step_over(operation)
 
     def _effects_of(self, operation: For | If) -> Effects:
         effects = self._effects.get(operation)
@@ -413,37 +383,16 @@ class Ghost(Walk):
             self._may_call(effects.sites)
             self._lost.update(site.number for site in effects.sites)
         read = Unknown(_parts(self._values[name] for name in effects.reads if name in self._values))
-        changes = [(self._values[name], deep) for name, deep in effects.changes if name in self._values]
+        changed = [(self._values[name], deep) for name, deep in effects.changes if name in self._values]
         for slot in effects.slots:
-            self._slots[slot] = Unknown([read], _NEW)
+            self._slots[slot] = Unknown([read], fresh=True)
         for name, augments in effects.stores.items():
             before = self._values.get(name)
-            same = None
-            if augments is not None:
-                if type(before) is Unknown:
-                    same = before.same if augments or before.same is _NEW else None
-                elif type(before) not in _CHANGEABLE:
-                    same = _NEW
-                elif augments:
-                    same = before
-            self._values[name] = Unknown(_parts([read, before]), same)
-        self._forget(changes, read)
-
-    plain: ClassVar[dict[type[Operation], Any]] = {
-        **Walk.plain,
-        Augment: _augment,
-        Change: _change,
-        Has: _has,
-        Hold: _hold,
-    }
-    going_on: ClassVar[dict[type[Operation], Any]] = {
-        CallTool: _call,
-        Finish: _finish,
-        For: _for,
-        Gather: _gather,
-        If: _if,
-        Print: _print,
-    }
+            if not augments or type(before) not in _CHANGEABLE:  # else it is among those that are changed
+                fresh = augments and (type(before) is not Unknown or before.fresh)
+                self._values[name] = Unknown(_parts([read, before]), fresh=fresh)
+        for value, deep in changed:
+            self._forget(value, read, deep=deep)
 
 
 def makes_iterators(flow: Flow) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from callgate.plan.expressions import Budget
 from callgate.program.graph.flow import (
@@ -19,7 +19,6 @@ from callgate.program.graph.flow import (
     Finish,
     Flow,
     Gather,
-    Operation,
     Target,
     names_in,
 )
@@ -148,16 +147,3 @@ class _Tracing(Walk):
             ids += [self._ids[call] for call in (held if part.spread else [held])]
         self._origins[operation.variable] = list(ids)
         self._order.end(ids)
-
-    plain: ClassVar[dict[type[Operation], Any]] = {
-        **Walk.plain,
-        Assign: _assign,
-        Augment: _augment,
-        Change: _change,
-    }
-    going_on: ClassVar[dict[type[Operation], Any]] = {
-        **Walk.going_on,
-        CallTool: _call,
-        Finish: _finish,
-        Gather: _gather,
-    }

@@ -20,7 +20,7 @@ import json
 import math
 import sys
 from collections.abc import Generator, Iterator, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from callgate.plan.expressions import Budget, BudgetExceeded, ExpressionError, ExpressionFault
 from callgate.plan.expressions.comprehensions import UNPACK
@@ -43,7 +43,6 @@ from callgate.program.graph.flow import (
     Hold,
     If,
     Item,
-    Operation,
     Print,
     Pure,
     Return,
@@ -76,6 +75,13 @@ _READERS: Final = 4
 """Arguments are read here, and then measured, written and checked by the gate."""
 _A_WHILE: Final = 20
 """Operations between two chances for others to have a turn."""
+
+
+_METHODS: Final = {
+    Assign: "_assign", Augment: "_augment", CallTool: "_call", Change: "_change", Finish: "_finish", For: "_for",
+    Gather: "_gather", Has: "_has", Hold: "_hold", If: "_if", Print: "_print",
+}  # fmt: skip
+"""The method of each kind of operation; one that takes turns gives its steps."""
 
 
 def walk(flow: Flow, source: str, inputs: Mapping[str, Any], budget: Budget) -> Generator[Step, None, Done]:
@@ -130,13 +136,10 @@ class Walk:
     def _block(self, block: Block) -> Iterator[Step]:
         for operation in block:
             self._line = operation.line
-            kind = type(operation)
-            plain = self.plain.get(kind)
-            if plain is None:
-                yield from self.going_on[kind](self, operation)
-                continue
-            plain(self, operation)
-            if self._is_time():
+            steps = getattr(self, _METHODS[type(operation)])(operation)
+            if steps is not None:
+                yield from steps
+            elif self._is_time():
                 yield WORKED
 
     def _is_time(self) -> bool:
@@ -368,24 +371,6 @@ class Walk:
         if flow.function is not None and flow.call_line is not None and first <= line <= last:
             frames = [(flow.call_line, "<module>"), (line, flow.function)]
         return ProgramFailed(kind, cut(message), line, traceback_of(self._source, frames, kind, message), tool)
-
-    plain: ClassVar[dict[type[Operation], Any]] = {
-        Assign: _assign,
-        Augment: _augment,
-        Change: _change,
-        Has: _has,
-        Hold: _hold,
-    }
-    """The methods of operations that are over at once."""
-    going_on: ClassVar[dict[type[Operation], Any]] = {
-        CallTool: _call,
-        Finish: _finish,
-        For: _for,
-        Gather: _gather,
-        If: _if,
-        Print: _print,
-    }
-    """The methods of those that yield steps."""
 
 
 _SUGGESTS: Final = sys.version_info >= (3, 12)
