@@ -111,9 +111,10 @@ async def _started(config: ServerConfig) -> Process:
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", error)
         raise CannotStart(
-            f"the command {config.command!r} cannot be run: {error.strerror}", "make it executable, or name another"
+            f"the command {config.command!r} cannot be run: {why}", "make it executable, or name another"
         ) from None
     return process
 
