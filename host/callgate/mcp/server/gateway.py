@@ -192,7 +192,7 @@ class Gateway:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(notes.deliver, teller)
                 result = await work(ask, notes)
-                notes.finish()
+                notes.stop()
             return result
 
     async def _answer(
