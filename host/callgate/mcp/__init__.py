@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Artifact", "Artifacts", "McpServers", "ServerStatus", "ask_client", "serve_http", "serve_stdio"]
 
+_EXTRA = ("mcp", "mcp_types", "httpx2", "uvicorn", "starlette", "dotenv")
+
 _named, __dir__ = names_from(
     __name__,
     {
@@ -32,6 +34,6 @@ def __getattr__(name: str) -> Any:
     try:
         return _named(name)
     except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in ("mcp", "mcp_types", "httpx2", "uvicorn", "starlette"):
+        if (missing.name or "").partition(".")[0] not in _EXTRA:
             raise
         raise ConfigurationError(f"{missing.name} is not installed: {how_to_install('mcp')}") from None

@@ -5,6 +5,10 @@
 2. What is wrong with the file as a whole is raised. What is wrong with one server is that server's `fault`, in one
    line; the others work.
 3. Unknown keys are a note, not a fault: every client has some of its own.
+4. ``${VAR}`` and ``${env:VAR}`` are the host's environment variable; ``${VAR:-default}`` is the default where the
+   variable is unset or empty. ``${userHome}``, ``${workspaceFolder}``, ``${pathSeparator}`` and ``${/}`` are what
+   editors make of them. A variable that is not set is a fault that names it: an empty token would fail later, and less
+   clearly. What was inserted is not looked at again.
 
 Knows what was written; starts nothing.
 """
@@ -17,8 +21,20 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
+
+from dotenv import dotenv_values
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
 
 from callgate.errors import ConfigurationError
 from callgate.tools.decoding import strict_json
@@ -26,35 +42,27 @@ from callgate.tools.faults import did_you_mean
 from callgate.tools.names import check_name
 
 from .client.secrets import Secrets, sounds_secret
-from .client.variables import env_file, expanded
 
 __all__ = ["ServerConfig", "Transport", "read_config"]
 
 Transport = Literal["stdio", "http", "sse"]
 
-MAX_CONFIG_BYTES = 4 * 1024 * 1024
-"""A configuration is written by hand."""
-MAX_SERVERS = 200
-"""In one configuration; each is a process or a connection that is kept open."""
-
 _TRANSPORTS: dict[str, Transport] = {
-    "stdio": "stdio",
     "local": "stdio",
-    "http": "http",
     "streamable-http": "http",
     "streamable_http": "http",
     "streamablehttp": "http",
     "remote": "http",
-    "sse": "sse",
 }
-_KEYS = (
-    *("args", "command", "cwd", "disabled", "enabled", "env", "envFile", "headers", "serverUrl", "timeout"),
-    *("transport", "type", "url"),
-)
+"""What other clients call a transport."""
+_FILLED = ("command", "args", "env", "cwd", "envFile", "url", "serverUrl", "headers")
+"""Keys whose texts may hold variables."""
+_KEYS = (*_FILLED, "disabled", "enabled", "timeout", "transport", "type")
 _WORDLESS = frozenset({"description", "name", "displayName", "icon", "version", "gallery", "$comment"})
 """Keys that change nothing here, and are not worth a note."""
 _MILLISECONDS_FROM = 1000
 """Clients disagree about the unit of ``timeout``: nobody waits 1,000 s for a call, and nobody sets 999 ms."""
+_REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,177 +111,173 @@ def read_config(
         what, folder = str(path), _folder_of(path)
         read = _read(path)
     servers = _servers(read, what)
-    if len(servers) > MAX_SERVERS:
-        raise ConfigurationError(f"{what}: {len(servers)} servers; at most {MAX_SERVERS} are started")
-    found = []
-    for name, given in servers.items():
+    for name in servers:
         check_name(name, f"{what}: a server's name")
-        if isinstance(given, Mapping):
-            found.append(_Reader(name, given, folder, variables).server())
+    return tuple(_server(name, given, folder, variables) for name, given in servers.items())
+
+
+def _http_url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # whose text may hold a part of a password
+        sound = False
+    if not sound:
+        raise ValueError("it must be a URL that begins with http:// or https:// and a host")
+    return text
+
+
+def _transport(named: object) -> object:
+    return _TRANSPORTS.get(named.lower(), named.lower()) if isinstance(named, str) else named
+
+
+class _Written(BaseModel):
+    """One server as written, with its variables filled in."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True, hide_input_in_errors=True)
+
+    transport: Annotated[Transport | None, BeforeValidator(_transport)] = Field(
+        None, validation_alias=AliasChoices("type", "transport")
+    )
+    command: Annotated[str, Field(min_length=1)] | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    env_file: str | None = Field(None, alias="envFile")
+    cwd: str | None = None
+    url: Annotated[str, AfterValidator(_http_url)] | None = Field(
+        None, validation_alias=AliasChoices("url", "serverUrl")
+    )
+    headers: dict[str, Annotated[str, StringConstraints(strip_whitespace=True)]] = {}
+    timeout: Annotated[float, Field(gt=0, lt=10**9, strict=True)] | None = None
+    disabled: bool = Field(False, strict=True)
+    enabled: bool = Field(True, strict=True)
+
+
+def _server(name: str, given: object, folder: Path, environment: Mapping[str, str]) -> ServerConfig:
+    secrets = Secrets()
+    if not isinstance(given, Mapping):
+        fault = f'it must be an object like {{"command": "..."}}, not {_kind(given)}'
+        return ServerConfig(name=name, fault=fault)
+    notes = [
+        f"the key {str(key)[:60]!r} means nothing to callgate{did_you_mean(str(key), _KEYS)}"
+        for key in given
+        if key not in _KEYS and key not in _WORDLESS
+    ]
+    fields: dict[str, Any]
+    try:
+        if given.get("disabled") is True or given.get("enabled") is False:  # its variables may well be unset
+            fields = {"disabled": True}
         else:
-            fault = f'it must be an object like {{"command": "..."}}, not {_kind(given)}'
-            found.append(ServerConfig(name=name, fault=fault))
-    return tuple(found)
+            known = {key: given[key] for key in _KEYS if given.get(key) is not None}
+            filled = {key: _filled(known[key], environment, folder, secrets) for key in _FILLED if key in known}
+            written = _Written.model_validate({**known, **filled})
+            fields = _checked(written, folder, secrets)
+            if written.timeout is not None and written.timeout >= _MILLISECONDS_FROM:
+                notes.append(f"'timeout' {written.timeout:g} is taken for milliseconds")
+                fields["timeout_seconds"] = written.timeout / 1000
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ": ".join(repr(each) for each in first["loc"] if each != "[key]")
+        fields = {"fault": secrets.hide(f"{place}: {first['msg'].removeprefix('Value error, ')}")}
+    except ValueError as error:
+        fields = {"fault": secrets.hide(str(error))}
+    return ServerConfig(name=name, notes=tuple(notes), secrets=secrets, **fields)
 
 
-class _Reader:
-    """Reads one server; every fault is a `ValueError` in one line."""
+def _checked(written: _Written, folder: Path, secrets: Secrets) -> dict[str, Any]:
+    """The fields of a configuration that can be started. Raises `ValueError` for one that cannot."""
+    transport = written.transport
+    if transport is None:
+        if written.command is None and written.url is None:
+            raise ValueError("it needs 'command' (a program to start) or 'url' (an endpoint)")
+        if written.command is not None and written.url is not None:
+            raise ValueError("it has both 'command' and 'url'; keep one, or say which with 'type'")
+        transport = "stdio" if written.url is None else "http"
+    fields: dict[str, Any] = {"transport": transport, "timeout_seconds": written.timeout}
+    for name, value in (*written.headers.items(), *written.env.items()):
+        secrets.add_named(name, value)
+    if transport != "stdio":
+        if written.url is None:
+            raise ValueError(f"it is of type {transport!r} and needs 'url'")
+        secrets.add_url(urlsplit(written.url))
+        return {**fields, "url": written.url, "headers": written.headers}
+    if written.command is None:
+        raise ValueError("it is of type 'stdio' and needs 'command', the program to start")
+    told = [each for each in itertools.pairwise(written.args) if each[0].startswith("-")]
+    for flag, value in (*told, *(text.partition("=")[::2] for text in written.args)):
+        if sounds_secret(flag):
+            secrets.add(value)
+    cwd = None if written.cwd is None else str(folder / Path(written.cwd).expanduser())
+    if cwd is not None and not os.path.isdir(cwd):
+        raise ValueError(f"'cwd' is {cwd!r}, and there is no such folder")
+    env = written.env
+    if written.env_file is not None:
+        env = _env_file(folder / Path(written.env_file).expanduser(), secrets) | env
+    return {**fields, "command": written.command, "args": written.args, "env": env, "cwd": cwd}
 
-    def __init__(self, name: str, given: Mapping[str, Any], folder: Path, environment: Mapping[str, str]) -> None:
-        self._name = name
-        self._given = given
-        self._folder = folder
-        self._environment = environment
-        self._secrets = Secrets()
-        self._notes = [
-            f"the key {str(key)[:60]!r} means nothing to callgate{did_you_mean(str(key), _KEYS)}"
-            for key in self._given
-            if key not in _KEYS and key not in _WORDLESS
-        ]
 
-    def server(self) -> ServerConfig:
-        try:
-            if self._flag("disabled", False) or not self._flag("enabled", True):  # its variables may well be unset
-                return self._config(disabled=True)
-            transport = self._transport()
-            timeout = self._timeout()
-            fields = self._program() if transport == "stdio" else self._address()
-            return self._config(transport=transport, timeout_seconds=timeout, **fields)
-        except ValueError as fault:
-            return self._config(fault=self._secrets.hide(str(fault)))
+def _env_file(path: Path, secrets: Secrets) -> dict[str, str]:
+    try:
+        with path.open(encoding="utf-8-sig") as lines:
+            found = dotenv_values(stream=lines, interpolate=False)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"'envFile' {str(path)!r} cannot be read: {getattr(error, 'strerror', 'it is no text')}"
+        ) from None
+    kept = {name: value for name, value in found.items() if value is not None}
+    for name, value in kept.items():
+        secrets.add_named(name, value)
+    if len(kept) < len(found):
+        raise ValueError(f"'envFile' {str(path)!r}: a line is not NAME=value")
+    return kept
 
-    def _config(self, **fields: Any) -> ServerConfig:
-        return ServerConfig(name=self._name, notes=tuple(self._notes), secrets=self._secrets, **fields)
 
-    def _address(self) -> dict[str, Any]:
-        url = self._text("url" if "url" in self._given else "serverUrl").strip()
-        try:
-            parts = urlsplit(url)
-            port_is_number = parts.port is None or parts.port > 0
-        except ValueError:
-            raise ValueError("'url' is not a URL") from None
-        self._secrets.add_url(parts)
-        if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_number:
-            raise ValueError("'url' must begin with http:// or https:// and a host")
-        headers = self._texts("headers")
-        for name, value in headers.items():
-            if not value.isprintable() or not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
-                raise ValueError(f"the header {name!r} cannot be sent: names are ASCII, values one printable line")
-        return {"url": url, "headers": headers}
-
-    def _program(self) -> dict[str, Any]:
-        command = self._text("command")
-        if not command.strip():
-            raise ValueError("'command' is empty; name the program that is the server")
-        args = self._given.get("args", [])
-        if not isinstance(args, list) or not all(isinstance(each, (str, int, float)) for each in args):
-            raise ValueError('\'args\' must be a list of strings, like ["-y", "some-server"]')
-        texts = [self._expanded(str(each)) for each in args]
-        told = [each for each in itertools.pairwise(texts) if each[0].startswith("-")]
-        for flag, value in (*told, *(text.partition("=")[::2] for text in texts)):
-            if sounds_secret(flag):
-                self._secrets.add(value)
-        if any("\0" in text for text in (command, *texts)):
-            raise ValueError("'command' and 'args' must not hold NUL characters")
-        cwd = None
-        if self._given.get("cwd") is not None:
-            cwd = str(self._folder / Path(self._text("cwd")).expanduser())
-            if not os.path.isdir(cwd):
-                raise ValueError(f"'cwd' is {cwd!r}, and there is no such folder")
-        env = self._env_file() | self._texts("env")
-        for name, value in env.items():
-            if "\0" in name + value or "=" in name or not name:
-                raise ValueError(f"'env' has the name {name!r}, which no environment can hold")
-        return {"command": command, "args": tuple(texts), "env": env, "cwd": cwd}
-
-    def _transport(self) -> Transport:
-        named = self._given.get("type", self._given.get("transport"))
-        has_command, has_url = "command" in self._given, "url" in self._given or "serverUrl" in self._given
-        if named is None:
-            if not has_command and not has_url:
-                raise ValueError("it needs 'command' (a program to start) or 'url' (an endpoint)")
-            if has_command and has_url:
-                raise ValueError("it has both 'command' and 'url'; keep one, or say which with 'type'")
-            return "stdio" if has_command else "http"
-        transport = _TRANSPORTS.get(named.lower()) if isinstance(named, str) else None
-        if transport is None:
-            raise ValueError(f"'type' is {_short(named)}; it can be 'stdio', 'http' or 'sse'")
-        if transport == "stdio" and not has_command:
-            raise ValueError("it is of type 'stdio' and needs 'command', the program to start")
-        if transport != "stdio" and not has_url:
-            raise ValueError(f"it is of type {named!r} and needs 'url'")
-        return transport
-
-    def _timeout(self) -> float | None:
-        value = self._given.get("timeout")
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 10**9:
-            raise ValueError(f"'timeout' must be a number of seconds above 0, not {_short(value)}")
-        if value >= _MILLISECONDS_FROM:
-            self._notes.append(f"'timeout' {value:g} is taken for milliseconds")
-            return value / 1000
-        return float(value)
-
-    def _env_file(self) -> dict[str, str]:
-        if self._given.get("envFile") is None:
-            return {}
-        path = self._folder / Path(self._text("envFile")).expanduser()
-        try:
-            found = env_file(path)
-        except OSError as error:
-            raise ValueError(f"'envFile' {str(path)!r} cannot be read: {error.strerror}") from None
-        except ValueError as error:
-            raise ValueError(f"'envFile' {str(path)!r}: {_reason(error)}") from None
-        for name, value in found.items():
-            self._secrets.add_named(name, value)
-        return found
-
-    def _expanded(self, text: str) -> str:
-        return expanded(text, self._environment, self._folder, self._secrets)
-
-    def _text(self, key: str) -> str:
-        value = self._given[key]
-        if not isinstance(value, str):
-            raise ValueError(f"{key!r} must be a string, not {_kind(value)}")
-        return self._expanded(value)
-
-    def _texts(self, key: str) -> dict[str, str]:
-        """An object of strings; what is secret among them is noted."""
-        values = self._given.get(key) or {}
-        if not isinstance(values, Mapping):
-            raise ValueError(f"{key!r} must be an object of strings, not {_kind(values)}")
-        found = {}
-        for name, value in values.items():
-            if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-                raise ValueError(f"{key!r}: {name!r} must be a string, not {_kind(value)}")
-            found[name] = self._expanded(str(value))
-            self._secrets.add_named(name, found[name])
-        return found
-
-    def _flag(self, key: str, default: bool) -> bool:
-        value = self._given.get(key, default)
-        if not isinstance(value, bool):
-            raise ValueError(f"{key!r} must be true or false, not {_short(value)}")
+def _filled(value: Any, environment: Mapping[str, str], folder: Path, secrets: Secrets) -> Any:
+    """`value` with the variables in its texts replaced. Raises `ValueError` where one is not set."""
+    if isinstance(value, list):
+        return [_filled(each, environment, folder, secrets) for each in value]
+    if isinstance(value, Mapping):
+        return {key: _filled(each, environment, folder, secrets) for key, each in value.items()}
+    if not isinstance(value, str):
         return value
+    known = {
+        "userHome": os.path.expanduser("~"),
+        "workspaceFolder": str(folder),
+        "workspaceFolderBasename": folder.name,
+        "pathSeparator": os.sep,
+        "/": os.sep,
+    }
+
+    def value_of(found: re.Match[str]) -> str:
+        name, dash, default = found[1].partition(":-")
+        name = name.strip()
+        if name in known:
+            return known[name]
+        if name.startswith("input:"):
+            raise ValueError(f"{found[0]} would be asked for by an editor; write ${{env:NAME}} and set that variable")
+        variable = name.removeprefix("env:")
+        inserted = environment.get(variable)
+        if inserted is None and not dash:
+            raise ValueError(
+                f"the environment variable {variable!r} is not set; set it, or write ${{{variable}:-default}}"
+            )
+        secrets.add_named(variable, inserted or default)
+        return inserted or default
+
+    return _REFERENCE.sub(value_of, value)
 
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        if path.stat().st_size > MAX_CONFIG_BYTES:
-            raise ConfigurationError(f"{path} is larger than {MAX_CONFIG_BYTES} bytes; it is no MCP configuration")
-        text = path.read_text(encoding="utf-8-sig")
+        read = strict_json(_without_comments(path.read_text(encoding="utf-8-sig")))
     except OSError as error:
         raise ConfigurationError(f"the MCP configuration {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigurationError(f"{path} is not UTF-8 text") from None
-    try:
-        read = strict_json(text)
-    except (ValueError, RecursionError):
-        try:
-            read = strict_json(_without_comments(text))
-        except (ValueError, RecursionError) as error:
-            raise ConfigurationError(f"{path} is not JSON: {_reason(error)}") from None
+    except RecursionError:
+        raise ConfigurationError(f"{path} is not JSON: it is nested too deeply") from None
+    except ValueError as error:
+        raise ConfigurationError(f"{path} is not JSON: {error}") from None
     if not isinstance(read, dict):
         raise ConfigurationError(f'{path} must hold an object like {{"mcpServers": {{...}}}}, not {_kind(read)}')
     return read
@@ -308,13 +312,3 @@ def _without_comments(text: str) -> str:
 def _kind(value: object) -> str:
     names = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number" if isinstance(value, (int, float)) else f"a {type(value).__name__}")
-
-
-def _short(value: object) -> str:
-    return repr(value)[:60]
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
-    return str(error).partition("\n")[0]

@@ -103,12 +103,7 @@ class WarmPool:
             while self._idle and allowance == self._allowance:
                 guest = self._idle.popleft()
                 self._wanted.set()
-                try:
-                    healthy = await guest.healthy()
-                except BaseException:
-                    self._end(guest)
-                    raise
-                if healthy:
+                if guest.alive:
                     return guest
                 self._end(guest)
             return await self._backend.open(allowance)

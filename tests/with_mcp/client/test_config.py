@@ -125,9 +125,9 @@ def test_a_variable_that_is_not_set_is_one_clear_line() -> None:
 
 
 def test_one_faulty_server_leaves_the_others_alone() -> None:
-    good, bad = read_config({"mcpServers": {"good": {"command": "x"}, "bad": {"command": 5}}}, {})
+    good, bad = read_config({"mcpServers": {"good": {"command": "x"}, "bad": {"command": []}}}, {})
     assert good.fault is None
-    assert bad.fault == "'command' must be a string, not a number"
+    assert bad.fault == "'command': Input should be a valid string"
 
 
 @pytest.mark.parametrize(
@@ -136,32 +136,22 @@ def test_one_faulty_server_leaves_the_others_alone() -> None:
         ("npx", 'it must be an object like {"command": "..."}, not a string'),
         ({}, "it needs 'command' (a program to start) or 'url' (an endpoint)"),
         ({"command": "x", "url": "http://y"}, "it has both 'command' and 'url'; keep one, or say which with 'type'"),
-        ({"command": ""}, "'command' is empty; name the program that is the server"),
-        ({"command": "x", "args": "-y server"}, '\'args\' must be a list of strings, like ["-y", "some-server"]'),
-        ({"command": "x", "args": [{}]}, '\'args\' must be a list of strings, like ["-y", "some-server"]'),
-        ({"command": "x", "env": ["A=b"]}, "'env' must be an object of strings, not a list"),
-        ({"command": "x", "env": {"A": None}}, "'env': 'A' must be a string, not null"),
-        ({"command": "x", "env": {"A=B": "c"}}, "'env' has the name 'A=B', which no environment can hold"),
+        ({"command": ""}, "'command': String should have at least 1 character"),
+        ({"command": "x", "args": "-y server"}, "'args': Input should be a valid tuple"),
+        ({"command": "x", "args": [{}]}, "'args': 0: Input should be a valid string"),
+        ({"command": "x", "env": ["A=b"]}, "'env': Input should be a valid dictionary"),
+        ({"command": "x", "env": {"A": None}}, "'env': 'A': Input should be a valid string"),
         ({"command": "x", "cwd": "/no/such"}, "'cwd' is '/no/such', and there is no such folder"),
-        ({"command": "x\0"}, "'command' and 'args' must not hold NUL characters"),
-        ({"type": "carrier-pigeon", "url": "x"}, "'type' is 'carrier-pigeon'; it can be 'stdio', 'http' or 'sse'"),
+        ({"type": "carrier-pigeon", "url": "x"}, "'type': Input should be 'stdio', 'http' or 'sse'"),
         ({"type": "stdio", "url": "http://x"}, "it is of type 'stdio' and needs 'command', the program to start"),
         ({"type": "http", "command": "x"}, "it is of type 'http' and needs 'url'"),
-        ({"url": "ftp://x"}, "'url' must begin with http:// or https:// and a host"),
-        ({"url": "http://"}, "'url' must begin with http:// or https:// and a host"),
-        ({"url": "http://[::1"}, "'url' is not a URL"),
-        ({"url": "http://x:port"}, "'url' is not a URL"),
-        (
-            {"url": "http://x", "headers": {"A": "b\nc"}},
-            "the header 'A' cannot be sent: names are ASCII, values one printable line",
+        *(
+            ({"url": url}, "'url': it must be a URL that begins with http:// or https:// and a host")
+            for url in ("ftp://x", "http://", "http://[::1", "http://x:port")
         ),
-        (
-            {"url": "http://x", "headers": {"A b": "c"}},
-            "the header 'A b' cannot be sent: names are ASCII, values one printable line",
-        ),
-        ({"command": "x", "timeout": 0}, "'timeout' must be a number of seconds above 0, not 0"),
-        ({"command": "x", "timeout": True}, "'timeout' must be a number of seconds above 0, not True"),
-        ({"command": "x", "disabled": "no"}, "'disabled' must be true or false, not 'no'"),
+        ({"command": "x", "timeout": 0}, "'timeout': Input should be greater than 0"),
+        ({"command": "x", "timeout": True}, "'timeout': Input should be a valid number"),
+        ({"command": "x", "disabled": "no"}, "'disabled': Input should be a valid boolean"),
         ({"command": "x", "envFile": "/no/such"}, "'envFile' '/no/such' cannot be read: No such file or directory"),
     ],
 )
@@ -199,7 +189,7 @@ def test_an_env_file_is_read_and_env_goes_before_it(tmp_path: Path) -> None:
 def test_a_bad_line_of_an_env_file_is_not_repeated(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("A=1\nhunter2hunter2\n")
     said = fault({"command": "x", "envFile": str(tmp_path / ".env")})
-    assert said.endswith("line 2 is not NAME=value")
+    assert said.endswith("a line is not NAME=value")
     assert "hunter2" not in said
 
 
@@ -232,18 +222,10 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         McpServers.read(tmp_path / "servers.json")
 
 
-def test_a_file_that_is_no_text_or_too_large_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(b"\xff\xfe{}")
     with pytest.raises(ConfigurationError, match="is not UTF-8 text"):
         McpServers.read(tmp_path / "a.json")
-    (tmp_path / "b.json").write_text(" " * (4 * 1024 * 1024 + 1))
-    with pytest.raises(ConfigurationError, match="it is no MCP configuration"):
-        McpServers.read(tmp_path / "b.json")
-
-
-def test_too_many_servers_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="201 servers; at most 200 are started"):
-        McpServers.read({"mcpServers": {f"s{n}": {"command": "x"} for n in range(201)}})
 
 
 def test_comments_inside_strings_stay(tmp_path: Path) -> None:

@@ -28,18 +28,16 @@ async def test_processes_end_with_the_runtime() -> None:
     assert descendants() - before == set()
 
 
-@pytest.mark.parametrize("kind", ["child", "session"])
-async def test_what_a_server_started_ends_with_it(kind: str) -> None:
+async def test_what_a_server_started_ends_with_it() -> None:
     async with serving({"ev": everything()}) as served:
-        child = int(await served.call("ev_offspring", {"kind": kind}))
+        child = int(await served.call("ev_offspring"))
         assert alive(child)
     assert not alive(child)
 
 
-@pytest.mark.parametrize("kind", ["child", "session"])
-async def test_what_a_server_started_ends_when_it_crashes(kind: str) -> None:
+async def test_what_a_server_started_ends_when_it_crashes() -> None:
     async with serving({"ev": everything()}) as served:
-        child = int(await served.call("ev_offspring", {"kind": kind}))
+        child = int(await served.call("ev_offspring"))
         os.kill(int(await served.call("ev_pid")), signal.SIGKILL)
         await until(lambda: not alive(child))
         assert int(await served.call("ev_pid")) > 0

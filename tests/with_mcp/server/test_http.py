@@ -42,7 +42,6 @@ async def test_everybody_else_is_told_why_not_and_the_server_goes_on(served: Ser
                 ({"authorization": "Bearer wrong"}, b"{}", 401, "the token is wrong"),
                 (word | {"origin": "http://evil.example"}, b"{}", 403, "pages of http://evil.example may not"),
                 (word | {"host": "evil.example"}, b"{}", 421, "this server is not evil.example"),
-                (word, b"x" * 5_000_000, 413, "the request is longer than 4194304 bytes"),
                 (word | accepts, b"not json", 400, "no JSON-RPC message"),
                 (word | accepts, b'{"jsonrpc": "2.0"}', 400, "no JSON-RPC message"),
                 (word | accepts, b"[" * 100_000, 400, "no JSON-RPC message"),
@@ -57,8 +56,9 @@ async def test_everybody_else_is_told_why_not_and_the_server_goes_on(served: Ser
                 for _ in range(80):
                     yield b"x" * 65536
 
-            answer = await http.post(url, content=pieces(), headers=word)  # type: ignore[arg-type]
-            assert answer.status_code == 413
+            for long in (b"x" * 5_000_000, pieces()):
+                answer = await http.post(url, content=long, headers=word)  # type: ignore[arg-type]
+                assert answer.status_code == 413
             assert (await http.get(url.removesuffix("/mcp"), headers=word)).status_code == 404
         async with served.http_client(url, token=served.environment["WORD"]) as client:
             assert text(await client.call_tool("execute_code", {"code": "1 + 1"})) == "Value: 2"

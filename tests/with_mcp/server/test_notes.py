@@ -116,7 +116,7 @@ async def test_what_waits_for_a_slow_client_is_bounded() -> None:
                 notes.put(CallStarted(record(n)))
                 notes.put(CallEnded(record(n)))
             notes.put(Printed("end"))
-            notes.finish()
+            notes.stop()
             slow.go.set()
     assert len(slow.logs) < 300
     assert "end" in slow.logs
@@ -128,15 +128,15 @@ async def test_notes_go_on_after_a_pause() -> None:
     notes, slow = Notes(), Slow()
     slow.go.set()
     notes.put(Printed("a"))
-    notes.pause()
+    notes.stop()
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(notes.deliver, slow)
-            notes.pause()
+            notes.stop()
             await until(lambda: slow.logs == ["a"])
-            notes.pause()
+            notes.stop()
         notes.put(Printed("b"))
-        notes.finish()
+        notes.stop()
         await notes.deliver(slow)
     assert slow.logs == ["a", "b"]
     assert slow.done == [1, 2]
@@ -148,7 +148,7 @@ async def test_progress_has_all_that_was_printed_and_the_latest_call() -> None:
     for n in range(3):
         notes.put(Printed(f"line {n}\n"))
         notes.put(CallStarted(record(n)))
-    notes.finish()
+    notes.stop()
     await notes.deliver(slow)
     assert slow.messages[0] == "line 0 line 1 line 2"
     assert slow.messages[1].startswith("tool(text=")
@@ -162,7 +162,7 @@ async def test_much_that_was_printed_is_whole_in_the_log_and_marked_in_the_progr
     notes.put(Printed(whole[:50_000]))
     for n in range(50_000, len(whole), 7):
         notes.put(Printed(whole[n : n + 7]))
-    notes.finish()
+    notes.stop()
     await notes.deliver(slow)
     assert "".join(slow.logs) == whole
     assert len(slow.logs) < 6
@@ -177,7 +177,7 @@ async def test_nothing_to_say_is_no_message() -> None:
     notes, slow = Notes(), Slow()
     slow.go.set()
     notes.put(Printed("\n"))
-    notes.finish()
+    notes.stop()
     await notes.deliver(slow)
     assert (slow.logs, slow.messages) == (["\n"], [])
 
@@ -199,7 +199,7 @@ async def test_the_progress_of_a_call_is_told() -> None:
     slow.go.set()
     notes.put(CallProgressed(record(1), 3, 10, "reading"))
     notes.put(CallProgressed(record(1), 0.5, None, None))
-    notes.finish()
+    notes.stop()
     await notes.deliver(slow)
     assert slow.logs == ["tool: 3 of 10: reading", "tool: 0.5"]
 
@@ -209,7 +209,7 @@ async def test_a_note_is_one_line_that_no_terminal_obeys() -> None:
     slow.go.set()
     odd = CallRecord(1, "tool", {"a": "\x1b[31m\u202e\ud800"}, "code", 0.0, "failed", error="first\nsecond\x07")
     notes.put(CallEnded(odd))
-    notes.finish()
+    notes.stop()
     await notes.deliver(slow)
     (line,) = slow.logs
     assert line.isprintable()

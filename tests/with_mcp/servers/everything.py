@@ -174,14 +174,13 @@ def die(code: int = 3) -> str:
 
 
 @server.tool(structured_output=False)
-def offspring(kind: str) -> str:
-    """Start a process that outlives a careless client; returns its pid. Kinds: child, session."""
+def offspring() -> str:
+    """Start a process that outlives a careless client; returns its pid."""
     child = subprocess.Popen(
         [sys.executable, "-c", "import time; time.sleep(600)"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=kind == "session",
     )
     return str(child.pid)
 

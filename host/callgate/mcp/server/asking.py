@@ -152,13 +152,14 @@ def _arguments(arguments: dict[str, Any]) -> tuple[str, str]:
     if len(text) <= MAX_SHOWN:
         return _visible(text), ""
     listed = list(arguments.items())[:_MOST_ARGUMENTS]
-    values = {name: _json(value) for name, value in listed}
-    share = _share([len(value) for value in values.values()])
-    parts, missing = [], 0
-    for name, value in values.items():
-        told, cut = _cut(arguments[name], value, share)
+    room = MAX_SHOWN
+    told: dict[str, str] = {}
+    missing = 0
+    for name, value in sorted(listed, key=lambda item: len(_json(item[1]))):  # the short ones leave theirs to the long
+        told[name], used, cut = _cut(value, max(room // (len(listed) - len(told)), _LEAST))
+        room -= used
         missing += cut
-        parts.append(f"{_json(name[:_MOST_NAME])}: {told}")
+    parts = [f"{_json(name[:_MOST_NAME])}: {told[name]}" for name, _ in listed]
     more = len(arguments) - len(listed)
     left_out = [f"{missing:,} characters"] if missing else []
     if more:
@@ -167,31 +168,18 @@ def _arguments(arguments: dict[str, Any]) -> tuple[str, str]:
     return f"{{{', '.join(parts)}}}", f"{' and '.join(left_out)} are left out"
 
 
-def _share(lengths: list[int]) -> int:
-    """So many characters each value may have, so that all have room: the short ones leave theirs to the long ones."""
-    room = MAX_SHOWN
-    for done, length in enumerate(sorted(lengths)):
-        share = room // (len(lengths) - done)
-        if length > share:
-            return max(share, _LEAST)
-        room -= length
-    return MAX_SHOWN
-
-
-def _cut(value: Any, text: str, share: int) -> tuple[str, int]:
-    """A value's text with the middle left out, and how many characters that is."""
-    if len(text) <= share:
-        return _visible(text), 0
+def _cut(value: Any, share: int) -> tuple[str, int, int]:
+    """A value's text with the middle left out; how long that is, and how many characters are missing."""
+    text = _json(value)
     half = share // 2
+    whole = value if isinstance(value, str) else text
+    missing = len(whole) - 2 * half
+    if len(text) <= share or missing <= 0:
+        return _visible(text), len(text), 0
+    first, last = whole[:half], whole[-half:]
     if isinstance(value, str):  # each piece in quotes of its own
-        missing = len(value) - 2 * half
-        first, last = _json(value[:half]), _json(value[-half:])
-    else:
-        missing = len(text) - 2 * half
-        first, last = text[:half], text[-half:]
-    if missing <= 0:
-        return _visible(text), 0
-    return f"{_visible(first)} [{missing:,} characters not shown] {_visible(last)}", missing
+        first, last = _json(first), _json(last)
+    return f"{_visible(first)} [{missing:,} characters not shown] {_visible(last)}", share, missing
 
 
 def _json(value: Any) -> str:

@@ -42,7 +42,7 @@ from callgate.version import __version__
 
 from .asking import Ask, Elicitation, asking, in_the_middle
 from .clients import NEW, Client, Clients, Context, Sandboxes, Serving, asks_by_form, connection_of, is_modern
-from .listing import Listing, NoPage, page
+from .listing import Listing, page
 from .notes import McpTeller, Notes
 from .paused import Paused
 from .results import MAX_HTTP_BYTES, carried, failed, passed_on, result_of
@@ -53,6 +53,8 @@ logger = logging.getLogger("callgate")
 
 _LOOK_SECONDS = 1.0
 """How often the registry is looked at for changes, and kept sandboxes for their age."""
+_SETTLE_SECONDS = 0.2
+"""Changes often come in several steps: clients are told once."""
 _TELL_SECONDS = 5.0
 _FAILED = "callgate failed at {}; its log says why"
 _RUNS = ("execute_code", "execute_tool_plan", "execute_plan")
@@ -125,7 +127,7 @@ class Gateway:
                 return ListToolsResult(tools=tools)
             try:
                 tools, following = page(tools, None if params is None else params.cursor)
-            except NoPage as error:
+            except ValueError as error:
                 raise MCPError(INVALID_PARAMS, str(error)) from None
             return ListToolsResult(tools=tools, next_cursor=following)
 
@@ -147,7 +149,7 @@ class Gateway:
                 with anyio.move_on_after(_LOOK_SECONDS):
                     await changed.wait()
                     changed = anyio.Event()
-                    await anyio.sleep(self.listing.wait())
+                    await anyio.sleep(_SETTLE_SECONDS)
                 try:
                     await clients.sandboxes.sweep()
                     now = self.listing.tools()
@@ -190,7 +192,7 @@ class Gateway:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(notes.deliver, teller)
                 result = await work(ask, notes)
-                notes.finish()
+                notes.stop()
             return result
 
     async def _answer(

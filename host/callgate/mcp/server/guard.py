@@ -3,10 +3,11 @@
 1. **Host**: a page that has its own name resolved to this machine (DNS rebinding) sends that name, and is refused.
 2. **Origin**: browsers send it; only the server's own origin and those that the operator allowed get in.
 3. **Token**: compared in constant time; required wherever others than this machine can connect.
-4. **Body**: its length, the time that it takes, and whether it is one message of bounded size.
+4. **Body**: bounded by the SDK's `RequestBodyLimitMiddleware`, and one message of bounded size. How long it may take is
+   bounded where the connection is (`http`).
 
-Every refusal is one line of JSON that says what to do, and one line on the log, without the token; of very many, some
-lines and their number. (The SDK's own checks know no token and no wildcard address, and do not say what to do.)
+Every refusal of headers is one line of JSON that says what to do, and a line on the log, without the token: one a
+second, which counts the others. (The SDK's own checks of headers know no token, no CORS and no wildcard address.)
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
-import anyio
+from mcp.server.transport_security import RequestBodyLimitMiddleware
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
@@ -28,8 +29,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from callgate.errors import ConfigurationError
 from callgate.mcp.messages import NoMessage, read_message
 from callgate.tools.faults import printable
-
-from .listing import Pace
 
 __all__ = ["Guard", "Policy", "error_response"]
 
@@ -41,7 +40,7 @@ _ALLOWED_HEADERS: Final = (
     *("authorization", "content-type", "mcp-session-id", "mcp-protocol-version", "last-event-id", "mcp-method"),
     "mcp-name",
 )
-_THROWN_AWAY: Final = 64 * 1024 * 1024
+_LOG_SECONDS: Final = 1.0
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -62,10 +61,8 @@ class Policy:
     """Origins of web pages that may talk to it, e.g. ``https://app.example.com``."""
     max_body_bytes: int = 4 * 1024 * 1024
     path: str = "/mcp"
-    header_seconds: float = 10.0
-    """How long a connection may take over the headers of a request."""
-    body_seconds: float = 30.0
-    """How long the body of a request may take."""
+    request_seconds: float = 30.0
+    """How long a connection may take over the headers and the body of a request."""
 
     def __post_init__(self) -> None:
         if self.token is None and not _is_loopback(self.bind):
@@ -103,11 +100,12 @@ class Guard:
 
     def __init__(self, app: ASGIApp, policy: Policy) -> None:
         self._app = CORSMiddleware(
-            app, allow_origins=policy.origins, allow_methods=("GET", "POST", "DELETE"), allow_headers=_ALLOWED_HEADERS,
+            RequestBodyLimitMiddleware(_OneMessage(app), policy.max_body_bytes), allow_origins=policy.origins,
+            allow_methods=("GET", "POST", "DELETE"), allow_headers=_ALLOWED_HEADERS,
             expose_headers=("mcp-session-id", "mcp-protocol-version"),
         )  # fmt: skip
         self._policy = policy
-        self._pace = Pace()
+        self._told = 0.0
         self._untold = 0
         # digests have one length: comparing them tells nothing of the token's
         self._digest = None if policy.token is None else hashlib.sha256(policy.token.encode()).digest()
@@ -117,22 +115,20 @@ class Guard:
             return
         try:
             self._check(scope)
-            body = await _body(receive, self._policy) if scope["method"] == "POST" else None
         except _Refused as refused:
             self._tell(f"refused {scope['method']} {printable(str(scope['path'])[:100])}: {refused}")
             await error_response(refused.status, str(refused), refused.headers)(scope, receive, send)
             return
-        await self._app(scope, receive if body is None else _again(body, receive), send)
+        await self._app(scope, receive, send)
 
     def _tell(self, line: str) -> None:
-        """One line on the log; of very many, some."""
+        """A line on the log, one a second."""
         now = time.monotonic()
-        if self._pace.wait(now):
+        if now - self._told < _LOG_SECONDS:
             self._untold += 1
             return
-        self._pace.done(now)
         more = f" (and {self._untold} more were refused since the line before)" if self._untold else ""
-        self._untold = 0
+        self._told, self._untold = now, 0
         logger.warning("%s%s", line, more)
 
     def _check(self, scope: Scope) -> None:
@@ -167,43 +163,30 @@ class _Refused(Exception):
     def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(message)
         self.status = status
-        self.headers = {} if status == 400 else {"connection": "close", **(headers or {})}
+        self.headers = {"connection": "close", **(headers or {})}
 
 
-async def _body(receive: Receive, policy: Policy) -> bytes | None:
-    """The whole body, which is a message; None where the client has gone.
+class _OneMessage:
+    """Lets a request through whose body is one JSON-RPC message of bounded size. The whole body is there already."""
 
-    One that is too long is read on for a while and thrown away: most clients read no answer while they write.
-    """
-    most = policy.max_body_bytes
-    body = bytearray()
-    size = 0
-    message: Message = {"more_body": True}
-    with anyio.move_on_after(policy.body_seconds):
-        while message.get("more_body", False) and size <= most + _THROWN_AWAY:
-            message = await receive()
-            if message["type"] != "http.request":
-                return None
-            size += len(message.get("body", b""))
-            body += message.get("body", b"") if size <= most else b""
-    if size > most:
-        raise _Refused(413, f"the request is longer than {most} bytes")
-    if message.get("more_body", False):
-        raise _Refused(408, f"the request did not come within {policy.body_seconds:g} s")
-    try:
-        read_message(bytes(body))
-    except NoMessage as error:
-        raise _Refused(400, f"the body is {error}") from None
-    return bytes(body)
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        first = [await receive()]
+        try:
+            read_message(first[0].get("body", b""))
+        except NoMessage as error:
+            await error_response(400, f"the body is {error}", {})(scope, receive, send)
+            return
 
-def _again(body: bytes, receive: Receive) -> Receive:
-    rest = [body]
+        async def again() -> Message:
+            return first.pop() if first else await receive()
 
-    async def receiving() -> Message:
-        return {"type": "http.request", "body": rest.pop(), "more_body": False} if rest else await receive()
-
-    return receiving
+        await self._app(scope, again, send)
 
 
 def error_response(status: int, message: str, headers: dict[str, str]) -> JSONResponse:

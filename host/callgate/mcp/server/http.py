@@ -2,9 +2,9 @@
 
 1. The order of the end: runs are cancelled and open streams ended first, then connections are closed. A server that
    waits for connections first waits for clients that listen for ever.
-2. Headers are complete within `header_seconds`, counted from the connection or from the answer before; single bytes
-   that keep coming change nothing. The rest of a body whose request was answered without it has as long. A request that
-   was let in takes as long as it takes.
+2. A request is complete, body included, within `request_seconds`, counted from the connection or from the answer
+   before; single bytes that keep coming change nothing. The rest of a body whose request was answered without it has as
+   long. The answer takes as long as it takes.
 3. Of connections that never had complete headers `MAX_HALF_OPEN` are open at a time. A further one has the oldest
    closed, so that whoever holds many of them is in nobody's way but its own.
 4. Beyond `most_connections` requests are answered with 503.
@@ -54,7 +54,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 class _Config(uvicorn.Config):
-    header_seconds: float
+    request_seconds: float
 
 
 class _Connection(H11Protocol):
@@ -95,10 +95,11 @@ class _Connection(H11Protocol):
 
     def _watch(self) -> None:
         cycle = self._cycle()
-        if (cycle is not None and not cycle.response_complete) or self.transport.is_closing():
+        answering = cycle is not None and not cycle.more_body and not cycle.response_complete
+        if answering or self.transport.is_closing():
             self._forget()
         elif self._deadline is None:
-            self._deadline = self.loop.call_later(self.config.header_seconds, self.transport.abort)
+            self._deadline = self.loop.call_later(self.config.request_seconds, self.transport.abort)
 
     def _forget(self) -> None:
         if self._deadline is not None:
@@ -158,7 +159,7 @@ async def serve_app(server: Server[Any], policy: Policy, port: int, ready: Calla
         server,
         max_request_body_size=policy.max_body_bytes,
         session_idle_timeout=_IDLE_SECONDS,
-        max_sessions=2 * MAX_SESSIONS,  # never reached: `SessionBounds` holds the bound
+        max_sessions=2 * MAX_SESSIONS,  # never reached: `SessionBounds` keeps them fewer
     )
     app = SessionBounds(
         StreamableHTTPASGIApp(manager),
@@ -171,7 +172,7 @@ async def serve_app(server: Server[Any], policy: Policy, port: int, ready: Calla
         access_log=False, log_config=None, server_header=False, date_header=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )  # fmt: skip
-    config.header_seconds = policy.header_seconds
+    config.request_seconds = policy.request_seconds
     web = _Uvicorn(config)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_run, web, listening)

@@ -1,9 +1,8 @@
 """The lists of tools that clients see: the meta-tools, and the tools passed through. Knows what the server adds to the
-runtime's definitions (sessions, the calls made, hints by what the tools are), what is made of what, and how often.
+runtime's definitions: sessions, the calls made, hints by what the tools are.
 
-1. A list is made anew when the tools have changed. A server that reports changes without end must not have its whole
-   list made as often: see `Pace`. Meanwhile clients see the list before. Whether a tool may still be called, the gate
-   decides, and it knows the tools of this moment.
+1. A list is made anew when the tools have changed, which a server's tools do once a second at most. The gate decides
+   whether a tool may still be called, and it knows the tools of this moment.
 2. Clients give up on long messages over HTTP, so a list comes in pages there. A page's cursor is the number of tools
    before it: a list that changes meanwhile may show a tool twice or leave one out, and clients are told that it has
    changed.
@@ -12,7 +11,6 @@ runtime's definitions (sessions, the calls made, hints by what the tools are), w
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any
@@ -30,7 +28,7 @@ from callgate.tools.faults import printable
 from .clients import NEW, Client, Serving
 from .results import CALLS_SCHEMA, MAX_LEVELS, SESSION_SCHEMA, too_deep
 
-__all__ = ["MAX_PAGE_BYTES", "Listing", "NoPage", "Pace", "chosen", "page"]
+__all__ = ["MAX_PAGE_BYTES", "Listing", "chosen", "page"]
 
 logger = logging.getLogger("callgate")
 
@@ -51,31 +49,6 @@ _TITLES = {
     "execute_code": "Run a program",
     "execute_tool_plan": "Run a plan of tool calls",
 }
-_FREE = 4
-_LEAST_SECONDS = 0.2
-_MOST_SECONDS = 5.0
-
-
-class Pace:
-    """How often work that anybody may cause is done again: at once as long as it is rare; after the fourth time in a
-    row at ever larger distances, 0.2 s to 5 s; at once again after that long a quiet. No clock of its own."""
-
-    def __init__(self) -> None:
-        self._row = 0
-        self._last = 0.0
-        self._distance = 0.0
-
-    def wait(self, now: float) -> float:
-        """Seconds until it may be done; 0 for at once."""
-        return max(self._last + self._distance - now, 0.0) if self._row else 0.0
-
-    def done(self, now: float) -> None:
-        """It is done now."""
-        quiet = now - self._last - self._distance
-        self._row = 1 if quiet >= max(self._distance, 5 * _LEAST_SECONDS) else self._row + 1
-        self._last = now
-        beyond = self._row - _FREE
-        self._distance = 0.0 if beyond < 0 else min(_LEAST_SECONDS * 2.0 ** min(beyond, 10), _MOST_SECONDS)
 
 
 class Listing:
@@ -92,28 +65,19 @@ class Listing:
         self._tools: list[McpTool] = []
         self._made_of: object = None
         self._chosen: tuple[object, tuple[str, ...]] = None, ()
-        self._pace = Pace()
         self._told: set[str] = set()
         """Names of tools that cannot be listed, and of which the log knows."""
-        self.made = 0
-        """How often the list was made."""
 
     def tools(self) -> list[McpTool]:
         """What every client sees; the same object until it is made anew."""
         now = self._runtime.registry.tools()
-        if now is not self._made_of and not self.wait():
-            self._pace.done(time.monotonic())
+        if now is not self._made_of:
             self._made_of = now
-            self.made += 1
             try:
                 self._tools = self._listed(self._runtime.tool_definitions("mcp", direct=self._direct()))
             except Exception:
                 logger.exception("the list of tools could not be made; clients see the one before")
         return self._tools
-
-    def wait(self) -> float:
-        """Seconds until the list may be made anew."""
-        return self._pace.wait(time.monotonic())
 
     def tools_of(self, client: Client) -> list[McpTool]:
         """What one client sees."""
@@ -234,20 +198,16 @@ def chosen(registry: Registry, patterns: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-class NoPage(ValueError):
-    """No page has that cursor."""
-
-
 def page(tools: list[McpTool], cursor: str | None) -> tuple[list[McpTool], str | None]:
     """The tools of one page, and the cursor of the next.
 
     Raises:
-        NoPage: no page has that cursor.
+        ValueError: no page has that cursor.
     """
     start = 0
     if cursor is not None:
         if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 8 and 0 < int(cursor) <= len(tools)):
-            raise NoPage(f"there is no page {cursor[:40]!r}: begin without a cursor")
+            raise ValueError(f"there is no page {cursor[:40]!r}: begin without a cursor")
         start = int(cursor)
     size = 0
     for place in range(start, len(tools)):

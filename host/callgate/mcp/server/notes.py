@@ -13,9 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
@@ -44,7 +42,6 @@ _MOST_PRINTED = 32_768
 """Characters that the program printed, in one message; they are six times as many bytes at most, escaped."""
 _MOST_PROGRESS = 2_000
 """Characters of them in a progress message: the last ones."""
-_PROGRAM = "callgate.program"
 
 
 class Teller(Protocol):
@@ -90,106 +87,74 @@ def _advisory() -> Iterator[None]:
         logger.debug("a note to the client was lost: %r", error)
 
 
-@dataclass(slots=True)
-class _Note:
-    level: LoggingLevel
-    logger: str
-    parts: list[str]
-    size: int
-
-
 class Notes:
     """The notes of one run."""
 
     def __init__(self) -> None:
-        self._waiting: deque[_Note] = deque()
-        self._lines = 0
+        self._printed: list[str] = []
+        self._lines: list[tuple[LoggingLevel, str]] = []
         self._left_out = 0
-        self._done = 0
-        self._news = anyio.Event()
-        self._over = False
-        self._paused = False
+        self._ended = 0
         self._sent = 0
+        self._news = anyio.Event()
+        self._stopped = False
 
     def put(self, event: Event) -> None:
         """Take an event in; never blocks."""
         match event:
             case Printed(text=text):
-                self._printed(text)
+                self._printed.append(sendable(text))
             case CallStarted(record=record):
                 self._line("debug", lambda: f"{_call(record)} ...")
             case CallProgressed(record=record, progress=progress, total=total, message=message):
                 of = "" if total is None else f" of {total:g}"
                 self._line("debug", lambda: f"{record.tool}: {progress:g}{of}{f': {message}' if message else ''}")
             case CallEnded(record=record):
-                self._done += 1
-                self._line("info" if record.status == "succeeded" else "warning", lambda: _ended(record))
+                self._ended += 1
+                self._line("info" if record.status == "succeeded" else "warning", lambda: _told(record))
             case StepEnded(step=step):
-                self._done += 1
+                self._ended += 1
                 told = f"step {step.id}: {step.status}" + (f": {step.error}" if step.error else "")
                 self._line("info" if step.status in ("succeeded", "skipped") else "warning", lambda: told)
             case _:
                 return
         self._news.set()
 
-    def finish(self) -> None:
-        """There is no more to come: `deliver` returns when everything is sent."""
-        self._over = True
-        self._news.set()
-
-    def pause(self) -> None:
+    def stop(self) -> None:
         """The present `deliver` returns when everything so far is sent; another one may follow."""
-        self._paused = True
+        self._stopped = True
         self._news.set()
 
     async def deliver(self, teller: Teller) -> None:
-        """Send what comes, in the order in which it happened, until `finish` or `pause`."""
-        self._paused = False
-        while self._waiting or not (self._over or self._paused):
-            if not self._waiting:
-                self._news = anyio.Event()
-                await self._news.wait()
-                continue
-            printed: list[str] = []
-            latest = ""
-            while self._waiting:
-                note = self._waiting.popleft()
-                text = "".join(note.parts)
-                if note.logger == _PROGRAM:
-                    printed.append(text)
-                else:
-                    self._lines -= 1
-                    latest = text
-                await teller.log(note.level, note.logger, text)
-            if self._left_out:
-                latest = f"... and {self._left_out} more notes of calls, left out"
-                self._left_out = 0
-                await teller.log("info", "callgate.calls", latest)
-            for message in (_end_of("".join(printed)), _one_line(latest)):
+        """Send what comes, prints before calls where both wait, until `stop`, which may have been called before."""
+        while True:
+            printed, lines, left_out = "".join(self._printed), self._lines, self._left_out
+            self._printed, self._lines, self._left_out = [], [], 0
+            if left_out:
+                lines.append(("info", f"... and {left_out} more notes of calls, left out"))
+            for start in range(0, len(printed), _MOST_PRINTED):
+                await teller.log("info", "callgate.program", printed[start : start + _MOST_PRINTED])
+            for level, line in lines:
+                await teller.log(level, "callgate.calls", line)
+            for message in (_end_of(printed), lines[-1][1] if lines else ""):
                 if message:
                     # it has to grow each time, and a program that prints has got on, too
-                    self._sent = max(self._sent + 1, self._done)
+                    self._sent = max(self._sent + 1, self._ended)
                     await teller.progress(self._sent, message)
-
-    def _printed(self, text: str) -> None:
-        text = sendable(text)
-        for start in range(0, len(text), _MOST_PRINTED):
-            piece = text[start : start + _MOST_PRINTED]
-            last = self._waiting[-1] if self._waiting else None
-            if last is not None and last.logger == _PROGRAM and last.size + len(piece) <= _MOST_PRINTED:
-                last.parts.append(piece)
-                last.size += len(piece)
-            else:
-                self._waiting.append(_Note("info", _PROGRAM, [piece], len(piece)))
+            if self._printed or self._lines:
+                continue
+            if self._stopped:
+                self._stopped = False
+                return
+            self._news = anyio.Event()
+            await self._news.wait()
 
     def _line(self, level: LoggingLevel, text: Callable[[], str]) -> None:
         """A line about a call; where too many wait, it is only counted, and not written."""
-        if self._lines >= _MOST_LINES:
+        if len(self._lines) < _MOST_LINES:
+            self._lines.append((level, _one_line(text())))
+        else:
             self._left_out += 1
-            return
-        self._lines += 1
-        line = _one_line(text())
-        self._waiting.append(_Note(level, "callgate.calls", [line], len(line)))
 
 
 def _one_line(text: str) -> str:
@@ -224,7 +189,7 @@ def _short(value: object) -> str:
     return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
 
 
-def _ended(record: CallRecord) -> str:
+def _told(record: CallRecord) -> str:
     cached = ", cached" if record.cached else ""
     error = f": {record.error}" if record.error else ""
     return f"{_call(record)} {record.status} in {record.duration_seconds * 1000:.1f} ms{cached}{error}"

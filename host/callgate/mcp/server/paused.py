@@ -81,7 +81,7 @@ class _Run:
     def end(self) -> None:
         """Nothing more comes of it."""
         self.is_over = True
-        self.notes.finish()
+        self.notes.stop()
         self._news.set()
 
     async def ask(self, question: ElicitRequestFormParams) -> ElicitResult | str:
@@ -193,7 +193,7 @@ class Paused:
                     for asked in questions.values():
                         asked.settle(TOO_MANY)
                     questions = await run.questions()
-                run.notes.pause()
+                run.notes.stop()
             pauses = bool(questions)
         finally:
             if not pauses:  # it is over, or the request was given up

@@ -1,12 +1,10 @@
-"""How many client sessions one peer may have over HTTP, and whose session ends for a new one. Knows addresses, headers
-and how many requests of a session are going on; nothing of the protocol inside.
+"""How many client sessions one peer may have over HTTP. Knows addresses and headers; nothing of the protocol inside.
 
 1. A peer is an IPv4 address, or the first 64 bits of an IPv6 address: so much of it one client chooses itself.
 2. A peer at its bound that opens a session loses one that is idle: no call of it is going on. Sessions that were opened
-   and hardly used go first, then those on whose stream nobody listens, then the one that was not used for the longest
-   time. Its client receives a 404 for it and opens another one, as the protocol has it.
+   and hardly used go first, then the one that was unused for the longest time. Its client receives a 404 and opens
+   another session, as the protocol has it. Where nothing is idle, the new session is refused with 503.
 3. Where all peers together have as many as there may be, the peer with the most sessions loses one in that way.
-4. Where nothing is idle, the new session is refused with 503.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import logging
 import time
 from collections import Counter
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv6Address, IPv6Network, ip_address
 
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
@@ -28,7 +26,6 @@ __all__ = ["SessionBounds"]
 logger = logging.getLogger("callgate")
 
 _SESSION = "mcp-session-id"
-_VERSION = "mcp-protocol-version"
 _HARDLY = 3
 """Requests of a session that was opened and never used: every client sends two or three at its beginning."""
 
@@ -37,9 +34,8 @@ _HARDLY = 3
 class _Session:
     peer: str
     used: float
-    requests: int = 1
+    requests: int = 0
     working: int = 0
-    listening: int = 0
 
 
 class SessionBounds:
@@ -57,89 +53,73 @@ class SessionBounds:
         self._per_peer = per_peer
         self._in_all = in_all
         self._idle_seconds = idle_seconds
-        self._sessions: dict[str, _Session] = {}
-        self._opening: set[_Session] = set()
-        """Those that no answer has named so far."""
+        self._sessions: dict[str | _Session, _Session] = {}
+        """By id; by themselves while no answer has named them."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        name, version = headers.get(_SESSION), headers.get(_VERSION)
-        if name in self._sessions:
-            await self._further(name, scope, receive, send)
-        elif name is None and scope["method"] == "POST" and (version or "") in ("", *HANDSHAKE_PROTOCOL_VERSIONS):
-            await self._first(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)  # it stands alone, or its session is over: it opens none
-
-    async def _further(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """A request of a session that is there."""
-        session = self._sessions[name]
-        ends = scope["method"] == "DELETE"
-
-        async def sending(message: Message) -> None:
-            if message.get("status") == 404 or (ends and message.get("status") == 200):
-                self._sessions.pop(name, None)
-            await send(message)
-
-        session.requests += 1
-        session.used = time.monotonic()
-        listens = scope["method"] == "GET"
-        session.listening += listens
-        session.working += not listens
-        try:
-            await self._app(scope, receive, sending)
-        finally:
-            session.listening -= listens
-            session.working -= not listens
-            session.used = time.monotonic()
-
-    async def _first(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A request that may open a session."""
-        session = _Session(_peer(scope), time.monotonic(), working=1)
-        self._opening.add(session)
+        name = headers.get(_SESSION)
+        session = None if name is None else self._sessions.get(name)
+        opens = session is None
+        if session is None:
+            version = headers.get("mcp-protocol-version", "")
+            if name is not None or scope["method"] != "POST" or version not in ("", *HANDSHAKE_PROTOCOL_VERSIONS):
+                await self._app(scope, receive, send)  # it stands alone, or its session is over: it opens none
+                return
+            session = _Session(_peer(scope), time.monotonic())
+            self._sessions[session] = session
+        known: str | _Session = name or session
 
         async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] < 400:
+            nonlocal known
+            if message["type"] == "http.response.start":
                 given = Headers(raw=list(message.get("headers", ()))).get(_SESSION)
-                if given is not None:
-                    self._opening.discard(session)
-                    self._sessions[given] = session
+                if known is session and given is not None and message["status"] < 400:
+                    self._sessions[given] = self._sessions.pop(session)
+                    known = given
+                elif message["status"] == 404 or (scope["method"] == "DELETE" and message["status"] == 200):
+                    self._sessions.pop(known, None)
             await send(message)
 
+        works = scope["method"] != "GET"
+        session.requests += 1
+        session.working += works
         try:
-            if await self._make_room(scope, session.peer):
-                await self._app(scope, receive, sending)
-            else:
+            if opens and not await self._make_room(scope, session):
                 logger.warning("refused a new session of %s: there are too many, and all are in use", session.peer)
                 told = "there are too many client sessions, and all are in use; try again later"
                 await error_response(503, told, {})(scope, receive, send)
+                return
+            await self._app(scope, receive, sending)
         finally:
-            session.working -= 1
+            session.working -= works
             session.used = time.monotonic()
-            self._opening.discard(session)
+            self._sessions.pop(session, None)
 
-    async def _make_room(self, scope: Scope, peer: str) -> bool:
-        """Whether that peer's newest session may stay, if need be in place of an idle one."""
+    async def _make_room(self, scope: Scope, newest: _Session) -> bool:
+        """Whether that session may stay, if need be in place of an idle one."""
         now = time.monotonic()
-        for name, session in list(self._sessions.items()):
-            if not session.working and not session.listening and now - session.used > self._idle_seconds:
+        for name, each in list(self._sessions.items()):
+            if not each.working and each is not newest and now - each.used > self._idle_seconds:
                 del self._sessions[name]  # the application has ended it
-        held = Counter(session.peer for session in (*self._sessions.values(), *self._opening))
-        if held[peer] > self._per_peer:
-            return await self._end_one(scope, peer)
-        if held.total() > self._in_all:
-            return await self._end_one(scope, held.most_common(1)[0][0])
-        return True
-
-    async def _end_one(self, scope: Scope, peer: str) -> bool:
-        """End an idle session of that peer; whether there was one."""
-        idle = [(name, each) for name, each in self._sessions.items() if each.peer == peer and not each.working]
+        held = Counter(each.peer for each in self._sessions.values())
+        if held[newest.peer] > self._per_peer:
+            loser = newest.peer
+        elif held.total() > self._in_all:
+            loser = held.most_common(1)[0][0]
+        else:
+            return True
+        idle = [
+            (each.requests > _HARDLY, each.used, name)
+            for name, each in self._sessions.items()
+            if each.peer == loser and not each.working and isinstance(name, str)
+        ]
         if not idle:
             return False
-        name, _ = min(idle, key=lambda one: (one[1].requests > _HARDLY, one[1].listening > 0, one[1].used))
-        del self._sessions[name]
+        *_, ended = min(idle)
+        del self._sessions[ended]
         headers = [each for each in scope["headers"] if each[0] not in (b"content-length", b"content-type")]
-        headers.append((_SESSION.encode(), name.encode("latin-1")))
+        headers.append((_SESSION.encode(), ended.encode("latin-1")))
 
         async def nothing() -> Message:
             return {"type": "http.request", "body": b"", "more_body": False}
@@ -159,4 +139,4 @@ def _peer(scope: Scope) -> str:
         return text
     if isinstance(address, IPv6Address) and address.ipv4_mapped is None:
         return str(IPv6Network((int(address), 64), strict=False))
-    return str(address if isinstance(address, IPv4Address) else address.ipv4_mapped)
+    return str(getattr(address, "ipv4_mapped", None) or address)

@@ -129,13 +129,11 @@ def _call(record: CallRecord) -> dict[str, Any]:
 
 def _flatten(structured: dict[str, Any]) -> None:
     """Put text in the place of values that are nested too deeply for a message, and leave such schemas out."""
-    if "value" in structured and too_deep(structured["value"], _MOST_LEVELS):
-        structured["value"] = _as_text(structured["value"])
-        structured["truncated"] = sorted({*structured["truncated"], "value"})
-    outputs = structured.get("outputs", {})
-    for name in [name for name, value in outputs.items() if too_deep(value, _MOST_LEVELS)]:
-        outputs[name] = _as_text(outputs[name])
-        structured["truncated"] = sorted({*structured["truncated"], "outputs"})
+    for key, values in (("value", structured), ("outputs", structured.get("outputs", {}))):
+        for name in [key] if values is structured else list(values):
+            if too_deep(values.get(name), _MOST_LEVELS):
+                values[name] = _as_text(values[name])
+                structured["truncated"] = sorted({*structured["truncated"], key})
     for each in (*structured.get("found", ()), *structured.get("tools", ())):
         for key in [key for key, value in each.items() if too_deep(value, _MOST_LEVELS)]:
             del each[key]

@@ -34,7 +34,7 @@ _GUEST = Path(callgate_guest.wire.__file__).parent
 _LAST_LINES = 6
 _FILE_NAME = re.compile(r"\S+\.(txt|in|lock|toml)")
 _FACTS = "callgate-facts "
-_OF_THE_ENGINE = re.compile(r" ---> |Removing intermediate container |Successfully (built|tagged) ")
+_OF_THE_ENGINE = ("Step ", " ---> ", "Removing intermediate container ", "Successfully ")
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
@@ -42,7 +42,6 @@ class Heard:
     """What the programs of a build say, line by line: handed on, and the last lines kept for an error.
 
     Attributes:
-        step: the step of the Dockerfile that they belong to.
         facts: what `callgate_guest.rootfs` says of the files that it has collected; empty before.
     """
 
@@ -50,22 +49,19 @@ class Heard:
         self._on_line = on_line
         self._rest = ""
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
-        self.step = "the first step"
         self.facts: dict[str, Any] = {}
 
     def hear(self, text: str) -> None:
         """Take in a piece of what is said, which may end within a line."""
         *lines, self._rest = (self._rest + _COLOUR.sub("", text)).split("\n")
         for line in lines:
-            if line.startswith("Step "):
-                self.step = line[:60]
-                self._last.clear()
-            elif line.startswith(_FACTS):
+            if line.startswith(_FACTS):
                 with contextlib.suppress(ValueError):  # a package that says the same words while it is installed
                     self.facts = json.loads(line.removeprefix(_FACTS))
-            elif line.strip() and not _OF_THE_ENGINE.match(line):
+            elif line.strip():
                 self._last.append(line)
-                self._on_line(line)
+                if not line.startswith(_OF_THE_ENGINE):
+                    self._on_line(line)
 
     def failed(self, what: str, why: str = "") -> SandboxError:
         """An error that says what failed, with the last words."""

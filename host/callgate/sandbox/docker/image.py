@@ -263,7 +263,7 @@ class _Build:
         return heard.facts
 
     async def _listen(self, heard: Heard, options: dict[str, Any]) -> None:
-        what = f"the image {self._tag} could not be built, "
+        what = f"building the image {self._tag}"
         options |= {"rm": True, "forcerm": True, "decode": True, "timeout": _SILENT_SECONDS}
         try:
             async with contextlib.aclosing(self._engine.stream("build", **options)) as pieces:
@@ -271,9 +271,9 @@ class _Build:
                     heard.hear(piece.get("stream", ""))
                     self._built = piece.get("aux", {}).get("ID", self._built)
                     if "error" in piece:
-                        raise heard.failed(what + heard.step, piece["error"])
+                        raise heard.failed(what, piece["error"])
         except EngineRefused as error:
-            raise heard.failed(what + heard.step, str(error)) from error
+            raise heard.failed(what, str(error)) from error
 
     async def _stop_it(self, over: anyio.CancelScope) -> None:
         """When the build is given up: kill the step that runs, so that it ends in the engine, too."""

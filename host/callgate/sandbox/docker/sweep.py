@@ -4,8 +4,7 @@ A container ends with its stdin, and the engine then removes it; what this finds
 started, or left by an engine that was killed itself.
 
 An owner is named by the kernel's boot, the pid namespace, the process and when that was started, so that a number that
-was given out again is not taken for the process that had it. An owner of another boot of this machine is dead, unless
-the machine was cloned with its name: what runs is left alone. One of another machine or pid namespace cannot be asked,
+was given out again is not taken for the process that had it. An owner of another boot or pid namespace cannot be asked,
 so its containers are removed only where they do not run and are old.
 """
 
@@ -23,7 +22,6 @@ __all__ = ["LABEL", "enter", "labels", "leave", "sweep"]
 
 LABEL = "callgate.owner"
 """Every container of callgate has it."""
-_MACHINE = "callgate.machine"
 _BACKEND = "callgate.backend"
 _OLD_SECONDS = 600.0
 _NEVER_RAN = frozenset({"created", "exited", "dead"})
@@ -37,7 +35,7 @@ _here: set[str] = set()
 
 def labels(backend: str = "") -> dict[str, str]:
     """The labels of a container that this process owns, or one of its backends."""
-    return {LABEL: _owner(os.getpid()), _MACHINE: _machine()} | ({_BACKEND: backend} if backend else {})
+    return {LABEL: f"{_kernel()}:{os.getpid()}:{_started(os.getpid())}", _BACKEND: backend}
 
 
 def enter(backend: str) -> None:
@@ -71,16 +69,12 @@ async def sweep(engine: Engine) -> list[str]:
 
 
 def _is_left(found: dict[str, Any]) -> bool:
-    owner = str(found["Labels"].get(LABEL, ""))
-    boot, namespace, pid, started = (*owner.split(":"), "", "", "", "")[:4]
-    here = _owner(os.getpid()).split(":")
-    if found["Labels"].get(_MACHINE) == _machine():
-        if boot != here[0]:  # or a machine that was cloned with its name: what runs there has somebody at its stdin
-            return found.get("State") in _NEVER_RAN
-        if owner == ":".join(here) and (backend := found["Labels"].get(_BACKEND)):
-            return backend not in _here
-        if namespace == here[1]:
-            return pid.isdigit() and _is_dead(int(pid), started)
+    owner, backend = str(found["Labels"].get(LABEL, "")), found["Labels"].get(_BACKEND)
+    kernel, pid, started = (*owner.rsplit(":", 2), "", "")[:3]
+    if owner == labels()[LABEL]:
+        return bool(backend) and backend not in _here
+    if kernel == _kernel() and pid.isdigit():
+        return _is_dead(int(pid), started)
     return found.get("State") in _NEVER_RAN and time.time() - float(found.get("Created", 0)) > _OLD_SECONDS
 
 
@@ -92,17 +86,16 @@ def _is_dead(pid: int, started: str) -> bool:
         return True
     except OSError:  # another user's: it lives
         pass
-    return bool(started) and _started(pid) not in ("", started)
+    return _started(pid) not in ("", started)
 
 
-def _owner(pid: int) -> str:
-    """``boot:pid namespace:pid:start time``; other words where there is no /proc."""
+def _kernel() -> str:
+    """``boot:pid namespace``; where there is no /proc, what no other process has."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        namespace = os.stat(f"/proc/{pid}/ns/pid").st_ino
+        return f"{boot}:{os.stat('/proc/self/ns/pid').st_ino}"
     except OSError:
-        return f"unknown:unknown:{pid}:"
-    return f"{boot}:{namespace}:{pid}:{_started(pid)}"
+        return f"unknown:{os.getpid()}"
 
 
 def _started(pid: int) -> str:
@@ -112,14 +105,3 @@ def _started(pid: int) -> str:
         return text[text.rindex(")") + 2 :].split()[19]
     except (OSError, ValueError, IndexError):
         return ""
-
-
-def _machine() -> str:
-    """Which machine this is; a container is a machine of its own."""
-    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
-        try:
-            if found := Path(path).read_text().strip():
-                return found
-        except OSError:
-            continue
-    return os.uname().nodename
