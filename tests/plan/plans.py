@@ -34,7 +34,7 @@ from callgate.plan.faults import PlanFault
 from callgate.plan.notations import is_written_like_a_reference
 from callgate.plan.outcomes import Outcome
 from callgate.runtime.gate import Gate
-from callgate.runtime.plans.preparation import Plans
+from callgate.runtime.plans.run import PlanRun
 from callgate.tools import Registry, Tool
 from callgate.tools.encoding import compact_json
 
@@ -72,21 +72,20 @@ TOOLS = (
 )
 
 
-def plans(*tools: Tool) -> Plans:
-    """The plans' door of a runtime with these tools, or with `TOOLS`."""
-    registry = Registry(tools or TOOLS)
-    return Plans(registry, Gate(registry))
+def plans(*tools: Tool) -> Gate:
+    """The gate of a runtime with these tools, or with `TOOLS`."""
+    return Gate(Registry(tools or TOOLS))
 
 
 PLANS = plans()
 
 
-def read(given: Any, *, door: Plans = PLANS, **limits: Any) -> Reading:
+def read(given: Any, *, door: Gate = PLANS, **limits: Any) -> Reading:
     """A plan, read."""
-    return door.prepare(Limits(**limits)).read(given)
+    return PlanRun.of(door, Limits(**limits), None, None, None).read(given)
 
 
-def compiled(given: Any, *, door: Plans = PLANS, **limits: Any) -> CompiledPlan:
+def compiled(given: Any, *, door: Gate = PLANS, **limits: Any) -> CompiledPlan:
     """A plan that has no errors, compiled."""
     reading = read(given, door=door, **limits)
     assert reading.plan is not None, [str(fault) for fault in reading.faults]

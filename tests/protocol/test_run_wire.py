@@ -207,7 +207,7 @@ def test_logs_are_kept_up_to_the_limit() -> None:
 
 def test_the_request_is_one_line_of_json() -> None:
     tools = encode_tools([("f", "f", ["a"]), ("g_h", "g-h", ["a"]), ("i", "i", ["a b"])])
-    data = RunWire(Limits(), 3).execute("1\n2", tools, {"x": "é\n"})
+    data = RunWire(Limits(), 3).execute("1\n2", tools, '{"x":"é\\n"}')
     assert data.endswith(b"\n")
     assert data.count(b"\n") == 1
     assert json.loads(data) == {
@@ -219,19 +219,19 @@ def test_the_request_is_one_line_of_json() -> None:
 def test_namespaces_are_in_the_request_where_there_are_any() -> None:
     tools = [("git_log", "git_log", ["n"]), ("odd", "git.odd", []), ("search_tools", "search_tools", ["query"])]
     members = {"git": {"log": "git_log", "odd": "odd"}, "": {"search": "search_tools"}}
-    data = RunWire(Limits()).execute("1", encode_tools(tools, members), {})
+    data = RunWire(Limits()).execute("1", encode_tools(tools, members), "{}")
     assert json.loads(data)["params"] == {
         "code": "1",
         "tools": ["git_log  n", ["odd", "git.odd"], "search_tools  query"],
         "namespaces": {"git": "log odd=odd", "": "search=search_tools"},
         "inputs": {},
     }
-    assert b"namespaces" not in RunWire(Limits()).execute("1", encode_tools(tools, {}), {})
+    assert b"namespaces" not in RunWire(Limits()).execute("1", encode_tools(tools, {}), "{}")
 
 
 def test_a_request_that_is_too_long_is_not_made() -> None:
     with pytest.raises(LimitReached, match=r"^limit reached: max_message_bytes is 100, used "):
-        RunWire(Limits(max_message_bytes=100)).execute("x" * 100, encode_tools([]), {})
+        RunWire(Limits(max_message_bytes=100)).execute("x" * 100, encode_tools([]), "{}")
 
 
 def test_replies_are_one_line_of_json() -> None:

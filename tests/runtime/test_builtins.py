@@ -151,7 +151,7 @@ async def test_a_fallback_may_be_missing_where_servers_come_and_go() -> None:
 
 async def test_programs_call_built_in_tools_by_their_names_and_by_short_ones() -> None:
     async with opened(Registry([echo, look]), pool_size=1) as runtime:
-        runtime.gate._offers._builtins = listing
+        runtime.gate._builtins = listing
         runtime.registry.add(Tool.from_schema("other", "", {"type": "object"}, dict))
         for call, value in (
             ("search_tools('x')", ["x", "code", "echo", "look", "other"]),
@@ -178,7 +178,7 @@ async def test_programs_call_built_in_tools_by_their_names_and_by_short_ones() -
 
 async def test_check_knows_built_in_tools_and_does_not_list_them() -> None:
     runtime = Runtime([echo, look], sandbox=None)
-    runtime.gate._offers._builtins = listing
+    runtime.gate._builtins = listing
     assert runtime.check("await tools.search('x')\nawait tools.describe('a', 'b', 'c')\nawait search_tools('x')") == []
     for code, said in (
         ("await tools.search()", "tools.search(...) is called without `query`"),
@@ -200,7 +200,7 @@ async def test_a_tool_called_search_keeps_its_name() -> None:
         return f"searched {words}"
 
     async with opened(Registry([search]), pool_size=1) as runtime:
-        runtime.gate._offers._builtins = listing
+        runtime.gate._builtins = listing
         code = "[await search('a'), await tools.search('b'), await search_tools('c')]"
         for result in (await runtime.execute_code(code), await runtime.execute_code(code, path="sandbox")):
             assert result.value == ["searched a", "searched b", ["c", "code", "search"]]

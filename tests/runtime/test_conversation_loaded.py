@@ -167,7 +167,7 @@ async def test_a_loader_that_floods_is_held_to_a_bound(runtime: Runtime) -> None
     async with runtime.conversation(loader=load) as conversation:
         for query in ("first", "second"):
             await conversation.handle("search_tools", {"query": query, "limit": 100})
-        assert len(conversation._core.registry) <= len(TOOLS) + MAX_LOADED
+        assert len(conversation._over.registry) <= len(TOOLS) + MAX_LOADED
         assert len(conversation.tool_definitions("openai")) <= len(META) + MAX_FOUND
 
 
@@ -184,8 +184,8 @@ async def test_what_changes_in_the_runtime_changes_in_the_conversation() -> None
             assert answer.found == ("send_mail",)
             assert "there is no tool" in await conversation.handle("get_weather", {"city": "x"})
             assert await conversation.handle("mine", {"x": 1}) == "mine 1"
-            assert conversation._core.registry.get("late").description == "The runtime's own."
-            assert "late_2" in conversation._core.registry
+            assert conversation._over.registry.get("late").description == "The runtime's own."
+            assert "late_2" in conversation._over.registry
 
 
 async def test_a_conversation_that_loads_has_to_be_entered(runtime: Runtime) -> None:

@@ -134,5 +134,5 @@ async def test_what_is_done_later_takes_no_worker_and_is_not_waited_for() -> Non
         driver.later(60, later)
 
     with anyio.fail_after(20):
-        assert not await driver.run(main, 60)
+        assert not await driver.drive(main, 60)
     assert done == ["a", "later"]

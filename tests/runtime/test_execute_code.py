@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from callgate import Allow, ApprovalRequest, ConfigurationError, Deny, Limits, Runtime
-from callgate.runtime.core import Path
+from callgate.runtime.runtime import Path
 from runtime.conftest import opened
 from runtime.offered import CANCELLED, TENANT
 

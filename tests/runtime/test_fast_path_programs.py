@@ -7,7 +7,10 @@ import json
 import pytest
 
 from callgate import ConfigurationError, Runtime
-from callgate.runtime.fast_path.looking import GraphProgram, GraphPrograms
+from callgate.runtime.fast_path.path import look_at_once
+from callgate.runtime.fast_path.walker import GraphProgram
+from callgate.runtime.looking import Looks
+from callgate.runtime.run import CodeRun
 from runtime.graphed import World
 from runtime.test_fast_path import world
 
@@ -96,10 +99,10 @@ def test_the_plan_of_a_compilation_is_its_own() -> None:
 
 def test_what_is_kept_is_bounded() -> None:
     runtime = closed()
-    few, small = GraphPrograms(max_entries=3), GraphPrograms(max_bytes=600_000)
+    few, small = Looks(max_entries=3), Looks(max_bytes=600_000)
 
-    def look(programs: GraphPrograms, code: str) -> object:
-        return programs.look_at_once(runtime._core.prepare(code, runtime.limits))[0]
+    def look(programs: Looks, code: str) -> object:
+        return look_at_once(CodeRun.of(runtime.gate, code, runtime.limits), programs)[0]
 
     kept = look(few, "await look(0)")
     for n in range(1, 10):
@@ -118,10 +121,10 @@ def test_what_is_kept_is_bounded() -> None:
 
 def test_what_is_kept_belongs_to_tools_and_inputs() -> None:
     runtime = closed()
-    programs = GraphPrograms()
+    programs = Looks()
 
     def look(**options: object) -> object:
-        return programs.look_at_once(runtime._core.prepare("await look(n)", runtime.limits, **options))[0]  # type: ignore[arg-type]
+        return look_at_once(CodeRun.of(runtime.gate, "await look(n)", runtime.limits, **options), programs)[0]  # type: ignore[arg-type]
 
     one = look(inputs={"n": 1})
     assert isinstance(one, GraphProgram)

@@ -89,7 +89,7 @@ async def test_a_keeper_keeps_it(path: Path) -> None:
         return 1
 
     registry = Registry([work])
-    keeper = Keeper([StatisticsFile(path, registry.statistics)])
+    keeper = Keeper(lambda: [StatisticsFile(path, registry.statistics)])
     await keeper.open()
     run = Gate(registry).open(caller="code", limits=Limits())
     for _ in range(3):

@@ -184,21 +184,20 @@ class RunWire:
         self._cancelled: set[int | str] = set()
         self._is_ending = False
 
-    def execute(self, code: str, tools: str, inputs: dict[str, Any], *, keeps: bool = False) -> bytes:
+    def execute(self, code: str, tools: str, inputs: str, *, keeps: bool = False) -> bytes:
         """The request that starts the run.
 
         Args:
             code: the program.
             tools: what `encode_tools` made: it is the same for many runs.
-            inputs: variables.
+            inputs: variables, as JSON text of an object.
             keeps: whether another program may follow, which can await what this one leaves in its variables.
 
         Raises:
             LimitReached: it is too long.
-            TypeError, ValueError: an input has no JSON form.
         """
         kept = ',"keeps":true' if keeps else ""
-        params = f'{{"code":{_encode(code)},{tools},"inputs":{_encode(inputs)}{kept}}}'
+        params = f'{{"code":{_encode(code)},{tools},"inputs":{inputs}{kept}}}'
         data = f'{{"jsonrpc":"2.0","method":"{EXECUTE}","params":{params},"id":{self._number}}}\n'.encode()
         if len(data) > self._limits.max_message_bytes:
             raise LimitReached("max_message_bytes", self._limits.max_message_bytes, len(data))

@@ -22,10 +22,10 @@ import anyio
 
 from callgate.errors import ConfigurationError, LimitReached, ToolError, ToolNotAllowed
 from callgate.limits import Limits
+from callgate.sandbox.backend import python_here
 from callgate.tools import CALLERS, Caller, Tool
 from callgate.tools.faults import did_you_mean
 
-from .core import Core
 from .discovery.found import Described, SearchResult
 from .gate import RunGate
 from .gate.events import Event
@@ -34,11 +34,13 @@ from .model.definitions import ALONE, Beside, Definitions
 from .model.meta import META_TOOLS, DefinitionOptions, MetaTool, meant, validated
 from .model.providers import Provider, tool_result
 from .model.schemas import own_arguments, promises_object
+from .model.texts import Language
 from .result import MODEL_CHARACTERS, CodeResult, cut
 from .session import Session
 
 if TYPE_CHECKING:
     from .plans.result import PlanResult
+    from .runtime import Runtime
 
 __all__ = ["Answer", "Answers", "Call", "caller_of", "error_text"]
 
@@ -126,20 +128,19 @@ class Answers:
     """Answers calls over one set of tools.
 
     Args:
-        core: the tools, and what runs over them.
-        definitions: what the model is told of them, and their names there.
+        runtime: the tools, and what runs over them.
+        limits: what the model is told that it may spend.
     """
 
-    def __init__(self, core: Core, definitions: Definitions) -> None:
-        self.core = core
-        self.definitions = definitions
-        self.names = definitions.names
+    def __init__(self, runtime: Runtime, limits: Limits) -> None:
+        sandbox, policy = runtime._sandbox, runtime._language.policy
+        language: Language = "graphs" if sandbox is None else "full" if policy == "none" else "restricted"
+        python = python_here if sandbox is None else lambda: getattr(sandbox[0], "python", "")
+        self.runtime = runtime
+        self.definitions = Definitions(runtime.registry, limits, language, python)
+        """What the model is told of the tools."""
+        self.names = self.definitions.names
         self._reach: tuple[tuple[Tool, ...], frozenset[str] | None, frozenset[str] | None] | None = None
-
-    @classmethod
-    def over(cls, core: Core, limits: Limits) -> Answers:
-        """Answers over a core's tools, of which the model is told that it may spend so much."""
-        return cls(core, Definitions(core.registry, limits, core.language_of_programs, lambda: core.python))
 
     async def answer(self, name: str, arguments: Mapping[str, Any] | str | None, call: Call) -> Answer:
         """See `Runtime.answer`."""
@@ -147,7 +148,7 @@ class Answers:
         if self.names.resolve(name) is None:
             name = meant(name, call.meta)
         try:
-            given = decoded(name, arguments, self.core.limits.max_message_bytes)
+            given = decoded(name, arguments, self.runtime.limits.max_message_bytes)
             if name not in META_TOOLS:
                 return await self._tool(name, given, call)
             if name not in call.meta:
@@ -161,9 +162,9 @@ class Answers:
             return Answer(name=name[:256], text=f"Error: {error}", ok=False)
 
     async def _meta(self, name: MetaTool, given: Any, call: Call) -> Answer:
-        core = self.core
+        runtime = self.runtime
         if name == "execute_tool_plan":  # it reads what it is given in more forms than a schema says
-            plan = await core.plan(tools=call.tools, limits=call.limits, on_event=call.on_event).execute(given)
+            plan = await runtime.execute_tool_plan(given, tools=call.tools, limits=call.limits, on_event=call.on_event)
             mistake = plan.error is not None and plan.error.kind == "PlanRefused" and not plan.changed
             text = plan.for_model()
             if mistake and any(fault.code == "not-json" for fault in plan.faults) and is_cut_off(given):
@@ -175,24 +176,24 @@ class Answers:
             if call.session is not None:
                 run = await call.session.execute_code(code, tools=call.tools, on_event=call.on_event)
             else:
-                run = await core.execute_code(code, tools=call.tools, limits=call.limits, on_event=call.on_event)
+                run = await runtime.execute_code(code, tools=call.tools, limits=call.limits, on_event=call.on_event)
             mistake = run.error is not None and run.error.kind == "CheckFailed"
             return Answer(name=name, text=run.for_model(), ok=run.ok, mistake=mistake, result=run)
         among = self.reachable(call.tools)
         if name == "describe_tools":
             names = [self.names.resolve(each) or each for each in arguments["names"]]
-            described = core.search.describe(names, among=among, hint="search_tools" in call.meta)
+            described = runtime.search.describe(names, among=among, hint="search_tools" in call.meta)
             found = tuple(tool.name for tool in described.tools)
             return Answer(name=name, text=described.for_model(), result=described, found=found)
-        result = await core.search.ask(arguments.pop("query", ""), among=among, **arguments)
+        result = await runtime.search.ask(arguments.pop("query", ""), among=among, **arguments)
         text = result.for_model(describe="describe_tools" in call.meta)
         return Answer(name=name, text=text, result=result, found=tuple(each.tool.name for each in result.found))
 
     async def _tool(self, given_name: str, given: Any, call: Call) -> Answer:
         name = self.names.resolve(given_name) or given_name
-        limits = self.core.limits if call.limits is None else call.limits
-        gate = self.core.gate.open(caller=call.caller, limits=limits, allowed=call.tools, on_event=call.on_event)
-        tool = self.core.registry.get(name) if name in self.core.registry else None
+        limits = self.runtime.limits if call.limits is None else call.limits
+        gate = self.runtime.gate.open(caller=call.caller, limits=limits, allowed=call.tools, on_event=call.on_event)
+        tool = self.runtime.registry.get(name) if name in self.runtime.registry else None
         arguments = as_object(name, given)
         text: str | None = None
         with anyio.move_on_after(limits.wall_seconds) as scope:
@@ -221,7 +222,7 @@ class Answers:
 
     def reachable(self, allowed: Collection[str] | None) -> frozenset[str] | None:
         """Names of the tools that a model can call in any way; None where these are all."""
-        tools = self.core.registry.tools()
+        tools = self.runtime.registry.tools()
         wanted = None if allowed is None else frozenset(self.names.resolve(name) or name for name in allowed)
         if self._reach is None or self._reach[0] is not tools or self._reach[1] != wanted:
             within = frozenset(t.name for t in tools if t.allowed_callers and (wanted is None or t.name in wanted))

@@ -7,10 +7,12 @@ jobs and their keys; what a job is, only `work` knows.
 
 from __future__ import annotations
 
+import contextvars
 import time
+import types
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, Generic, TypeVar
 
 import anyio
 import anyio.abc
@@ -18,13 +20,14 @@ import anyio.lowlevel
 
 from callgate.errors import CallgateError
 
-__all__ = ["TURN_SECONDS", "Driver"]
+__all__ = ["TURN_SECONDS", "Driver", "FirstStep"]
 
 TURN_SECONDS = 0.005
 """After so long the event loop gets a turn: tools that never wait would keep it from everybody else."""
 
 Key = TypeVar("Key")
 Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 
 class _Worker:
@@ -41,7 +44,7 @@ class Driver(Generic[Key, Job]):
     Args:
         work: carries one job out; raises nothing but cancellation.
         most: jobs at the same time.
-        tasks: cancelling it cancels every job. None: it comes with `run`.
+        tasks: cancelling it cancels every job. None: it comes with `drive`.
 
     Attributes:
         failure: why the host ended the run.
@@ -71,7 +74,7 @@ class Driver(Generic[Key, Job]):
 
     # the run
 
-    async def run(self, main: Callable[[], Awaitable[None]], wall_seconds: float) -> bool:
+    async def drive(self, main: Callable[[], Awaitable[None]], wall_seconds: float) -> bool:
         """Run `main`; when it has ended, or the time is over, nothing goes on. Returns whether the time was over."""
         with anyio.move_on_after(wall_seconds) as self._scope:
             async with anyio.create_task_group() as self._tasks:
@@ -275,3 +278,53 @@ class Driver(Generic[Key, Job]):
     def _make_room(self) -> None:
         if not self._waiting:
             self._room.set()
+
+
+class FirstStep(Generic[Result]):
+    """Makes the first step of `coroutine`, and raises what that raises: many end without having waited for anything,
+    and then nobody has to look for more to do. What is done between the first step and the rest must wake nobody that
+    the coroutine waits for.
+
+    Attributes:
+        waits: it waits for something; `await step.rest()` is as good as awaiting the coroutine.
+        result: what it gave, where it has ended.
+    """
+
+    __slots__ = ("_coroutine", "_run", "_yielded", "result", "waits")
+
+    result: Result
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Result]) -> None:
+        self._coroutine = coroutine
+        self._run = contextvars.copy_context().run  # what a tool sets is its own affair, as in a task of its own
+        try:
+            self._yielded = self._run(coroutine.send, None)
+            self.waits = True
+        except StopIteration as end:
+            self.result = end.value
+            self.waits = False
+
+    @types.coroutine
+    def rest(self) -> Generator[Any, Any, Result]:
+        """Go on to the end."""
+        yielded = self._yielded
+        while True:
+            thrown: BaseException | None = None
+            sent: Any = None
+            try:
+                sent = yield yielded
+            except GeneratorExit:
+                self._coroutine.close()
+                raise
+            except BaseException as error:
+                thrown = error
+            try:
+                if thrown is None:
+                    yielded = self._run(self._coroutine.send, sent)
+                else:
+                    yielded = self._run(self._coroutine.throw, thrown)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            finally:
+                del thrown

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import anyio
+
+from callgate.errors import ConfigurationError
 
 __all__ = ["Keeper", "event_loop"]
 
@@ -31,22 +33,41 @@ def _in_trio() -> bool:
 
 
 class Keeper:
-    """Enters `contexts` in order, and leaves them in reverse order when told to, both in one task.
+    """Enters contexts in order, and leaves them in reverse order when told to, both in one task. May be opened again.
 
     Args:
-        contexts: async context managers that do not care what exception ends them.
+        contexts: gives the async context managers, which do not care what exception ends them.
+
+    Attributes:
+        loop: the event loop in which it is open; None where it is not.
     """
 
-    def __init__(self, contexts: Sequence[AbstractAsyncContextManager[Any]]) -> None:
+    def __init__(self, contexts: Callable[[], Iterable[AbstractAsyncContextManager[Any]]]) -> None:
+        self.loop: object = None
         self._contexts = contexts
-        self._ready = anyio.Event()
-        self._leave = anyio.Event()
-        self._gone = anyio.Event()
+        self._opened = False
+        self._is_there = False
         self._error: BaseException | None = None
         self._task: asyncio.Task[None] | None = None
 
+    def must_be_open(self) -> None:
+        """Raises `ConfigurationError` where the runtime is not open in this event loop."""
+        if self.loop is None:
+            if self._opened:
+                raise ConfigurationError("this runtime was left already; enter it again, or make another one")
+            raise ConfigurationError("enter the runtime first: async with Runtime(...) as runtime")
+        if event_loop() is not self.loop:
+            raise ConfigurationError(
+                "this runtime was entered in another event loop: use it there "
+                "(asyncio.run_coroutine_threadsafe, anyio.from_thread), or make one here"
+            )
+
     async def open(self) -> None:
         """Enter; raises what entering raises, and leaves again when it is cancelled meanwhile."""
+        if self._is_there:
+            raise ConfigurationError("this runtime is entered already; leave it first, or make another one")
+        self._is_there, loop = True, event_loop()
+        self._ready, self._leave, self._gone = anyio.Event(), anyio.Event(), anyio.Event()
         if _in_trio():
             sys.modules["trio"].lowlevel.spawn_system_task(self._keep, name="callgate")
         else:
@@ -59,20 +80,27 @@ class Keeper:
             raise
         if self._error is not None:
             await self._gone.wait()
+            self._is_there = False
             raise self._error
+        self.loop, self._opened = loop, True
 
     async def close(self) -> None:
         """Leave, and return when everything is left; raises what leaving raises."""
+        self.loop = None
+        if not self._is_there:
+            return
         self._leave.set()
         with anyio.CancelScope(shield=True):
             await self._gone.wait()
+        self._is_there = False
         if self._error is not None and not isinstance(self._error, asyncio.CancelledError):
             raise self._error
 
     async def _keep(self) -> None:
+        self._error = None
         try:
             async with contextlib.AsyncExitStack() as stack:
-                for context in self._contexts:
+                for context in self._contexts():
                     await stack.enter_async_context(context)
                 self._ready.set()
                 await self._leave.wait()

@@ -24,7 +24,7 @@ from callgate.errors import ConfigurationError, ToolError, ToolNotAllowed, ToolN
 from callgate.limits import Limits
 from callgate.program import ToolShape
 from callgate.protocol.run import encode_tools
-from callgate.tools import CALLERS, Caller, Registry, Tool, is_reserved, python_name
+from callgate.tools import Caller, Registry, Tool, is_reserved, python_name
 from callgate.tools.faults import did_you_mean
 from callgate.tools.names import MAX_NAME_CHARACTERS, is_attribute
 from callgate.tools.namespaces import Vocabulary
@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 
     from .discovery.search import ToolSearch
 
-__all__ = ["Builtins", "Catalogue", "Offer", "Offers", "Source", "checked_options", "search_builtins"]
+__all__ = ["Builtins", "Offer", "Source", "checked_options", "search_builtins"]
 
-_MAX_KEPT = 64
 SEARCH_TOOLS: Final = "search_tools"
 _SHORT: Final = {"search": SEARCH_TOOLS, "describe": DESCRIBE_TOOLS}
 """What built-in tools are called in the module `tools`."""
@@ -47,9 +46,14 @@ _LEAST_DOC: Final = 16
 """Characters of a docstring, at least; of more tools than fit then, none is asked."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+Builtins = Callable[["Offer"], Iterable[Tool]]
+"""Gives the built-in tools that come with an offer, which has none yet. Asked once for each offer."""
+
+
+@dataclass(frozen=True, eq=False)
 class Offer:
-    """What one kind of run may call."""
+    """What one kind of run may call, and how a program sees it: for `check`, for the `execute` request, and for the
+    fast path."""
 
     caller: Caller
     registry: Registry
@@ -60,6 +64,36 @@ class Offer:
     vocabulary: Vocabulary
     """The names of all tools there were, offered or not."""
     builtins: tuple[Tool, ...] = ()
+
+    @classmethod
+    def made(
+        cls, registry: Registry, caller: Caller, allowed: Collection[str] | None, builtins: Builtins | None = None
+    ) -> Offer:
+        """What this caller may call now.
+
+        Args:
+            registry: the tools.
+            caller: who calls.
+            allowed: names of tools; None stands for all of them, empty for none.
+            builtins: gives the built-in tools.
+
+        Raises:
+            ConfigurationError: `allowed` or a tool's `fallback` names no tool.
+        """
+        vocabulary, everything = registry.vocabulary(), registry.tools()
+        meant = None if allowed is None else {_meant(registry, vocabulary, name) for name in sorted(allowed)}
+        if not registry.has_servers:  # else it may be a tool that comes later, or came before: its call will say
+            _check_fallbacks(registry, everything)
+        offered = [tool for tool in everything if caller in tool.allowed_callers]
+        tools = tuple(tool for tool in offered if meant is None or tool.name in meant)
+        offer = cls(caller, registry, tools, {tool.name: tool for tool in tools}, vocabulary)
+        if builtins is None or not tools:
+            return offer
+        more = tuple(tool for tool in builtins(offer) if caller in tool.allowed_callers)
+        for tool in more:
+            if not is_reserved(tool.name):
+                raise ConfigurationError(f"a built-in tool cannot be called {tool.name!r}: its name must be reserved")
+        return replace(offer, by_name=offer.by_name | {tool.name: tool for tool in more}, builtins=more)
 
     def canonical(self, name: str) -> str:
         """The name of the tool that is meant (see `Registry.resolve`), or the name itself where none is."""
@@ -93,9 +127,104 @@ class Offer:
             if tool in self.by_name:
                 yield f"{known}.{member}"
 
+    # as a program sees it
 
-Builtins = Callable[[Offer], Iterable[Tool]]
-"""Gives the built-in tools that come with an offer, which has none yet. Asked once for each offer."""
+    @cached_property
+    def called(self) -> dict[str, str]:
+        """Names in programs, by the tools' own."""
+        names = self.vocabulary.callable_names
+        return {tool.name: names.get(tool.name, tool.name) for tool in (*self.tools, *self.builtins)}
+
+    @cached_property
+    def namespaces(self) -> dict[str, dict[str, str]]:
+        """Names in programs, by namespaces and by what they are called there."""
+        spaces: dict[str, dict[str, str]] = {}
+        for server, members in self.vocabulary.namespaces.items():
+            offered = {member: self.called[tool] for member, tool in members.items() if tool in self.by_name}
+            if offered:
+                spaces[server] = offered | self._as_they_are(members)
+        taken = {*self.called.values(), *spaces}
+        short = {name: tool for name, tool in _SHORT.items() if tool in self.by_name and name not in taken}
+        return spaces | ({"": short} if short else {})
+
+    def _as_they_are(self, members: Mapping[str, str]) -> dict[str, str]:
+        """What the server calls its tools, where only a variable could not be called so: ``files.list``."""
+        found: dict[str, str] = {}
+        for tool in members.values():
+            own = self.by_name[tool].server_tool if tool in self.by_name else None
+            if own and own not in members and is_attribute(own):
+                found.setdefault(own, self.called[tool])
+        return found
+
+    @cached_property
+    def shapes(self) -> dict[str, ToolShape]:
+        """What `check` has to know of them, by their names in programs."""
+        return {name: _shape(name, self.by_name[tool]) for tool, name in self.called.items()}
+
+    def resolve(self, name: str) -> str | None:
+        """The tool's name in programs, for any way to write it; None where no tool of the run is meant."""
+        return self.called.get(self.canonical(name))
+
+    @cached_property
+    def wire(self) -> str:
+        """The tools as members of the `execute` request: JSON text."""
+        listed = [(name, tool, _words(self.by_name[tool])) for tool, name in self.called.items()]
+        return encode_tools(listed, self.namespaces, self._docs())
+
+    def _docs(self) -> list[str] | None:
+        """What the tools say of themselves, or their first lines, or nothing where there are too many."""
+        tools = [self.by_name[tool] for tool in self.called]
+        if len(tools) * _LEAST_DOC > _MOST_DOCS:
+            return None
+        for docs in (
+            [_docstring(tool) for tool in tools],
+            [tool.description.strip().partition("\n")[0] for tool in tools],
+        ):
+            if sum(map(len, docs)) <= _MOST_DOCS:
+                return docs
+        return None
+
+    @cached_property
+    def graph_tools(self) -> GraphTools:
+        """What the fast path has to know of them."""
+        from callgate.program.graph.reading.scope import GraphTool, GraphTools
+
+        tools = {}
+        for name, called in self.called.items():
+            tool = self.by_name[name]
+            tools[called] = GraphTool(
+                name, called, tuple(tool.parameters), self._early(tool), tool.spellings, variadic=name == DESCRIBE_TOOLS
+            )
+        return GraphTools(tools, self.namespaces, self.resolve)
+
+    def _early(self, tool: Tool | None) -> bool:
+        """Whether a call can do no harm before the program gets there, and neither can the tools that it falls back
+        to."""
+        seen: set[str] = set()
+        while tool is not None and tool.name not in seen:
+            if not tool.read_only or tool.requires_approval:
+                return False
+            seen.add(tool.name)
+            tool = None if tool.fallback is None else self.by_name.get(self.canonical(tool.fallback))
+        return True
+
+
+def _meant(registry: Registry, vocabulary: Vocabulary, name: str) -> str:
+    found = vocabulary.resolve(name)
+    if found is None:
+        absent = vocabulary.why_absent(name)
+        hint = f"; {absent}" if absent else did_you_mean(name, registry.names())
+        raise ConfigurationError(f"allowed names the tool {name!r}, which does not exist{hint}")
+    return found
+
+
+def _check_fallbacks(registry: Registry, tools: Iterable[Tool]) -> None:
+    for tool in tools:
+        if tool.fallback is not None and registry.resolve(tool.fallback) is None:
+            hint = did_you_mean(tool.fallback, registry.names())
+            raise ConfigurationError(
+                f"tool {tool.name!r} names the fallback {tool.fallback!r}, which does not exist{hint}"
+            )
 
 
 def checked_options(limits: Limits, tools: Any, on_event: Any) -> None:
@@ -106,78 +235,6 @@ def checked_options(limits: Limits, tools: Any, on_event: Any) -> None:
         raise ConfigurationError("tools are named by text: tools=['get_weather']")
     if on_event is not None and inspect.iscoroutinefunction(on_event):
         raise ConfigurationError("on_event is called at once and not awaited: give it a plain function, not async")
-
-
-class Offers:
-    """Offers by caller and allow-list; worked out once for each set of tools, not once for each run."""
-
-    def __init__(self, registry: Registry, builtins: Builtins | None = None) -> None:
-        self._registry = registry
-        self._builtins = builtins
-        self._everything: tuple[Tool, ...] = ()
-        self._kept: dict[tuple[Caller, frozenset[str] | None], Offer] = {}
-
-    def get(self, caller: Caller, allowed: Collection[str] | None) -> Offer:
-        """What this caller may call.
-
-        Args:
-            caller: who calls.
-            allowed: names of tools; None stands for all of them, empty for none.
-
-        Raises:
-            ConfigurationError: there is no such caller, or `allowed` or a tool's `fallback` names no tool.
-        """
-        if caller not in CALLERS:
-            raise ConfigurationError(f"there is no caller {caller!r}; the callers are: {', '.join(CALLERS)}")
-        if isinstance(allowed, str):
-            raise ConfigurationError(f"allowed must be a list of tool names, not the string {allowed!r}")
-        everything = self._registry.tools()
-        if everything is not self._everything or len(self._kept) >= _MAX_KEPT:
-            self._kept.clear()
-            self._check_fallbacks(everything)
-            self._everything = everything
-        names = None if allowed is None else frozenset(allowed)
-        offer = self._kept.get((caller, names))
-        if offer is None:
-            offer = self._kept[caller, names] = self._made(caller, names)
-        return offer
-
-    def _made(self, caller: Caller, names: frozenset[str] | None) -> Offer:
-        vocabulary = self._registry.vocabulary()
-        meant: set[str] | None = None
-        if names is not None:
-            meant = set()
-            for name in sorted(names):
-                found = vocabulary.resolve(name)
-                if found is None:
-                    absent = vocabulary.why_absent(name)
-                    hint = f"; {absent}" if absent else did_you_mean(name, self._registry.names())
-                    raise ConfigurationError(f"allowed names the tool {name!r}, which does not exist{hint}")
-                meant.add(found)
-        tools = tuple(
-            tool
-            for tool in self._everything
-            if caller in tool.allowed_callers and (meant is None or tool.name in meant)
-        )
-        offer = Offer(caller, self._registry, tools, {tool.name: tool for tool in tools}, vocabulary)
-        if self._builtins is None or not tools:
-            return offer
-        builtins = tuple(tool for tool in self._builtins(offer) if caller in tool.allowed_callers)
-        for tool in builtins:
-            if not is_reserved(tool.name):
-                raise ConfigurationError(f"a built-in tool cannot be called {tool.name!r}: its name must be reserved")
-        by_name = offer.by_name | {tool.name: tool for tool in builtins}
-        return replace(offer, by_name=by_name, builtins=builtins)
-
-    def _check_fallbacks(self, tools: tuple[Tool, ...]) -> None:
-        if self._registry.has_servers:  # it may be a tool that comes later, or came before: its call will say
-            return
-        for tool in tools:
-            if tool.fallback is not None and self._registry.resolve(tool.fallback) is None:
-                hint = did_you_mean(tool.fallback, self._registry.names())
-                raise ConfigurationError(
-                    f"tool {tool.name!r} names the fallback {tool.fallback!r}, which does not exist{hint}"
-                )
 
 
 _SEARCHES = """Find tools by what they do.
@@ -234,90 +291,6 @@ class Source(Protocol):
             ConfigurationError: nothing of it can work as the operator wrote it.
         """
         ...
-
-
-class Catalogue:
-    """The tools of a run as a program sees them: for `check`, for the `execute` request, and for the fast path. Made
-    once per offer, built-in tools included.
-
-    Args:
-        offer: what its run may call.
-    """
-
-    def __init__(self, offer: Offer) -> None:
-        self.offer = offer
-        self.tools: Mapping[str, Tool] = offer.by_name
-        names = offer.vocabulary.callable_names
-        self._names = {tool.name: names[tool.name] for tool in offer.tools} | {
-            tool.name: tool.name for tool in offer.builtins
-        }
-        self.namespaces: dict[str, dict[str, str]] = {}
-        """Names in programs, by namespaces and by what they are called there."""
-        for server, members in offer.vocabulary.namespaces.items():
-            offered = {member: names[tool] for member, tool in members.items() if tool in self.tools}
-            if offered:
-                self.namespaces[server] = offered | self._as_they_are(members)
-        taken = {*self._names.values(), *self.namespaces}
-        short = {name: tool for name, tool in _SHORT.items() if tool in self.tools and name not in taken}
-        if short:
-            self.namespaces[""] = short
-        self.shapes = {name: _shape(name, self.tools[tool]) for tool, name in self._names.items()}
-
-    def _as_they_are(self, members: Mapping[str, str]) -> dict[str, str]:
-        """What the server calls its tools, where only a variable could not be called so: ``files.list``."""
-        found: dict[str, str] = {}
-        for tool in members.values():
-            own = self.tools[tool].server_tool if tool in self.tools else None
-            if own and own not in members and is_attribute(own):
-                found.setdefault(own, self._names[tool])
-        return found
-
-    def resolve(self, name: str) -> str | None:
-        """The tool's name in programs, for any way to write it; None where no tool of the run is meant."""
-        return self._names.get(self.offer.canonical(name))
-
-    @cached_property
-    def wire(self) -> str:
-        """The tools as members of the `execute` request: JSON text."""
-        listed = [(name, tool, _words(self.tools[tool])) for tool, name in self._names.items()]
-        return encode_tools(listed, self.namespaces, self._docs())
-
-    def _docs(self) -> list[str] | None:
-        """What the tools say of themselves, or their first lines, or nothing where there are too many."""
-        tools = [self.tools[tool] for tool in self._names]
-        if len(tools) * _LEAST_DOC > _MOST_DOCS:
-            return None
-        for docs in (
-            [_docstring(tool) for tool in tools],
-            [tool.description.strip().partition("\n")[0] for tool in tools],
-        ):
-            if sum(map(len, docs)) <= _MOST_DOCS:
-                return docs
-        return None
-
-    @cached_property
-    def graph_tools(self) -> GraphTools:
-        """What the fast path has to know of them."""
-        from callgate.program.graph.reading.scope import GraphTool, GraphTools
-
-        tools = {}
-        for name, called in self._names.items():
-            tool = self.tools[name]
-            tools[called] = GraphTool(
-                name, called, tuple(tool.parameters), self._early(tool), tool.spellings, variadic=name == DESCRIBE_TOOLS
-            )
-        return GraphTools(tools, self.namespaces, self.resolve)
-
-    def _early(self, tool: Tool | None) -> bool:
-        """Whether a call can do no harm before the program gets there, and neither can the tools that it falls back
-        to."""
-        seen: set[str] = set()
-        while tool is not None and tool.name not in seen:
-            if not tool.read_only or tool.requires_approval:
-                return False
-            seen.add(tool.name)
-            tool = None if tool.fallback is None else self.tools.get(self.offer.canonical(tool.fallback))
-        return True
 
 
 def _words(tool: Tool) -> list[str]:

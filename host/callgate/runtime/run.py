@@ -1,295 +1,196 @@
-"""One program on one guest: sends it, serves its calls, takes its prints, and says how it ended. The only place that
-does.
-
-1. A run ends in one of these ways, whichever comes first: the guest's reply; a limit; a fault in what the guest sent;
-   the guest's death; cancellation from outside. Nothing of it goes on when `run` returns.
-2. **Calls begin in wire order.** What comes behind a call on the wire, a cancellation or the end, is heeded when that
-   call has begun, if there is a worker for it. So it does not depend on how bytes arrive what has begun.
-3. **The reply ends a program, not its calls.** Calls with effects that the program has issued are made, also those that
-   still wait for a worker; those that only read are cancelled. An honest guest whose program ended well has none left:
-   it has waited for them. The same holds for a guest that ended its own process.
-4. **Whoever else ends a run cancels its calls**: a limit that the host holds, a fault, the host. A call that had not
-   begun is recorded as cancelled, and so is one that only reads; others have an unknown outcome.
-5. `wall_seconds` holds to the very end. Of a program that waits for its calls the value is known, and is kept.
-"""
+"""A program to run, and what runs report when they fail: all that both paths share. Runs nothing."""
 
 from __future__ import annotations
 
-import json
-import logging
+import errno
+import keyword
 import signal
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
-import anyio
-import anyio.lowlevel
-
-from callgate.errors import CallgateError, LimitReached, ProtocolError, SandboxCrashed, ToolError
-from callgate.lazily import imported
+from callgate.errors import ConfigurationError, LimitReached
 from callgate.limits import Limits
-from callgate.protocol.run import (
-    CallCancelled,
-    Called,
-    Ended,
-    Ending,
-    Other,
-    RunWire,
-    Withdrawn,
-    Working,
-    Wrote,
-    error_reply,
-    result_reply,
-)
-from callgate.sandbox.backend import Guest, GuestExit
-from callgate_guest.wire import INVALID_REQUEST, OUT_OF_MEMORY
+from callgate.protocol.run import encode
+from callgate.sandbox.backend import GuestExit, Usage
+from callgate_guest.wire import OUT_OF_MEMORY, LineBuffer
 
-from .driver import Driver
-from .gate import RunGate
-from .gate.events import Event, Printed
-from .result import RunError
+from .gate import Gate, RunGate
+from .gate.events import Event
+from .offer import Offer, checked_options
+from .result import CodeResult, RunError
 
-__all__ = ["GuestDrive", "explain_death"]
+if TYPE_CHECKING:
+    from callgate.program import Finding, Policy
 
-_READ_AHEAD_BYTES = 4 << 20
-"""Of calls that wait for a worker, before the guest is made to wait."""
-_LAST = 1 << 62
-"""Sorts behind every id that a guest of ours gives."""
-_CALLS_A_TURN = 500
-_EVENTS_A_TURN = 2_000
-"""Read from a guest before others have their turn; a message may be of three bytes, and one read of 64 KiB."""
-"""Calls that are recorded as given up at once: that takes a few milliseconds."""
-_UNSENT_BYTES = 32 << 20
-"""Of replies that the guest has not read, before it gets no further call served."""
+__all__ = [
+    "CodeRun", "Language", "check_failure", "explain_death", "host_error", "left_under_way", "program_error",
+    "waited_for",
+]  # fmt: skip
 
-logger = logging.getLogger("callgate")
+_GIVEN: Final = frozenset({"ToolError", "tool_call", "tools"})
+_HOST_KINDS: Final = frozenset({"CheckFailed", "LimitReached", "ProtocolError", "GuestDied", "SandboxCrashed"})
+"""Kinds that the host gives; a program's own exception of that name is told apart from them."""
+_TEXT_LIMIT: Final = 200_000
+"""Characters of a message or traceback that the host keeps of what a guest says; the guest cuts well below."""
+_NAME_LIMIT: Final = 256
+"""Characters of the name of an exception, or of a tool, that the host keeps of what a guest says."""
 
 
-class GuestDrive:
-    """One run under way.
+@dataclass(frozen=True, slots=True)
+class Language:
+    """What a program may look like: see `callgate.program.check_program`."""
 
-    Args:
-        guest: where it runs.
-        wire: its protocol.
-        gate: what its calls pass.
-        limits: `wall_seconds` is held here, the others by the wire, the gate and the kernel.
-        on_event: told of prints; the gate tells of calls.
+    policy: Policy = "none"
+    allowed_imports: tuple[str, ...] | None = None
 
-    Attributes:
-        ending: what the guest said when its program began to wait for calls.
-        died: the guest closed its wire without a reply.
-    """
 
-    def __init__(
-        self,
-        guest: Guest,
-        wire: RunWire,
-        gate: RunGate,
+@dataclass(slots=True)
+class CodeRun:
+    """One program to run: everything about it but the guest."""
+
+    code: str
+    gate: RunGate
+    limits: Limits
+    names: tuple[str, ...]
+    """Of its inputs."""
+    inputs: str
+    """JSON text of an object: as the inputs were when the run was made."""
+    on_event: Callable[[Event], None] | None = None
+    findings: list[Finding] = field(default_factory=list)
+    number: int = 1
+    buffer: LineBuffer | None = None
+    keeps: bool = False
+    """Another program may follow on the same guest, and await what this one leaves in its variables."""
+
+    @classmethod
+    def of(
+        cls,
+        gate: Gate,
+        code: str,
         limits: Limits,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        tools: Collection[str] | None = None,
         on_event: Callable[[Event], None] | None = None,
-    ) -> None:
-        self.ended: Ended | None = None
-        self.ending: Ending | None = None
-        self.died = False
-        self.sent_bytes = 0
-        self.received_bytes = 0
-        self._guest = guest
-        self._wire = wire
-        self._gate = gate
-        self._limits = limits
-        self._on_event = on_event
-        self._driver: Driver[object, Called | Withdrawn | Other] = Driver(self._serve, limits.max_concurrent_calls)
-        self._cancelled: set[int | str] = set()
-        """Calls that the program gave up before they had begun."""
-        self._unfinished: list[Called | Withdrawn | Other] = []
-        self._unsent_bytes = 0
-        self._sent: anyio.Event | None = None
-        self._batch_turn = anyio.Lock()
+    ) -> CodeRun:
+        """A run of `code`: see `Runtime.execute_code` for the arguments. Raises `ConfigurationError`."""
+        if not isinstance(code, str):
+            raise ConfigurationError(f"code is Python source text, not {type(code).__name__}")
+        checked_options(limits, tools, on_event)
+        if inputs is not None and not isinstance(inputs, Mapping):
+            raise ConfigurationError(f"inputs is a dict of variables and their values, not {type(inputs).__name__}")
+        opened = gate.open(caller="code", limits=limits, allowed=tools, on_event=on_event)
+        names: tuple[Any, ...] = tuple(inputs or ())
+        for name in names:
+            if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+                raise ConfigurationError(f"inputs are bound as variables: {name!r} is no name of one")
+            if name in opened.offer.shapes or name in _GIVEN:
+                raise ConfigurationError(
+                    f"the input {name!r} would hide the tool, or the name, that programs are given"
+                )
+        return cls(code, opened, limits, names, _as_json(inputs) if inputs else "{}", on_event)
 
     @property
-    def failure(self) -> CallgateError | None:
-        """Why the host ended the run; the guest must not be used again."""
-        return self._driver.failure
+    def offer(self) -> Offer:
+        """What it may call."""
+        return self.gate.offer
 
-    async def run(self, request: bytes) -> None:
-        """Send `request` and serve the run to its end. Raises nothing but cancellation."""
+    def check(self, language: Language, earlier: Collection[str] | None = None, *, session: bool) -> list[Finding]:
+        """Look at the program.
 
-        async def main() -> None:
-            try:
-                await self._through(request)
-            finally:
-                if waiting := self._driver.clear():
-                    if self._driver.stopped:
-                        self._unfinished += waiting
-                    with anyio.CancelScope(shield=True):  # it waits for nobody, and gives others their turn
-                        await self._give_up(waiting)
+        Args:
+            language: what it may look like.
+            earlier: in a session, names that earlier programs have bound, as far as can be told; no name is then
+                reported as unknown. ``None`` for a program that stands alone, or is the first.
+            session: whether it is a program of a session.
+        """
+        from callgate.program import check_program
 
-        is_late = await self._driver.run(main, self._limits.wall_seconds)
-        if self.ended is None:
-            self._print_unread()
-        if is_late and (self.ended is None or self.ended.error is None):
-            self._driver.fail(LimitReached("wall_seconds", self._limits.wall_seconds))
+        return check_program(
+            self.code,
+            self.offer.shapes,
+            namespaces=self.offer.namespaces,
+            resolve=self.offer.resolve,
+            why_absent=self.offer.vocabulary.why_absent,
+            inputs=self.names,
+            policy=language.policy,
+            allowed_imports=language.allowed_imports,
+            max_source_bytes=self.limits.max_source_bytes,
+            known_names=earlier or (),
+            names_known=earlier is None,
+            session=session,
+        )
 
-    async def _through(self, request: bytes) -> None:
+
+def _as_json(inputs: Mapping[str, Any]) -> str:
+    members = []
+    for name, value in inputs.items():
         try:
-            await self._send(request)
-            await self._read()
-            if self.ended is not None and self._driver.jobs:
-                await self._begun()
-                self._driver.give_up(self._only_reads)
-                await self._driver.done()
-        except SandboxCrashed:
-            self.died = True
-        except (LimitReached, ProtocolError) as error:
-            await self._begun()
-            self._driver.fail(error)
-        if self.died:
-            await self._begun()
+            members.append(f"{encode(name)}:{encode(value)}")
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ConfigurationError(f"inputs must be JSON values; {name!r} is not: {error}") from None
+    return f"{{{','.join(members)}}}"
 
-    async def _begun(self) -> None:
-        """Return once every call that has a worker has begun: it has passed the gate's entrance, too."""
-        await self._driver.begun()
-        await self._gate.begun()
 
-    def _only_reads(self, call: Called | Withdrawn | Other) -> bool:
-        return isinstance(call, Called) and self._gate.only_reads(call.method)
+def check_failure(findings: list[Finding], sandbox: str) -> CodeResult | None:
+    """The result of a program whose findings stop it; ``None`` when it may run."""
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if not errors:
+        return None
+    first = errors[0]
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    error = RunError("CheckFailed", f"{first}{more}", first.line)
+    if first.code == "too-large":
+        error = RunError("LimitReached", f"limit reached: max_source_bytes: {first}", limit="max_source_bytes")
+    return CodeResult(ok=False, error=error, findings=findings, sandbox=sandbox)
 
-    async def _give_up(self, calls: Iterable[Called | Withdrawn | Other]) -> None:
-        """Record calls that had not begun, and never will."""
-        try:
-            for number, call in enumerate(calls, 1):
-                if number % _CALLS_A_TURN == 0:
-                    await anyio.lowlevel.checkpoint()
-                if not isinstance(call, Other):
-                    await self._gate.give_up(call.method, call.arguments)
-        except LimitReached as error:
-            self._driver.fail(error)
 
-    def _is_wanted(self, call: Called | Other) -> bool:
-        return isinstance(call, Other) or call.id not in self._cancelled
+def left_under_way(tool: str, calls: int) -> str:
+    """The note on calls of a failed program that a limit ended: the first one's tool, and their number."""
+    what = f"a call of {tool[:256]!r}" if calls == 1 else f"{calls} calls, the first of {tool[:256]!r},"
+    return f"the program had failed, and the limit wall_seconds ended {what} that it had left under way"
 
-    @property
-    def unfinished(self) -> tuple[str, int] | None:
-        """When a limit ended a program that was over and waited for calls: the first one's tool, and their number."""
-        left = [call for call in self._unfinished if isinstance(call, Called)]
-        left.sort(key=lambda call: call.id if type(call.id) is int else _LAST)
-        calls = [call.method for call in left]
-        over = self.ended is not None or (self.ending is not None and isinstance(self.failure, LimitReached))
-        return (calls[0], len(calls)) if over and calls else None
 
-    async def _read(self) -> None:
-        others = 0
-        ahead = 0  # bytes read while calls wait for a worker: cancellations, prints and the end may be among them
-        while True:
-            if not self._driver.waiting:
-                ahead = 0
-            elif ahead > _READ_AHEAD_BYTES:
-                await self._driver.wait_for_room()
-            stream, data = await self._guest.receive()
-            if stream == "output":
-                self._print(data.decode("utf-8", "replace"))
-                continue
-            if not data:
-                self.died = True
-                return
-            self.received_bytes += len(data)
-            ahead += len(data)
-            for number, event in enumerate(self._wire.receive(data), 1):
-                if number % _EVENTS_A_TURN == 0:
-                    await anyio.lowlevel.checkpoint()
-                kind = type(event)
-                if kind is Called:
-                    self._driver.submit(event.id, event)  # type: ignore[union-attr, arg-type]
-                elif kind is Wrote:
-                    self._print(event.text)  # type: ignore[union-attr]
-                elif kind is Working:
-                    await anyio.lowlevel.checkpoint()
-                elif kind is Ended:
-                    self._print_unread()
-                    self.ended = event if self.failure is None else None  # type: ignore[assignment]
-                    return
-                elif kind is Ending:
-                    self.ending = event  # type: ignore[assignment]
-                elif isinstance(event, CallCancelled):
-                    await self._begun()
-                    if not self._driver.give_up_begun(event.id):
-                        self._cancelled.add(event.id)  # it is recorded when its turn comes
-                elif isinstance(event, (Withdrawn, Other)):
-                    others += 1
-                    self._driver.submit(("other", others), event)
+def waited_for(error: RunError, tool: str, count: int) -> RunError:
+    """A limit that ended a program which was over and waited for its calls."""
+    others = f" and {count - 1} more" if count > 1 else ""
+    told = f"{error.message}: the program was over and waited for its call of {tool[:256]!r}{others}"
+    return replace(error, message=f"{told}; await it with asyncio.wait_for(..., seconds)", tool=tool[:256])
 
-    def _print_unread(self) -> None:
-        """What was written to stdout and stderr before the end, and is still in the pipe."""
-        try:
-            self._print(self._guest.unread_output().decode("utf-8", "replace"))
-        except LimitReached as error:
-            self._driver.fail(error)
 
-    def _print(self, text: str) -> None:
-        try:
-            self._wire.write(text)
-        finally:
-            if self._on_event is not None and (latest := self._wire.latest):
-                try:
-                    self._on_event(Printed(latest))
-                except Exception:
-                    logger.exception("on_event raised")
+def host_error(failure: Exception, wall: float | None = None) -> RunError:
+    """Why the host ended a run; with the seconds that it took, where a limit on these ended it."""
+    if isinstance(failure, LimitReached):
+        if failure.limit == "wall_seconds" and wall is not None:
+            failure = LimitReached("wall_seconds", failure.allowed, round(wall, 3))
+        return _limit_error(failure)
+    return RunError(type(failure).__name__, str(failure))
 
-    async def _serve(self, call: Called | Withdrawn | Other) -> None:
-        over = self.failure is not None or (self.ended is not None and self._only_reads(call))
-        if over or isinstance(call, Withdrawn) or (self._cancelled and not self._is_wanted(call)):
-            await self._give_up([call])
-            if self.failure is not None:
-                self._driver.end(self.failure)
-            return
-        try:
-            while self._unsent_bytes > _UNSENT_BYTES:  # the guest has to read before it gets more
-                if self._sent is None or self._sent.is_set():
-                    self._sent = anyio.Event()
-                await self._sent.wait()
-            if isinstance(call, Other):
-                await self._serve_other(call)
-                return
-            try:
-                data = result_reply(call.id, await self._gate.call(call.method, call.arguments))
-            except ToolError as error:
-                data = error_reply(call.id, error)
-            if self.ended is None:
-                await self._send(data)
-        except LimitReached as error:
-            self._driver.end(error)
-        except SandboxCrashed:
-            return  # the reader sees it too, and knows better why
-        except BaseException:
-            if self._driver.stopped:
-                self._unfinished.append(call)
-            raise
 
-    async def _serve_other(self, call: Other) -> None:
-        await anyio.lowlevel.checkpoint()  # each takes a while, and thousands of them may come at once
-        # few runs need this lane, and its library takes long to import
-        lane = await imported("callgate.runtime.jsonrpc_lane")
-        if isinstance(call.message, list):
-            async with self._batch_turn:
-                given = await lane.answer(call.message, self._gate)
-        else:
-            given = await lane.answer(call.message, self._gate)
-        if given.stop is not None:
-            self._driver.end(given.stop)
-            return
-        if given.reply is not None and self.ended is None:
-            await self._send(json.dumps(given.reply, allow_nan=False).encode() + b"\n")
-        if given.fault is not None:
-            self._driver.end(ProtocolError(f"the guest sent an invalid request ({INVALID_REQUEST}): {given.fault}"))
+def program_error(told: dict[str, Any], limits: Limits, usage: Usage | None) -> RunError:
+    """What the guest says of an error, believed no further than its form; errors that mean a limit are named as
+    that."""
 
-    async def _send(self, data: bytes) -> None:
-        self.sent_bytes += len(data)
-        self._unsent_bytes += len(data)
-        try:
-            await self._guest.send(data)
-        finally:
-            self._unsent_bytes -= len(data)
-            if self._sent is not None:
-                self._sent.set()
+    def text(name: str, most: int = _TEXT_LIMIT) -> str:
+        value = told.get(name)
+        return value[:most].encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+
+    line = told.get("line")
+    line = line if type(line) is int and 0 <= line < 2**31 else None
+    kind = text("kind", _NAME_LIMIT) or "Exception"
+    reached = None
+    if kind == "MemoryError":
+        reached = LimitReached("memory_bytes", limits.memory_bytes, (usage and usage.peak_memory_bytes) or None)
+    elif kind == "TooManyThreads":
+        reached = LimitReached("max_processes", limits.max_processes, limits.max_processes)
+    elif told.get("errno") in (errno.ENOSPC, errno.EFBIG):
+        reached = LimitReached("max_file_bytes", limits.max_file_bytes, limits.max_file_bytes)
+    if reached is not None:
+        return _limit_error(reached, line, text("traceback"))
+    if kind in _HOST_KINDS:
+        kind = f"program.{kind}"
+    return RunError(kind, text("message"), line, text("traceback"), tool=text("tool", _NAME_LIMIT) or None)
 
 
 def explain_death(ended: GuestExit, limits: Limits) -> RunError:
@@ -303,10 +204,10 @@ def explain_death(ended: GuestExit, limits: Limits) -> RunError:
         status == -signal.SIGKILL and cpu >= limits.cpu_seconds
     ):
         # the kernel counts in ticks for the limit and exactly for us: on a busy machine the two differ by a lot
-        return limit_error(LimitReached("cpu_seconds", limits.cpu_seconds, round(max(cpu, limits.cpu_seconds), 3)))
+        return _limit_error(LimitReached("cpu_seconds", limits.cpu_seconds, round(max(cpu, limits.cpu_seconds), 3)))
     if status == OUT_OF_MEMORY:
-        peak = usage.peak_memory_bytes or None if usage is not None else None
-        return limit_error(LimitReached("memory_bytes", limits.memory_bytes, peak))
+        peak = (usage and usage.peak_memory_bytes) or None
+        return _limit_error(LimitReached("memory_bytes", limits.memory_bytes, peak))
     if status < 0:
         name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
         hint = {
@@ -321,7 +222,5 @@ def explain_death(ended: GuestExit, limits: Limits) -> RunError:
     )
 
 
-def limit_error(error: LimitReached, told: dict[str, Any] | None = None) -> RunError:
-    """A limit as the run's error, with what the guest told of the place."""
-    told = told or {}
-    return RunError("LimitReached", str(error), told.get("line"), told.get("traceback", ""), limit=error.limit)
+def _limit_error(error: LimitReached, line: int | None = None, traceback: str = "") -> RunError:
+    return RunError("LimitReached", str(error), line, traceback, limit=error.limit)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import anyio
 
 from callgate.errors import ConfigurationError
 from callgate.lazily import imported
@@ -19,16 +21,17 @@ from callgate.sandbox.pool import WarmPool
 from callgate.search.learned import Learned
 from callgate.tools import Registry, Tool
 
-from .code_runs import Language
 from .code_stream import CodeStream, streaming
-from .core import Core, Path, checked_path
-from .gate import Approve
+from .for_models import ForModels
+from .gate import Approve, Gate
 from .gate.events import Event
-from .keeper import Keeper, event_loop
-from .model_face import ModelFace
-from .offer import Source
-from .result import CodeResult
-from .session import Session
+from .guest_run import in_guest
+from .keeper import Keeper
+from .looking import Looks
+from .offer import Source, search_builtins
+from .result import NO_SANDBOX, CodeResult
+from .run import CodeRun, Language, check_failure
+from .session import Session, opened_session
 
 if TYPE_CHECKING:
     from callgate.plan.estimate import PlanEstimate
@@ -37,14 +40,21 @@ if TYPE_CHECKING:
     from callgate.program import Finding, Policy
 
     from .fast_path.compilation import Compilation
+    from .fast_path.drive import GraphDrive
     from .plans.approval import ApprovePlan
-    from .plans.preparation import Plans
     from .plans.result import PlanResult
+    from .plans.run import PlanRun
 
-__all__ = ["CodeStream", "Runtime"]
+__all__ = ["CodeStream", "Path", "Runtime"]
+
+Path = Literal["auto", "plan", "sandbox"]
+_PATHS: Final = ("auto", "plan", "sandbox")
+_GRAPHS_ONLY: Final = (
+    "; this runtime was made with sandbox=None, which runs only programs that are graphs of tool calls"
+)
 
 
-class Runtime(ModelFace):
+class Runtime(ForModels):
     """Runs programs that call tools. Use as an async context manager, under asyncio or trio; leaving it ends
     everything it started. A runtime that was left may be entered again, in another event loop, too.
 
@@ -107,91 +117,85 @@ class Runtime(ModelFace):
             raise ConfigurationError(f"there is no policy {policy!r}; there are: none, restricted")
         if max_guests < 1 or pool_size < 0 or queue_seconds <= 0:
             raise ConfigurationError("max_guests and queue_seconds must be above 0, and pool_size 0 or more")
-        self.registry = tools if isinstance(tools, Registry) else Registry(tools)
         if approve_plan is not None and not callable(approve_plan):
             raise ConfigurationError(f"approve_plan is a function of a PlanApprovalRequest, not {approve_plan!r}")
         self.limits = limits or Limits()
         self.max_guests = max_guests
-        backend = warm = None
+        self._path = _checked_path(path)
+        self._approve = approve
+        self._approve_plan = approve_plan
+        self._language = Language(policy, None if allowed_imports is None else tuple(allowed_imports))
+        self._learned = Learned()
+        self._looks = Looks()
+        self._drives: set[GraphDrive] = set()
+        """What is under way on the host."""
+        self._sandbox: tuple[Backend, WarmPool] | None = None
         if sandbox is not None:
             backend = make_backend(sandbox, packages=packages, preimport=tuple(preimport), tier=tier)
-            warm = WarmPool(
-                backend,
-                Allowance.of(self.limits),
-                size=min(pool_size, max_guests),
-                max_guests=max_guests,
-                queue_seconds=queue_seconds,
-            )
-        learned = Learned()
-        core_over = partial(
-            Core,
-            sandbox=None if backend is None or warm is None else (backend, warm),
-            limits=self.limits,
-            approve=approve,
-            approve_plan=approve_plan,
-            language=Language(policy, None if allowed_imports is None else tuple(allowed_imports)),
-            path=checked_path(path),
-            learned=learned,
-        )
-        self._cores: WeakSet[Core] = WeakSet()
-
-        def made(registry: Registry) -> Core:
-            core = core_over(registry)
-            self._cores.add(core)
-            return core
-
-        super().__init__(made(self.registry), made)
-        self.gate = self._core.gate
+            size, allowance = min(pool_size, max_guests), Allowance.of(self.limits)
+            warm = WarmPool(backend, allowance, size=size, max_guests=max_guests, queue_seconds=queue_seconds)
+            self._sandbox = backend, warm
+        self._take(tools if isinstance(tools, Registry) else Registry(tools))
         files: list[AbstractAsyncContextManager[Any]] = []
         if statistics is not None:
             from .statistics_file import LearnedFile, StatisticsFile  # SQLite comes with them
 
-            files += [StatisticsFile(statistics, self.registry.statistics), LearnedFile(statistics, learned)]
-        self._kept = [each for each in (*files, backend, warm) if each is not None]
-        self._sources = [_source(each) for each in sources]
-        self._keeper: Keeper | None = None
-        self._loop: object = None
-        self._left = False
+            files += [StatisticsFile(statistics, self.registry.statistics), LearnedFile(statistics, self._learned)]
+        served = [_source(each).serving for each in sources]
+        self._keeper = Keeper(lambda: [*files, *(self._sandbox or ()), *(serving(self.registry) for serving in served)])
+
+    def _take(self, registry: Registry) -> None:
+        self.registry = registry
+        self.gate = Gate(registry, approve=self._approve, builtins=search_builtins(lambda: self.search))
+
+    def _over(self, registry: Registry) -> Runtime:
+        """This runtime over other tools, for a conversation that loads some: with a gate and a search of its own, and
+        guests from the same place."""
+        other = copy.copy(self)
+        for name in ("search", "_answers"):
+            vars(other).pop(name, None)
+        other._take(registry)
+        return other
 
     async def __aenter__(self) -> Runtime:
-        if self._keeper is not None:
-            raise ConfigurationError("this runtime is entered already; leave it first, or make another one")
-        self._loop = event_loop()
-        self._keeper = Keeper([*self._kept, *(source.serving(self.registry) for source in self._sources)])
-        try:
-            await self._keeper.open()
-        except BaseException:
-            self._keeper = self._loop = None
-            raise
+        await self._keeper.open()
         return self
 
     async def __aexit__(self, *error: Any) -> None:
-        keeper, self._loop, self._left = self._keeper, None, True
-        for core in list(self._cores):
-            await core.close()
-        try:
-            if keeper is not None:
-                await keeper.close()
-        finally:
-            self._keeper = None
+        self._keeper.loop = None
+        await self._end_drives(*self._drives)
+        await self._keeper.close()
+
+    async def _close(self) -> None:
+        """End what is under way on the host over these tools."""
+        await self._end_drives(*(drive for drive in self._drives if drive.gate is self.gate))
+
+    async def _end_drives(self, *drives: GraphDrive) -> None:
+        with anyio.CancelScope(shield=True):
+            for drive in drives:
+                drive.close()
+            for drive in drives:
+                await drive.gone.wait()
 
     @property
     def open_in(self) -> object:
         """The event loop in which the runtime is open; None where it is not."""
-        return self._loop
+        return self._keeper.loop
 
     @property
     def backend(self) -> Backend:
         """What confines programs. Raises `ConfigurationError` where the runtime was made without a sandbox."""
-        return self._core.sandbox[0]
+        return self._confined()[0]
 
     @property
     def _pool(self) -> WarmPool:
-        return self._core.sandbox[1]
+        return self._confined()[1]
 
-    @property
-    def _plans(self) -> Plans:
-        return self._core.plans
+    def _confined(self) -> tuple[Backend, WarmPool]:
+        if self._sandbox is None:
+            message = "this runtime was made with sandbox=None: it runs plans, tools, and programs that are graphs"
+            raise ConfigurationError(message)
+        return self._sandbox
 
     # programs
 
@@ -228,9 +232,28 @@ class Runtime(ModelFace):
             SandboxError: no guest can be had.
         """
         self._must_be_open()
-        return await self._core.execute_code(
-            code, inputs=inputs, tools=tools, limits=limits, on_event=on_event, check=check, path=path
-        )
+        path = self._path if path is None else _checked_path(path)
+        if path == "sandbox":
+            self._confined()
+        limits = self.limits if limits is None else limits
+        run = CodeRun.of(self.gate, code, limits, inputs=inputs, tools=tools, on_event=on_event)
+        if check:
+            key = (run.offer, code, run.names, limits.max_source_bytes)
+            run.findings = list(await self._looks.look(code, partial(run.check, self._language, session=False), key))
+            sandbox = NO_SANDBOX if self._sandbox is None else self.backend.description
+            if (stopped := check_failure(run.findings, sandbox)) is not None:
+                return stopped
+        if path != "sandbox":
+            fast_path = await imported("callgate.runtime.fast_path.path")
+            in_sandbox = None if path == "plan" or self._sandbox is None else self._in_sandbox
+            why = "" if path == "plan" else _GRAPHS_ONLY
+            result: CodeResult | None = await fast_path.execute(run, self._looks, self._drives, in_sandbox, why)
+            if result is not None:
+                return result
+        return await self._in_sandbox(run)
+
+    async def _in_sandbox(self, run: CodeRun) -> CodeResult:
+        return await in_guest(run, *self._confined())
 
     @contextlib.asynccontextmanager
     async def stream_code(self, code: str, **options: Any) -> AsyncIterator[CodeStream]:
@@ -250,12 +273,14 @@ class Runtime(ModelFace):
             SandboxError: no guest can be had.
         """
         self._must_be_open()
-        async with self._core.session(limits) as session:
+        limits = self.limits if limits is None else limits
+        async with opened_session(self.gate, self._looks, self._language, limits, *self._confined()) as session:
             yield session
 
     def check(self, code: str, *, inputs: Collection[str] = (), tools: Collection[str] | None = None) -> list[Finding]:
         """What is wrong with a program, before anything runs: see `Finding`. Needs no sandbox, and no open runtime."""
-        return self._core.check(code, inputs, tools)
+        run = CodeRun.of(self.gate, code, self.limits, inputs=dict.fromkeys(inputs), tools=tools)
+        return run.check(self._language, session=False)
 
     def compile(
         self, code: str, *, inputs: Mapping[str, Any] | None = None, tools: Collection[str] | None = None
@@ -265,7 +290,11 @@ class Runtime(ModelFace):
         Raises:
             ConfigurationError: an input is no JSON, or `tools` names one that does not exist.
         """
-        return self._core.compile(code, inputs, tools)
+        from .fast_path.compilation import Compilation
+        from .fast_path.path import look_at_once
+
+        run = CodeRun.of(self.gate, code, self.limits, inputs=inputs, tools=tools)
+        return Compilation(run, *look_at_once(run, self._looks))
 
     # plans
 
@@ -296,9 +325,8 @@ class Runtime(ModelFace):
             ConfigurationError: `tools` names one that does not exist.
         """
         self._must_be_open()
-        await imported("callgate.runtime.plans.preparation")
-        run = self._core.plan(tools=tools, limits=limits, on_event=on_event, approve_plan=approve_plan)
-        return await run.execute(plan)
+        await imported("callgate.runtime.plans.run")
+        return await self._plan(tools, limits, on_event, approve_plan).execute(plan)
 
     async def stream_plan(
         self,
@@ -324,13 +352,12 @@ class Runtime(ModelFace):
             Exception: what `chunks` raises; calls under way are given up.
         """
         self._must_be_open()
-        await imported("callgate.runtime.plans.preparation")
-        run = self._core.plan(tools=tools, limits=limits, on_event=on_event, approve_plan=approve_plan)
-        return await run.execute_stream(chunks)
+        await imported("callgate.runtime.plans.run")
+        return await self._plan(tools, limits, on_event, approve_plan).execute_stream(chunks)
 
     def check_plan(self, plan: Mapping[str, Any] | str, *, tools: Collection[str] | None = None) -> list[PlanFault]:
         """What is wrong with a plan, errors first, before anything runs. Needs no open runtime."""
-        return self._core.plan(tools=tools).read(plan).faults
+        return self._plan(tools).read(plan).faults
 
     def explain_plan(
         self, plan: Mapping[str, Any] | str, form: ExplainFormat = "text", *, tools: Collection[str] | None = None
@@ -347,7 +374,7 @@ class Runtime(ModelFace):
         """
         from callgate.plan.explain import explain, explained
 
-        reading = self._core.plan(tools=tools).read(plan)
+        reading = self._plan(tools).read(plan)
         if reading.plan is None:
             return "\n".join(map(str, reading.errors))
         return explain(
@@ -360,18 +387,26 @@ class Runtime(ModelFace):
         Raises:
             ConfigurationError: the plan has faults, or `tools` names one that does not exist.
         """
-        return self._core.plans.estimate(plan, self.limits, tools=tools)
+        return self._plan(tools).estimate(plan)
 
-    def _must_be_open(self) -> None:
-        if self._loop is None:
-            if self._left:
-                raise ConfigurationError("this runtime was left already; enter it again, or make another one")
-            raise ConfigurationError("enter the runtime first: async with Runtime(...) as runtime")
-        if event_loop() is not self._loop:
-            raise ConfigurationError(
-                "this runtime was entered in another event loop: use it there "
-                "(asyncio.run_coroutine_threadsafe, anyio.from_thread), or make one here"
-            )
+    def _plan(
+        self,
+        tools: Collection[str] | None,
+        limits: Limits | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        approve_plan: ApprovePlan | None = None,
+    ) -> PlanRun:
+        from .plans.run import PlanRun
+
+        approve_plan = self._approve_plan if approve_plan is None else approve_plan
+        return PlanRun.of(self.gate, self.limits if limits is None else limits, tools, on_event, approve_plan)
+
+
+def _checked_path(path: Any) -> Path:
+    if path not in _PATHS:
+        raise ConfigurationError(f"there is no path {path!r}; there are: {', '.join(_PATHS)}")
+    chosen: Path = path
+    return chosen
 
 
 def _source(given: Any) -> Source:

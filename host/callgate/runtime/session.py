@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
-from callgate.errors import ConfigurationError, SandboxError
+from callgate.errors import SandboxError
 from callgate.limits import Limits
-from callgate.sandbox.backend import Guest
+from callgate.sandbox.backend import Allowance, Backend, Guest
+from callgate.sandbox.pool import WarmPool
 from callgate_guest.wire import LineBuffer
 
-from .code_runs import CodeRun, check_failure
+from .gate import Gate
 from .gate.events import Event
+from .guest_run import GuestRun
+from .looking import Looks
 from .result import CodeResult, RunError
+from .run import CodeRun, Language, check_failure
 
-if TYPE_CHECKING:
-    from .core import Core
-
-__all__ = ["Session"]
+__all__ = ["Session", "opened_session"]
 
 
 class Session:
@@ -32,8 +34,12 @@ class Session:
     usable. One that reaches a limit, or is cancelled, ends it: its guest is killed.
     """
 
-    def __init__(self, core: Core, guest: Guest, limits: Limits, *, sandbox: str) -> None:
-        self._core = core
+    def __init__(
+        self, gate: Gate, looks: Looks, language: Language, limits: Limits, guest: Guest, *, sandbox: str
+    ) -> None:
+        self._gate = gate
+        self._looks = looks
+        self._language = language
         self._guest = guest
         self._sandbox = sandbox
         self._limits = limits
@@ -66,43 +72,48 @@ class Session:
         async with self._turn:
             if self._over is not None:
                 raise SandboxError(f"this session is over: {self._over}; open a new one with runtime.session()")
-            run = self._core.prepare(code, self._limits, inputs=inputs, tools=tools, on_event=on_event)
-            run.keeps = True
+            run = CodeRun.of(self._gate, code, self._limits, inputs=inputs, tools=tools, on_event=on_event)
             if check:
                 earlier = self._bound if self._count else None
-                await self._core.look(code, partial(run.check, self._core.language, earlier=earlier, session=True))
-                stopped = check_failure(run.findings, self._sandbox)
-                if stopped is not None:
+                looking = partial(run.check, self._language, earlier, session=True)
+                run.findings = await self._looks.look(code, looking)
+                if (stopped := check_failure(run.findings, self._sandbox)) is not None:
                     return stopped
-            self._count += 1
             from callgate.program import bound_names
 
-            self._bound |= await self._core.look(code, partial(bound_names, code))
-            run.number = self._count
-            run.buffer = self._buffer
-            result = await self._ran(run)
+            self._bound |= await self._looks.look(code, partial(bound_names, code))
+            self._count += 1
+            run.number, run.buffer, run.keeps = self._count, self._buffer, True
+            result = await self._ran(GuestRun(run, self._guest))
             if self._closed and result.error is not None and result.error.kind == "GuestDied":
                 result = replace(result, error=RunError("SandboxCrashed", "the session was closed while this ran"))
             elif not self.alive and result.error is not None:
                 self._over = result.error.message
             return result
 
-    def _close(self) -> None:
-        """Its guest is about to be ended."""
-        self._closed = True
-        self._over = self._over or "its block was left"
-
-    async def _ran(self, run: CodeRun) -> CodeResult:
+    async def _ran(self, run: GuestRun) -> CodeResult:
+        exit = None
         try:
-            ran = await run.on(self._guest)
-        except ConfigurationError:  # nothing was sent
-            raise
-        except BaseException:
-            self._over = self._over or "a program in it was cancelled"
-            with anyio.CancelScope(shield=True):
-                await self._guest.aclose()
-            raise
-        if ran.sound:
-            return ran.result(self._sandbox)
-        self._over = self._over or "a program in it was cancelled"
-        return ran.result(self._sandbox, await self._guest.aclose())
+            await run.run()
+        finally:
+            if not run.sound:
+                self._over = self._over or "a program in it was cancelled"
+                with anyio.CancelScope(shield=True):
+                    exit = await self._guest.aclose()
+        return run.result(self._sandbox, exit)
+
+
+@contextlib.asynccontextmanager
+async def opened_session(
+    gate: Gate, looks: Looks, language: Language, limits: Limits, backend: Backend, pool: WarmPool
+) -> AsyncIterator[Session]:
+    """A session over the tools of a gate; its guest is from the pool. Raises `SandboxError`."""
+    guest = await pool.checkout(Allowance.of(limits))
+    session = Session(gate, looks, language, limits, guest, sandbox=backend.description)
+    try:
+        yield session
+    finally:
+        session._closed = True
+        session._over = session._over or "its block was left"
+        with anyio.CancelScope(shield=True):
+            await pool.end(guest)

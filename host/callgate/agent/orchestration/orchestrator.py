@@ -29,7 +29,7 @@ from callgate.agent.planning.tool_plan import ExecutionContext, ToolExecution, T
 from callgate.errors import ConfigurationError
 from callgate.limits import Limits
 from callgate.runtime import Event, PlanResult, Runtime, StepEnded, StepStarted
-from callgate.runtime.plans.preparation import DEFAULT_TIMEOUT_SECONDS
+from callgate.runtime.plans.run import DEFAULT_TIMEOUT_SECONDS
 from callgate.tools import Tool
 from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.statistics import adaptive_timeout_seconds

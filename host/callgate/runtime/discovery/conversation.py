@@ -12,28 +12,29 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import anyio
 
 from callgate.errors import ConfigurationError, ToolError
 from callgate.limits import Limits
 from callgate.runtime.answers import Answer, Answers, Call, caller_of
-from callgate.runtime.core import Core
 from callgate.runtime.gate.events import Event
 from callgate.runtime.model.decoding import decoded
 from callgate.runtime.model.definitions import Beside
 from callgate.runtime.model.meta import META_TOOLS, DefinitionOptions, checked_options
 from callgate.runtime.model.providers import Provider
 from callgate.runtime.session import Session
-from callgate.tools import Registry
 
 from .found import entry
 from .loading import LoadedTools, Loader
 from .memory import ConversationState, credit, teach
+
+if TYPE_CHECKING:
+    from callgate.runtime.runtime import Runtime
 
 __all__ = ["Conversation", "Loader"]
 
@@ -54,12 +55,9 @@ class Conversation:
 
     def __init__(
         self,
-        runtime: object,
-        answers: Answers,
+        runtime: Runtime,
         options: DefinitionOptions,
         *,
-        core_over: Callable[[Registry], Core],
-        must_be_open: Callable[[], None],
         state: Mapping[str, Any] | None,
         loader: Loader | None,
         loader_seconds: float,
@@ -72,21 +70,21 @@ class Conversation:
             raise ConfigurationError("limits must be Limits, for instance Limits(wall_seconds=10)")
         if loader is not None and not callable(loader):
             raise ConfigurationError("loader must be an async function of a search's words: async def load(query)")
-        core = answers.core
         self.runtime = runtime
         """The `Runtime` whose conversation this is."""
-        self._runtime_must_be_open = must_be_open
         self._options = options
         self._state = ConversationState.from_json(state)
-        self._loaded = None if loader is None else LoadedTools(core.registry, loader, loader_seconds)
-        if self._loaded is not None:
-            core = core_over(self._loaded.registry)
-        self._core = core
-        self._limits = core.limits if limits is None else limits
-        changed = core is not answers.core or self._limits != core.limits
-        self._answers = Answers.over(core, self._limits) if changed else answers
+        self._loaded = None if loader is None else LoadedTools(runtime.registry, loader, loader_seconds)
+        self._over = runtime if self._loaded is None else runtime._over(self._loaded.registry)
+        """The runtime over the tools of this conversation."""
+        self._limits = runtime.limits if limits is None else limits
+        changed = self._over is not runtime or self._limits != runtime.limits
+        self._answers = Answers(self._over, self._limits) if changed else runtime._answers
         self._definitions = self._answers.definitions
-        self._session = KeptSession(core, self._limits) if session else None
+        self._has_session = session
+        self._session: Session | None = None
+        self._exits = contextlib.AsyncExitStack()
+        self._opening = anyio.Lock()
         self._meta = options.get("meta", META_TOOLS)
         self._finds = next((name for name in _FIND if name in self._meta), None)
         self._grows = grows and self._finds is not None
@@ -95,7 +93,7 @@ class Conversation:
     async def __aenter__(self) -> Conversation:
         if self._entered:
             raise ConfigurationError("this conversation was entered already; make a new one")
-        self._runtime_must_be_open()
+        self.runtime._must_be_open()
         self._entered = True
         for search in self._state.searches:
             if search.loaded and self._loaded is not None:
@@ -104,10 +102,9 @@ class Conversation:
 
     async def __aexit__(self, *error: Any) -> None:
         self._left = True
-        if self._session is not None:
-            await self._session.close()
+        await self._end_session()
         if self._loaded is not None:
-            await self._core.close()
+            await self._over._close()
 
     # what the model is told
 
@@ -179,8 +176,8 @@ class Conversation:
         loaded: tuple[str, ...] = ()
         if name == "search_tools" and self._loaded is not None:
             note, loaded = await self._loaded.load(_query(_given(arguments)))
-        elif name == "execute_code" and self._session is not None and session is None:
-            session, note = await self._session.open()
+        elif name == "execute_code" and self._has_session and session is None:
+            session, note = await self._open_session()
         call = Call(
             caller=kind,
             tools=self._within,
@@ -198,10 +195,10 @@ class Conversation:
     # inside
 
     def _must_be_open(self) -> None:
-        self._runtime_must_be_open()
+        self.runtime._must_be_open()
         if self._left:
             raise ConfigurationError("this conversation was left already; make a new one, with state=...")
-        if not self._entered and (self._loaded is not None or self._session is not None):
+        if not self._entered and (self._loaded is not None or self._has_session):
             raise ConfigurationError(
                 "enter the conversation first: async with runtime.conversation(...) as conversation"
             )
@@ -215,7 +212,7 @@ class Conversation:
         name = self._answers.names.resolve(given)
         if name is None or name in self._shown():
             return None
-        tool = self._core.registry.get(name)
+        tool = self._over.registry.get(name)
         if "direct" not in tool.allowed_callers or not self._allows(name):
             return None  # the gate has better words for it
         way = ""
@@ -228,9 +225,9 @@ class Conversation:
         """Let the search learn which of the tools that it found were called with success."""
         among, searches = self._answers.reachable(self._within), self._state.searches
         if answer.name in META_TOOLS:
-            await teach(self._core.search, searches, getattr(answer.result, "calls", ()), among)
+            await teach(self._over.search, searches, getattr(answer.result, "calls", ()), among)
         elif answer.ok:
-            await credit(self._core.search, searches, answer.name, among)
+            await credit(self._over.search, searches, answer.name, among)
 
     def _with_loaded(self, answer: Answer, given: Mapping[str, Any], loaded: tuple[str, ...]) -> Answer:
         """The answer to a search with what was loaded for it, whatever the ranking thinks of that."""
@@ -242,7 +239,7 @@ class Conversation:
             return answer
         lines = [answer.text] if answer.found else []
         lines.append("Loaded for this search:")
-        registry = self._core.registry
+        registry = self._over.registry
         lines += [entry(registry.get(name), registry.callable_name(name), "signatures") for name in more]
         return replace(answer, text="\n".join(lines), found=found)
 
@@ -286,42 +283,23 @@ class Conversation:
 
     @property
     def _beside(self) -> Beside:
-        return Beside(tuple(self._state.found), self._grows, self._session is not None)
+        return Beside(tuple(self._state.found), self._grows, self._has_session)
 
-
-class KeptSession:
-    """The session in which a conversation's programs run: opened by the first one, and anew where it has ended.
-
-    Args:
-        core: where it is opened.
-        limits: what its programs may spend.
-    """
-
-    def __init__(self, core: Core, limits: Limits) -> None:
-        self._core = core
-        self._limits = limits
-        self._session: Session | None = None
-        self._context: AbstractAsyncContextManager[Session] | None = None
-        self._opening = anyio.Lock()
-
-    async def open(self) -> tuple[Session, str]:
-        """The session, and a line for the model where the one before has ended. Raises `SandboxError`."""
+    async def _open_session(self) -> tuple[Session, str]:
+        """The session in which programs run, and a line for the model where the one before has ended: opened by the
+        first program, and anew where it has ended. Raises `SandboxError`."""
         async with self._opening:
             note = ""
             if self._session is not None and not self._session.alive:
-                await self.close()
+                await self._end_session()
                 note = "Note: the variables of earlier programs are gone: the process that held them has ended."
             if self._session is None:
-                context = self._core.session(self._limits)
-                self._session = await context.__aenter__()
-                self._context = context
+                self._session = await self._exits.enter_async_context(self._over.session(limits=self._limits))
             return self._session, note
 
-    async def close(self) -> None:
-        """End it, if there is one."""
-        context, self._context, self._session = self._context, None, None
-        if context is not None:
-            await context.__aexit__(None, None, None)
+    async def _end_session(self) -> None:
+        self._session = None
+        await self._exits.aclose()
 
 
 def _given(arguments: Any) -> Mapping[str, Any]:

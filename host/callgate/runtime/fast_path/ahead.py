@@ -13,7 +13,7 @@ from callgate.program.graph.walking.ghost import Ghost, Offered, Place
 from callgate.program.graph.walking.walk import Worked
 from callgate.runtime.driver import TURN_SECONDS
 
-from .looking import GraphProgram
+from .walker import GraphProgram
 
 __all__ = ["MANY_CALLS", "Ahead", "Offered"]
 

@@ -1,8 +1,15 @@
-"""The calls of one run on the fast path: which place of the program each belongs to, and whether it got there."""
+"""The calls of one run on the fast path: which place of the program each belongs to, and whether it got there; and for
+a program that begins anew in the sandbox, what they gave, so that no call is made twice.
+
+There a call of the same tool with the same arguments is answered from the journal, once for each time that it was made,
+in that order. Everything else passes the gate as ever, and its record follows the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import hashlib
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,9 +18,9 @@ from callgate.program.graph.flow import Site
 from callgate.program.graph.walking.ghost import Place
 from callgate.program.graph.walking.walk import MadeCall
 from callgate.runtime.gate.calls import CallRecord
-from callgate.tools.encoding import NotJson, compact_json
+from callgate.tools.encoding import NotJson, canonical_json, compact_json
 
-__all__ = ["OneCall", "Place", "records_of", "same_arguments", "split"]
+__all__ = ["Journal", "OneCall", "Place", "same_arguments", "split"]
 
 
 _EXACT: Final = frozenset({str, int, bool, type(None)})
@@ -60,7 +67,7 @@ def same_arguments(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         return False
 
 
-def records_of(call: OneCall, records: list[CallRecord]) -> list[CallRecord]:
+def _records_of(call: OneCall, records: list[CallRecord]) -> list[CallRecord]:
     """What the gate recorded of it: the call, and those that were made in its stead."""
     if not 0 <= call.record < len(records):
         return []
@@ -74,8 +81,52 @@ def split(
     calls: Iterable[OneCall], records: list[CallRecord], made: Collection[int] = ()
 ) -> tuple[list[CallRecord], list[CallRecord]]:
     """The records of what the program made, and of what was made early and in vain; those in `made` were not."""
-    vain = {record.id for call in calls if call.reached is None for record in records_of(call, records)}
+    vain = {record.id for call in calls if call.reached is None for record in _records_of(call, records)}
     vain.difference_update(made)
     if not vain:
         return records, []
     return [each for each in records if each.id not in vain], [each for each in records if each.id in vain]
+
+
+class Journal:
+    """The outcomes of the calls so far; `answered` gives each of them once.
+
+    Args:
+        calls: what was called so far.
+        records: what the gate recorded of it.
+    """
+
+    def __init__(self, calls: Sequence[OneCall], records: list[CallRecord]) -> None:
+        self._records = records
+        self.given_up = sum(
+            len(_records_of(call, records)) for call in calls if call.reached is None and not call.ended
+        )
+        """Records of calls that have no outcome, and that the program may make again."""
+        self.made: set[int] = set()
+        """Ids of the records of early calls that the program has made now: they are its own from here on."""
+        self._outcomes: dict[tuple[str, bytes], deque[OneCall]] = {}
+        reached = [call for call in calls if call.reached is not None]
+        for call in (*reached, *sorted((c for c in calls if c.reached is None), key=lambda call: call.place)):
+            if call.ended:
+                key = call.site.tool, _digest(call.arguments)
+                self._outcomes.setdefault(key, deque()).append(call)
+
+    def answered(self, name: str, arguments: Any) -> str | ToolError | None:
+        """The outcome of the next call of this tool with these arguments; None where there is none left."""
+        if not self._outcomes:
+            return None
+        try:
+            known = self._outcomes.get((name, _digest(arguments)))
+        except NotJson:
+            return None
+        if not known:
+            return None
+        call = known.popleft()
+        if call.reached is None:
+            self.made.update(record.id for record in _records_of(call, self._records))
+        return call.text if call.error is None else call.error
+
+
+def _digest(arguments: Any) -> bytes:
+    """Tells arguments apart without keeping them. Raises `NotJson`."""
+    return hashlib.blake2b(canonical_json(arguments).encode("utf-8", "surrogatepass"), digest_size=32).digest()

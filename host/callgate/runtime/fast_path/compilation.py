@@ -12,9 +12,9 @@ from callgate.plan.expressions import Budget
 from callgate.program.graph.reasons import NotAGraph
 from callgate.program.graph.walking.ghost import Ghost, Offered
 from callgate.program.graph.writing import Written, write_plan
-from callgate.runtime.code_runs import CodeRun
+from callgate.runtime.run import CodeRun
 
-from .looking import GraphProgram
+from .walker import GraphProgram
 
 __all__ = ["Compilation"]
 
@@ -59,7 +59,7 @@ class Compilation:
     def _take(self, run: CodeRun, program: GraphProgram, written: Written) -> NotAGraph | None:
         plan = {"steps": written.steps}
         if written.steps:
-            offering = Offering(run.catalogue.tools, lambda name: f"there is no tool {name!r}", writes_text=False)
+            offering = Offering(run.offer.by_name, lambda name: f"there is no tool {name!r}", writes_text=False)
             reading = read_plan(json.loads(json.dumps(plan)), offering, Limits())
             if reading.plan is None:
                 fault = reading.errors[0]

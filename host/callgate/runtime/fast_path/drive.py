@@ -19,21 +19,20 @@ import sys
 from collections import deque
 from typing import Any
 
+import anyio
+
 from callgate.errors import CallgateError, LimitReached, SandboxCrashed, ToolError
-from callgate.limits import Limits
 from callgate.plan.sizes import json_size
 from callgate.program.graph.walking.walk import MadeCall, Unsure
 from callgate.protocol.run import encode, error_object
-from callgate.runtime.driver import Driver
-from callgate.runtime.gate import RunGate
+from callgate.runtime.driver import Driver, FirstStep
+from callgate.runtime.gate import Gate
+from callgate.runtime.run import CodeRun
 from callgate.tools.encoding import NotJson, compact_json
 
 from .ahead import MANY_CALLS, Ahead
 from .calls import OneCall, Place, same_arguments
-from .first_step import FirstStep
-from .looking import GraphProgram
-from .prints import Prints
-from .walker import Walker
+from .walker import GraphProgram, Walker
 
 __all__ = ["GraphDrive"]
 
@@ -49,34 +48,30 @@ _EARLY_BYTES = 16 * 1024 * 1024
 """Of the arguments of all calls begun early; they are kept as long as the run."""
 
 
-class GraphDrive:
+class GraphDrive(Driver[int, OneCall | None]):
     """Runs one program.
 
     Args:
-        program: what to run.
+        run: the program. All of its limits are held here or by the gate, but for those that the kernel holds for a
+            guest.
+        program: what was found in it.
         inputs: its inputs, JSON.
-        gate: what its calls pass.
-        limits: all of them are held here or by the gate, but for those that the kernel holds for a guest.
-        prints: what it prints.
         goes_on: whether the sandbox takes over where this is not sure.
+
+    Attributes:
+        gone: set when the run is over.
     """
 
-    def __init__(
-        self,
-        program: GraphProgram,
-        inputs: dict[str, Any],
-        gate: RunGate,
-        limits: Limits,
-        prints: Prints,
-        *,
-        goes_on: bool,
-    ) -> None:
-        self.walker = Walker(program, inputs, limits, prints, self._reach)
+    def __init__(self, run: CodeRun, program: GraphProgram, inputs: dict[str, Any], *, goes_on: bool) -> None:
+        super().__init__(self._serve, run.limits.max_concurrent_calls)
+        self.code_run = run
+        self.program = program
+        self.gone = anyio.Event()
+        self.walker = Walker(program, inputs, run.limits, run.on_event, self._reach)
         self.calls: list[OneCall] = []
         """Every call, in the order in which they were asked for."""
-        self._program = program
-        self._gate = gate
-        self._limits = limits
+        self._gate = run.gate
+        self._limits = run.limits
         self._goes_on = goes_on
         self._inputs = inputs
         self._ahead: Ahead | None = None
@@ -102,20 +97,15 @@ class GraphDrive:
         """Once the walk has failed: calls with effects that it had come to, and that have not ended."""
         self.cut_off: tuple[str, int] | None = None
         """When `wall_seconds` ended these: the tool of the first, and how many they were."""
-        self._driver: Driver[int, OneCall | None] = Driver(self._serve, limits.max_concurrent_calls)
 
     @property
-    def failure(self) -> CallgateError | None:
-        """Why the host ended the run."""
-        return self._driver.failure
-
-    def fail(self, failure: CallgateError) -> None:
-        """Say why; the first reason counts."""
-        self._driver.fail(failure)
+    def gate(self) -> Gate:
+        """Of the runtime that it runs in."""
+        return self._gate.gate
 
     async def run(self) -> None:
         """To its end. Raises nothing but cancellation; nothing runs on afterwards."""
-        await self._driver.run(self._to_the_end, self._limits.wall_seconds)
+        await self.drive(self._to_the_end, self._limits.wall_seconds)
         if self.failure is None and self._rest and self.walker.failed is not None:
             calls = [call.site.tool for call in self.calls if call in self._rest]
             self.cut_off = calls[0], len(calls)
@@ -134,10 +124,10 @@ class GraphDrive:
             if own is not None:
                 await self._carry(own, own=True)
                 own = self._hand_out(own=True)
-            elif self._wants_a_turn:
+            elif self._is_paused:
                 await self._after_a_pause()
             else:
-                await self._driver.news()
+                await self.news()
         if self._needed:
             await self._settle()
         elif self._follows:
@@ -172,22 +162,22 @@ class GraphDrive:
                 if call.ended:
                     continue
                 if call.reached is None or self._gate.only_reads(call.site.tool):
-                    self._driver.cancel(id(call))
+                    self.cancel(id(call))
                     continue
                 self._rest.add(call)
                 if call in asked:
-                    self._driver.submit(id(call), call)
+                    self.submit(id(call), call)
             self._asked = []
         return self._rest
 
     async def _make_the_rest(self) -> None:
         rest = self._begin_the_rest()
         if self.walker.limit is not None:
-            await self._driver.begun()
+            await self.begun()
             await self._gate.begun()
             return
         while rest and self.failure is None:
-            await self._driver.news()
+            await self.news()
 
     def _end(self, failure: CallgateError) -> None:
         if not self._over or self._settling:
@@ -235,8 +225,8 @@ class GraphDrive:
 
     async def _after_a_pause(self) -> None:
         """Give the event loop a turn and go on, where a pause was asked for."""
-        while not self._over and self._wants_a_turn:
-            await self._driver.turn()
+        while not self._over and self._is_paused:
+            await self.turn()
             if self.walker.paused:
                 self.walker.go_on()
             else:
@@ -244,7 +234,7 @@ class GraphDrive:
             self._hand_out()
 
     @property
-    def _wants_a_turn(self) -> bool:
+    def _is_paused(self) -> bool:
         return self.walker.paused or (self._ahead is not None and self._ahead.paused)
 
     # which calls begin
@@ -252,7 +242,7 @@ class GraphDrive:
     def _look_ahead(self) -> None:
         """From here on calls begin early: there is something to wait for."""
         if self._ahead is None and self._looks_ahead and not self._over:
-            self._ahead = Ahead(self._program, self._inputs, self._limits, self._by_place)
+            self._ahead = Ahead(self.program, self._inputs, self._limits, self._by_place)
             for call in self.calls:
                 if call.ended and call not in self._outcomes:
                     self._ahead.ended(call.place, call.text)
@@ -277,7 +267,7 @@ class GraphDrive:
         rests = self._ahead.rests
         if rests is not None and not self._will_look:
             self._will_look = True
-            self._driver.later(rests, self._look_later)
+            self.later(rests, self._look_later)
 
     async def _look_later(self) -> None:
         self._will_look = False
@@ -303,23 +293,23 @@ class GraphDrive:
             The call that it is to carry, at once.
         """
         if self._over:
-            self._driver.tell()
+            self.tell()
             left = self._follows and self._begin_the_rest()
             if not own and not self._needed and not left:
-                self._driver.stop()
+                self.stop()
             return None
         alone = len(self._asked) == 1 and self._asked[0].reached is not None
-        if own and alone and not (self.walker.paused or self._driver.waiting or self._outcomes):
+        if own and alone and not (self.walker.paused or self.waiting or self._outcomes):
             return self._asked.pop()
         if self._asked:
             self._look_ahead()
             calls, self._asked = self._asked, []
             for call in calls:
-                self._driver.submit(id(call), call)
+                self.submit(id(call), call)
         if self._outcomes and not self._will_hear:
             self._will_hear = True
             self._hearings += 1
-            self._driver.submit(-self._hearings, None)  # behind those that have not begun
+            self.submit(-self._hearings, None)  # behind those that have not begun
         return None
 
     def _forget(self, call: OneCall) -> None:
@@ -372,11 +362,11 @@ class GraphDrive:
             if self._settling:
                 if self._rest is not None and (call.ended or self.failure is not None):
                     self._rest.discard(call)
-                self._driver.tell()
+                self.tell()
         if call.text is not None:  # counted before the program can use it, which may be before it is heard of
             self._held += sys.getsizeof(call.text)
-        if self._driver.wants_a_turn:
-            await self._driver.turn()  # tools that never wait would keep the event loop from everybody else
+        if self.wants_a_turn:
+            await self.turn()  # tools that never wait would keep the event loop from everybody else
         self._outcomes.append(call)
         self._hear()
 
@@ -420,7 +410,7 @@ class GraphDrive:
             if call.reached is not None and not call.ended and call.site.early and not call.reached.awaited:
                 call.reached = None
             if not call.ended and (call.reached is None or not call.under_way):
-                self._driver.cancel(id(call))
+                self.cancel(id(call))
         while self.failure is None and any(call.reached is not None and call.under_way for call in self.calls):
-            await self._driver.news()
+            await self.news()
         self._settling = False

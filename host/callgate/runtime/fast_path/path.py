@@ -1,168 +1,168 @@
-"""The fast path of one runtime: which programs take it, what comes of them, and how the sandbox goes on in doubt."""
+"""The fast path: which programs take it, what their runs give, and how the sandbox goes on in doubt."""
 
 from __future__ import annotations
 
 import functools
+import json
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
-from typing import Any
-
-import anyio
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
 
 from callgate.errors import LimitReached, SandboxError
 from callgate.plan.expressions import Budget
+from callgate.program.graph.compile import MOST_SOURCE_BYTES, compile_program
+from callgate.program.graph.flow import For, operations_of
 from callgate.program.graph.reasons import NotAGraph
+from callgate.program.graph.walking.ghost import makes_iterators
 from callgate.program.graph.walking.tracing import trace
-from callgate.runtime.code_runs import CodeRun, host_error, left_under_way, program_error
+from callgate.runtime.looking import Looks
 from callgate.runtime.result import NO_SANDBOX, CodeResult, RunError, RunUsage
+from callgate.runtime.run import CodeRun, host_error, left_under_way, program_error
 
-from .calls import split
-from .compilation import Compilation
+from .calls import Journal, split
 from .drive import GraphDrive
-from .journal import Journal
-from .looking import GraphProgram, GraphPrograms
-from .prints import Prints, TellOnce
-from .walker import WALK_BYTES, WALK_STEPS
+from .walker import WALK_BYTES, WALK_STEPS, GraphProgram, TellOnce
 
-__all__ = ["FastPath"]
+__all__ = ["Found", "execute", "look_at_once"]
 
-NOT_RUN = "none: the program was not run"
+NOT_RUN: Final = "none: the program was not run"
+_REQUEST_BYTES: Final = 1024
+"""More than the `execute` request has around source, tools and inputs."""
+
+Found = GraphProgram | list[NotAGraph]
+"""A program that is a graph, or why it is none."""
 InSandbox = Callable[[CodeRun], Awaitable[CodeResult]]
 """Runs a program in a guest of its own."""
 
 
-class FastPath:
-    """Runs what is certain to be a graph of tool calls, on the host."""
+async def execute(
+    run: CodeRun, looks: Looks, under_way: set[GraphDrive], in_sandbox: InSandbox | None, why: str
+) -> CodeResult | None:
+    """Run a program on the host, if it is a graph.
 
-    def __init__(self) -> None:
-        self.programs = GraphPrograms()
-        self._under_way: set[GraphDrive] = set()
-        self._gone = anyio.Event()
+    Args:
+        run: the program.
+        looks: keeps which programs are graphs.
+        under_way: holds the drive of the run while it is under way.
+        in_sandbox: who goes on where the fast path is not sure. None: nobody.
+        why: why nobody does, for the message.
 
-    async def execute(self, run: CodeRun, in_sandbox: InSandbox | None, *, why: str = "") -> CodeResult | None:
-        """Run a program, if it is a graph.
-
-        Args:
-            run: the program.
-            in_sandbox: who goes on where the fast path is not sure. None: nobody.
-            why: why nobody does, for the message.
-
-        Returns:
-            What came of it; None where it is no graph, and somebody else can run it.
-
-        Raises:
-            ConfigurationError: an input is no JSON.
-        """
-        started = time.perf_counter()
-        found, inputs = await self.programs.look(run)
-        if not isinstance(found, GraphProgram):
-            return _not_a_graph(run, found, why) if in_sandbox is None else None
-        prints = Prints(run.limits, run.on_event)
-        drive = GraphDrive(found, inputs, run.gate, run.limits, prints, goes_on=in_sandbox is not None)
-        self._under_way.add(drive)
-        try:
-            await drive.run()
-        finally:
-            self._under_way.discard(drive)
-            if not self._under_way:
-                self._gone.set()
-        ended = _Ended(run, found, inputs, drive, prints, started, why)
-        if drive.walker.unsure is None or drive.failure is not None or in_sandbox is None:
-            return ended.result()
-        return await ended.go_on(in_sandbox)
-
-    def compile(self, run: CodeRun) -> Compilation:
-        """What it would make of a program. Raises `ConfigurationError`."""
-        return Compilation(run, *self.programs.look_at_once(run))
-
-    async def close(self) -> None:
-        """End what is under way, and return when it has ended."""
-        with anyio.CancelScope(shield=True):
-            while self._under_way:
-                self._gone = anyio.Event()
-                for drive in list(self._under_way):
-                    drive.close()
-                await self._gone.wait()
+    Returns:
+        The result; None where the program is no graph, and somebody else can run it.
+    """
+    started = time.perf_counter()
+    found: Found | None = _too_large(run)
+    inputs: dict[str, Any] = {} if found else json.loads(run.inputs)
+    if found is None:
+        found = await looks.look(run.code, partial(_look, run, inputs), _key(run))
+    if not isinstance(found, GraphProgram):
+        return _not_a_graph(run, found, why) if in_sandbox is None else None
+    drive = GraphDrive(run, found, inputs, goes_on=in_sandbox is not None)
+    under_way.add(drive)
+    try:
+        await drive.run()
+    finally:
+        under_way.discard(drive)
+        drive.gone.set()
+    if drive.walker.unsure is not None and drive.failure is None and in_sandbox is not None:
+        left = run.limits.wall_seconds - (time.perf_counter() - started)
+        if left > 0:
+            return await _go_on(drive, in_sandbox, left, started)
+        drive.fail(LimitReached("wall_seconds", run.limits.wall_seconds))
+    return _result(drive, inputs, time.perf_counter() - started, why)
 
 
-@dataclass(slots=True)
-class _Ended:
-    """A walk that is over, and what becomes of it."""
+def look_at_once(run: CodeRun, looks: Looks) -> tuple[Found, dict[str, Any]]:
+    """What the fast path finds in a program, and the inputs as it will see them."""
+    found: Found | None = _too_large(run)
+    inputs: dict[str, Any] = {} if found else json.loads(run.inputs)
+    return found or looks.look_at_once(run.code, partial(_look, run, inputs), _key(run)), inputs
 
-    run: CodeRun
-    program: GraphProgram
-    inputs: dict[str, Any]
-    """As the walk had them; tools may have changed what the caller gave."""
-    drive: GraphDrive
-    prints: Prints
-    started: float
-    why: str
-    """Why no sandbox goes on."""
 
-    def result(self) -> CodeResult:
-        """It has come to its end."""
-        run, drive = self.run, self.drive
-        wall = time.perf_counter() - self.started
-        error: RunError | None = None
-        if drive.failure is not None:
-            error = host_error(drive.failure, wall)
-        elif drive.walker.unsure is not None:
-            line = drive.walker.unsure.line
-            error = RunError("NotAGraph", f"line {line}: {drive.walker.unsure.reason}{self.why}", line)
-        elif drive.walker.failed is not None:
-            failed = drive.walker.failed
-            place = {"line": failed.line, "traceback": failed.traceback, "tool": failed.tool}
-            error = program_error({"kind": failed.kind, "message": failed.message, **place}, run.limits, None)
-        calls, speculative = split(drive.calls, run.gate.records)
-        done = drive.walker.done if error is None else None
-        return CodeResult(
-            ok=error is None,
-            value=done.value if done else None,
-            value_repr=done.value_repr if done else None,
-            logs=self.prints.logs,
-            error=error,
-            notes=[] if drive.cut_off is None else [left_under_way(*drive.cut_off)],
-            findings=run.findings,
-            calls=calls,
-            speculative=speculative,
-            path="plan",
-            plan_of_calls=functools.cache(self._plan),
-            sandbox=NO_SANDBOX,
-            usage=RunUsage(wall_seconds=wall, tool_calls=len(run.gate.records)),
-            truncated=("logs",) if error is not None and error.limit == "max_log_bytes" else (),
-        )
+def _key(run: CodeRun) -> tuple[object, ...]:
+    """What it depends on whether a program is a graph."""
+    return GraphProgram, run.offer, run.code, frozenset(run.names)
 
-    def _plan(self) -> dict[str, Any] | None:
-        results = {call.place: call.text for call in self.drive.calls if call.reached is not None and call.text}
-        budget = Budget(steps=WALK_STEPS, bytes=WALK_BYTES)
-        return trace(self.program.flow, self.inputs, budget, results)
 
-    async def go_on(self, in_sandbox: InSandbox) -> CodeResult:
-        """The program begins anew in the sandbox, where the calls that were made are answered from what they gave."""
-        run, limits = self.run, self.run.limits
-        left = limits.wall_seconds - (time.perf_counter() - self.started)
-        if left <= 0:
-            self.drive.fail(LimitReached("wall_seconds", limits.wall_seconds))
-            return self.result()
-        journal = Journal(self.drive.calls, run.gate.records)
-        run.gate.begin_anew(journal.answered, journal.given_up)
-        listener = None if run.on_event is None else TellOnce(run.on_event, self.prints.logs)
-        again = replace(run, inputs=self.inputs, limits=limits.replace(wall_seconds=left), on_event=listener)
-        try:
-            result = await in_sandbox(again)
-        except SandboxError as failure:
-            if not run.gate.records:
-                raise
-            # what was called cannot be called back: it is told, as of any run that fails in the middle
-            result = CodeResult(ok=False, logs=self.prints.logs, error=RunError(type(failure).__name__, str(failure)))
-        wall = time.perf_counter() - self.started
-        error = result.error
-        if error is not None and error.limit == "wall_seconds":
-            error = host_error(LimitReached("wall_seconds", limits.wall_seconds), wall)
-        calls, speculative = split(self.drive.calls, run.gate.records, journal.made)
-        usage = replace(result.usage, wall_seconds=wall, tool_calls=len(run.gate.records))
-        return replace(result, error=error, calls=calls, speculative=speculative, usage=usage)
+def _too_large(run: CodeRun) -> list[NotAGraph] | None:
+    """Why a program is not even looked at. What the sandbox would refuse, it is left to refuse."""
+    size = len(run.code.encode("utf-8", "surrogatepass"))
+    most = min(MOST_SOURCE_BYTES, run.limits.max_source_bytes)
+    if size > most:
+        return [NotAGraph(1, "the program", f"it has {size} bytes, more than {most}, and was not looked at")]
+    if size * 6 + len(run.inputs) + len(run.offer.wire) + _REQUEST_BYTES > run.limits.max_message_bytes:
+        return [NotAGraph(1, "the program", "with its tools and inputs it comes near max_message_bytes")]
+    return None
+
+
+def _look(run: CodeRun, inputs: dict[str, Any]) -> Found:
+    flow = compile_program(run.code, run.offer.graph_tools, inputs=inputs)
+    if isinstance(flow, list):
+        return flow
+    early = any(site.early for site in flow.sites)
+    again = len(flow.sites) > 1 or any(isinstance(operation, For) for operation in operations_of(flow.body))
+    return GraphProgram(run.code, flow, early and again, makes_iterators(flow))
+
+
+def _result(drive: GraphDrive, inputs: dict[str, Any], wall: float, why: str) -> CodeResult:
+    """The result of a walk that is over, and that nobody goes on with."""
+    run, walker = drive.code_run, drive.walker
+    error: RunError | None = None
+    if drive.failure is not None:
+        error = host_error(drive.failure, wall)
+    elif walker.unsure is not None:
+        line = walker.unsure.line
+        error = RunError("NotAGraph", f"line {line}: {walker.unsure.reason}{why}", line)
+    elif (failed := walker.failed) is not None:
+        place = {"line": failed.line, "traceback": failed.traceback, "tool": failed.tool}
+        error = program_error({"kind": failed.kind, "message": failed.message, **place}, run.limits, None)
+    calls, speculative = split(drive.calls, run.gate.records)
+    done = walker.done if error is None else None
+
+    def plan() -> dict[str, Any] | None:
+        results = {call.place: call.text for call in drive.calls if call.reached is not None and call.text}
+        return trace(drive.program.flow, inputs, Budget(steps=WALK_STEPS, bytes=WALK_BYTES), results)
+
+    return CodeResult(
+        ok=error is None,
+        value=done.value if done else None,
+        value_repr=done.value_repr if done else None,
+        logs=walker.prints.logs,
+        error=error,
+        notes=[] if drive.cut_off is None else [left_under_way(*drive.cut_off)],
+        findings=run.findings,
+        calls=calls,
+        speculative=speculative,
+        path="plan",
+        plan_of_calls=functools.cache(plan),
+        sandbox=NO_SANDBOX,
+        usage=RunUsage(wall_seconds=wall, tool_calls=len(run.gate.records)),
+        truncated=("logs",) if error is not None and error.limit == "max_log_bytes" else (),
+    )
+
+
+async def _go_on(drive: GraphDrive, in_sandbox: InSandbox, left: float, started: float) -> CodeResult:
+    """The program begins anew in the sandbox, where the calls that were made are answered from what they gave."""
+    run, logs = drive.code_run, drive.walker.prints.logs
+    journal = Journal(drive.calls, run.gate.records)
+    run.gate.begin_anew(journal.answered, journal.given_up)
+    listener = None if run.on_event is None else TellOnce(run.on_event, logs)
+    try:
+        result = await in_sandbox(replace(run, limits=run.limits.replace(wall_seconds=left), on_event=listener))
+    except SandboxError as failure:
+        if not run.gate.records:
+            raise
+        # what was called cannot be called back: it is told, as of any run that fails in the middle
+        result = CodeResult(ok=False, logs=logs, error=RunError(type(failure).__name__, str(failure)))
+    wall = time.perf_counter() - started
+    error = result.error
+    if error is not None and error.limit == "wall_seconds":
+        error = host_error(LimitReached("wall_seconds", run.limits.wall_seconds), wall)
+    calls, speculative = split(drive.calls, run.gate.records, journal.made)
+    usage = replace(result.usage, wall_seconds=wall, tool_calls=len(run.gate.records))
+    return replace(result, error=error, calls=calls, speculative=speculative, usage=usage)
 
 
 def _not_a_graph(run: CodeRun, reasons: list[NotAGraph], why: str) -> CodeResult:

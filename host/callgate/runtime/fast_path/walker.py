@@ -1,6 +1,8 @@
 """The program's side of a run on the fast path: walked until it waits, ends, or has had its turn. Makes no call.
 
-Holds the limits that a program reaches by itself: on what it prints, and on its value.
+Holds the limits that a program reaches by itself: on what it prints, and on its value. What it prints is held, cut into
+pieces and counted as a guest's output is, which is buffered by lines, and what it holds leaves before a call does: so
+events come in the same order on both paths.
 """
 
 from __future__ import annotations
@@ -8,19 +10,21 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from callgate.errors import LimitReached
 from callgate.limits import Limits
 from callgate.plan.expressions import Budget
-from callgate.program.graph.walking.walk import Began, Done, MadeCall, Printed, ProgramFailed, Unsure, Wait, walk
-from callgate.protocol.run import value_bytes
+from callgate.program.graph.flow import Flow
+from callgate.program.graph.walking.walk import Began, Done, MadeCall, ProgramFailed, Unsure, Wait, walk
+from callgate.program.graph.walking.walk import Printed as WalkPrinted
+from callgate.protocol.logs import Logs, printable
+from callgate.protocol.run import encode, value_bytes
 from callgate.runtime.driver import TURN_SECONDS
+from callgate.runtime.gate.events import Event, Printed, tell
 
-from .looking import GraphProgram
-from .prints import Prints
-
-__all__ = ["Walker"]
+__all__ = ["GraphProgram", "Prints", "TellOnce", "Walker"]
 
 logger = logging.getLogger("callgate")
 
@@ -33,6 +37,22 @@ _ESCAPED = 6
 _ERROR_ENVELOPE = 1024
 _ENVELOPE = 128
 """More than what stands around a value on the wire."""
+_PRINT_ENVELOPE = len('{"jsonrpc":"2.0","method":"print","params":{"text":}}')
+_HELD = 8192
+"""Characters of an unfinished line that are held; as in the guest's `output`."""
+_PIECE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphProgram:
+    """A program that is a graph of tool calls."""
+
+    source: str
+    flow: Flow
+    looks_ahead: bool
+    """Some call could begin before the program gets there."""
+    is_lazy: bool
+    """What `makes_iterators` says of it."""
 
 
 class Walker:
@@ -42,7 +62,7 @@ class Walker:
         program: what to follow.
         inputs: its inputs, JSON.
         limits: of the run.
-        prints: what it prints.
+        on_event: told of what it prints.
         reach: told of each call that the program comes to, in order. May raise `Unsure` and `LimitReached`.
     """
 
@@ -51,7 +71,7 @@ class Walker:
         program: GraphProgram,
         inputs: dict[str, Any],
         limits: Limits,
-        prints: Prints,
+        on_event: Callable[[Event], None] | None,
         reach: Callable[[MadeCall], None],
     ) -> None:
         self.done: Done | None = None
@@ -62,7 +82,7 @@ class Walker:
         self.paused = False
         """It would go on, and has had its turn."""
         self._limits = limits
-        self._prints = prints
+        self.prints = Prints(limits, on_event)
         self._reach = reach
         self._steps = walk(program.flow, program.source, inputs, Budget(steps=WALK_STEPS, bytes=WALK_BYTES))
         self._waiting: set[int] = set()
@@ -94,10 +114,10 @@ class Walker:
             while not self._waiting and not self.over:
                 step = next(self._steps)
                 if isinstance(step, Began):
-                    self._prints.flush()
+                    self.prints.flush()
                     self._reach(step.call)
-                elif isinstance(step, Printed):
-                    self._prints.write(step.text)
+                elif isinstance(step, WalkPrinted):
+                    self.prints.write(step.text)
                 elif isinstance(step, Wait):
                     self._wait_for(step.calls)
                 if time.perf_counter() - began > TURN_SECONDS:
@@ -123,7 +143,7 @@ class Walker:
         """Let go what is held of the output; the program is not followed any more."""
         self._steps.close()
         try:
-            self._prints.flush()
+            self.prints.flush()
         except LimitReached as reached:
             self.limit = self.limit or reached
 
@@ -139,7 +159,7 @@ class Walker:
     def _take_value(self, done: Done) -> None:
         most = self._limits.max_value_bytes
         try:
-            self._prints.flush()
+            self.prints.flush()
             size = done.size or value_bytes(done.value, done.value_repr, most)
             if size > most:
                 raise LimitReached("max_value_bytes", most, size)
@@ -150,3 +170,78 @@ class Walker:
             self.doubt(1, "the value comes near max_message_bytes")
         else:
             self.done = done
+
+
+class Prints:
+    """The output of one program.
+
+    Args:
+        limits: of which those for logs and messages are held here.
+        on_event: told of each piece.
+    """
+
+    def __init__(self, limits: Limits, on_event: Callable[[Event], None] | None) -> None:
+        self._logs = Logs(limits.max_log_bytes)
+        self._most = limits.max_message_bytes
+        self._on_event = on_event
+        self._held: list[str] = []
+        self._size = 0
+
+    @property
+    def logs(self) -> str:
+        """Everything that has left."""
+        return self._logs.text
+
+    def write(self, text: str) -> None:
+        """Print. Raises `LimitReached`; what fits is kept and told."""
+        self._held.append(text)
+        self._size += len(text)
+        if "\n" in text or self._size > _HELD:
+            self.flush()
+
+    def flush(self) -> None:
+        """Let go what is held. Raises `LimitReached`."""
+        if not self._held:
+            return
+        text = "".join(self._held)
+        self._held.clear()
+        self._size = 0
+        for start in range(0, len(text), _PIECE):
+            self._put(text[start : start + _PIECE])
+
+    def _put(self, piece: str) -> None:
+        if (
+            len(piece) * 2 * _ESCAPED + _PRINT_ENVELOPE > self._most
+            and len(encode(piece)) + _PRINT_ENVELOPE > self._most
+        ):
+            raise LimitReached("max_message_bytes", self._most)
+        try:
+            self._logs.write(printable(piece))
+        finally:
+            if self._logs.last:
+                tell(self._on_event, Printed(self._logs.last))
+
+
+class TellOnce:
+    """A listener for a program that begins anew: prints are not told again as far as they were told before.
+
+    Args:
+        listener: who is told.
+        told: what was printed.
+    """
+
+    def __init__(self, listener: Callable[[Event], None], told: str) -> None:
+        self._listener = listener
+        self._told = told
+
+    def __call__(self, event: Event) -> None:
+        if self._told and isinstance(event, Printed):
+            again = min(len(self._told), len(event.text))
+            if event.text[:again] != self._told[:again]:
+                self._told = ""  # it prints something else now
+            else:
+                self._told = self._told[again:]
+                if again == len(event.text):
+                    return
+                event = Printed(event.text[again:])
+        self._listener(event)

@@ -6,12 +6,13 @@ import random
 import time
 from collections.abc import Callable, Collection
 
+from callgate.errors import ConfigurationError
 from callgate.limits import Limits
-from callgate.runtime.offer import Builtins, Offers
-from callgate.tools import Caller, Registry
+from callgate.runtime.offer import Builtins, Offer
+from callgate.tools import CALLERS, Caller, Registry
 
 from .approval import Approve
-from .cache import ResultCache
+from .cache import Cache, ResultCache
 from .events import Event
 from .places import Threads
 from .run_gate import RunGate
@@ -51,7 +52,8 @@ class Gate:
         self.threads = Threads()
         self.clock = clock
         self.draw = draw
-        self._offers = Offers(registry, builtins)
+        self._builtins = builtins
+        self._offers: Cache[tuple[Caller, frozenset[str] | None], Offer] = Cache(max_entries=64)
 
     def open(
         self,
@@ -74,6 +76,16 @@ class Gate:
                 For a plan's run it is where an adaptive timeout starts.
 
         Raises:
-            ConfigurationError: `allowed` or a tool's `fallback` names a tool that does not exist.
+            ConfigurationError: there is no such caller, or `allowed` or a tool's `fallback` names a tool that does not
+                exist.
         """
-        return RunGate(self, limits, self._offers.get(caller, allowed), on_event, default_timeout_seconds)
+        if caller not in CALLERS:
+            raise ConfigurationError(f"there is no caller {caller!r}; the callers are: {', '.join(CALLERS)}")
+        if isinstance(allowed, str):
+            raise ConfigurationError(f"allowed must be a list of tool names, not the string {allowed!r}")
+        names = None if allowed is None else frozenset(allowed)
+        offer = self._offers.get((caller, names))
+        if offer is None or offer.vocabulary is not self.registry.vocabulary():
+            offer = Offer.made(self.registry, caller, names, self._builtins)
+            self._offers.keep((caller, names), offer)
+        return RunGate(self, limits, offer, on_event, default_timeout_seconds)

@@ -85,7 +85,7 @@ class RunGate:
         """The same without the built-in tools, sorted by name."""
         self.caller: Caller = offer.caller
         self.limits = limits
-        self._gate = gate
+        self.gate = gate
         self._known = offer.by_name
         self._on_event = on_event
         self._default_timeout_seconds = default_timeout_seconds
@@ -193,7 +193,7 @@ class RunGate:
             if tool.cache_seconds is None:
                 text = await self._attempts(call)
             else:
-                text, record.cached = await self._gate.cache.get_or_run(
+                text, record.cached = await self.gate.cache.get_or_run(
                     call.key, tool.cache_seconds, lambda: self._attempts(call)
                 )
             if len(text) * 4 > self.limits.max_message_bytes:
@@ -294,7 +294,7 @@ class RunGate:
 
     async def _approve(self, call: CallUnderWay) -> None:
         """Step 3: ask, and take the arguments that the answer puts in place of the given ones."""
-        tool, approve = call.tool, self._gate.approve
+        tool, approve = call.tool, self.gate.approve
         if approve is None:
             raise ToolNotAllowed(
                 f"tool {tool.name!r} needs approval, and there is nobody to ask: "
@@ -328,7 +328,7 @@ class RunGate:
                 adapted = call.timeout_seconds is None and not tool.timeout_seconds
                 if adapted and default is not None and timeout is not None and isinstance(error, ToolTimedOut):
                     timeout = max(timeout, default)  # it may have been adapted too tightly
-            await anyio.sleep(retry.delay_seconds(failures, self._gate.draw()))
+            await anyio.sleep(retry.delay_seconds(failures, self.gate.draw()))
             call.validated = await validated(tool, call.given)  # the function may have changed its own copy
 
     async def _attempt(self, call: CallUnderWay, timeout: float | None) -> str:

@@ -35,7 +35,7 @@ _MANY = 500
 """Steps; the engine takes more of them in turns."""
 
 
-class PlanDrive:
+class PlanDrive(Driver[Any, Call]):
     """Runs one plan.
 
     Args:
@@ -54,6 +54,7 @@ class PlanDrive:
         on_event: Callable[[Event], None] | None = None,
         early: EarlyCalls | None = None,
     ) -> None:
+        super().__init__(self._serve, limits.max_concurrent_calls * _WORKERS_PER_PLACE)
         self.engine = Engine(
             (),
             max_bytes=limits.max_message_bytes,
@@ -62,7 +63,6 @@ class PlanDrive:
             max_open=limits.max_concurrent_calls * _WORKERS_PER_PLACE,
         )
         self.results: list[StepResult | None] = [None] * len(plan.steps)
-        self._driver: Driver[Any, Call] = Driver(self._serve, limits.max_concurrent_calls * _WORKERS_PER_PLACE)
         self._plan = plan
         self._ids = [step.id for step in plan.steps]
         self._gate = gate
@@ -78,13 +78,6 @@ class PlanDrive:
         self._over = False
         self._paused = False
 
-    @property
-    def failure(self) -> LimitReached | None:
-        """Why the host ended the run."""
-        failure = self._driver.failure
-        assert failure is None or isinstance(failure, LimitReached)
-        return failure
-
     async def run(self) -> None:
         """To its end. Raises nothing but cancellation; nothing runs on afterwards."""
         taking = self.engine.taking(self._plan.steps)
@@ -92,12 +85,12 @@ class PlanDrive:
             await in_turns(taking)
         else:
             at_once(taking)
-        await self._driver.run(self._to_the_end, self._limits.wall_seconds)
+        await self.drive(self._to_the_end, self._limits.wall_seconds)
         if self._over:
             return
-        self._driver.end(LimitReached("wall_seconds", self._limits.wall_seconds))
+        self.end(LimitReached("wall_seconds", self._limits.wall_seconds))
         if self._early is not None:
-            await self._early.give_up()
+            await self._early.give_up_all()
         begun = frozenset(step for step, calls in enumerate(self._calls) if calls)
         self._paused = False
         self._feed(Stop(f"the run was ended: {self.failure}", frozenset(self._interrupted), begun))
@@ -109,7 +102,7 @@ class PlanDrive:
     async def _to_the_end(self) -> None:
         self._feed(Begin())
         while not self._over:
-            await self._driver.news()
+            await self.news()
             if self._paused:
                 self._paused = False
                 await anyio.lowlevel.checkpoint()
@@ -122,23 +115,23 @@ class PlanDrive:
         for action in actions:
             kind = type(action)
             if kind is Call:
-                self._driver.submit(action[:3], action)  # type: ignore[arg-type]
+                self.submit(action[:3], action)  # type: ignore[arg-type]
             elif kind is Finished:
                 self._over = True
-                self._driver.tell()
+                self.tell()
             elif kind is Paused:
                 self._paused = True
-                self._driver.tell()
+                self.tell()
             elif isinstance(action, Exceeded):
-                self._driver.end(LimitReached("memory_bytes", self._limits.memory_bytes, action.used_bytes))
+                self.end(LimitReached("memory_bytes", self._limits.memory_bytes, action.used_bytes))
             else:
                 self._step_ended(action.step)  # type: ignore[union-attr]
 
     async def _serve(self, call: Call) -> None:
         if self.failure is not None:
             return
-        while self._driver.wants_a_turn:
-            await self._driver.turn()
+        while self.wants_a_turn:
+            await self.turn()
         step = call.step
         records = self._gate.records
         first = len(records)  # the gate records a call before it waits for anything
@@ -167,7 +160,7 @@ class PlanDrive:
         except LimitReached as reached:
             if len(records) == first:
                 calls.pop()
-            self._driver.end(reached)
+            self.end(reached)
         except BaseException:
             tools = self._gate.offer.by_name
             if any(each.attempts and not tools[each.tool].repeatable for each in self._chain(records[first])):

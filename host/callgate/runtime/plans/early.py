@@ -46,7 +46,7 @@ class EarlyCall:
     done: anyio.Event = field(default_factory=anyio.Event)
 
 
-class EarlyCalls:
+class EarlyCalls(Driver[Any, EarlyCall]):
     """Runs what can be run of a plan that is still arriving.
 
     Args:
@@ -63,6 +63,7 @@ class EarlyCalls:
         limits: Limits,
         on_event: Callable[[Event], None] | None = None,
     ) -> None:
+        super().__init__(self._serve, limits.max_concurrent_calls, tasks)
         self.started: set[int] = set()
         """Steps of which `on_event` was told that they started."""
         self._on_event = on_event
@@ -73,7 +74,6 @@ class EarlyCalls:
             max_memory_bytes=limits.memory_bytes,
             window=limits.max_concurrent_calls,
         )
-        self._driver: Driver[Any, EarlyCall] = Driver(self._serve, limits.max_concurrent_calls, tasks)
         self._made: dict[tuple[int, int | None, bool], EarlyCall] = {}
         self._begun: list[EarlyCall] = []
         self._over = False
@@ -83,7 +83,7 @@ class EarlyCalls:
         if not self._over:
             self._perform(self._engine.handle(step))
 
-    def end(self) -> None:
+    def complete(self) -> None:
         """The plan is complete: begin nothing more here. What was begun goes on."""
         self._over = True
         self._engine.handle(Stop("the plan is complete"))
@@ -98,12 +98,12 @@ class EarlyCalls:
         except NotJson:
             return None
 
-    async def give_up(self) -> None:
+    async def give_up_all(self) -> None:
         """Cancel what is still going on, and wait for its end."""
         self._over = True
         for early in self._begun:
             if not early.done.is_set():
-                self._driver.cancel(early.call[:3])
+                self.cancel(early.call[:3])
         for early in self._begun:
             await early.done.wait()
 
@@ -111,7 +111,7 @@ class EarlyCalls:
         for action in actions:
             if isinstance(action, Call):
                 early = self._made[action[:3]] = EarlyCall(action)
-                self._driver.submit(action[:3], early)
+                self.submit(action[:3], early)
             elif isinstance(action, Exceeded):
                 self._over = True  # the plan will find out for itself, if it is still so
 

@@ -4,44 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 from callgate.limits import Limits
 from callgate.tools import Registry, Tool
 
-from .core import Core
 from .gate.events import Event
 from .session import Session
 
 if TYPE_CHECKING:  # imported when a model is there: whoever only runs programs needs none of it
+    from callgate.sandbox.backend import Backend
+    from callgate.sandbox.pool import WarmPool
+    from callgate.search.learned import Learned
+
     from .answers import Answer, Answers
     from .discovery.conversation import Conversation
     from .discovery.found import Described, SearchResult
     from .discovery.loading import Loader
     from .discovery.search import ToolSearch
+    from .keeper import Keeper
     from .model.meta import DefinitionOptions, MetaTool
     from .model.providers import Provider
+    from .run import Language
+    from .runtime import Runtime
 
-__all__ = ["ModelFace"]
+__all__ = ["ForModels"]
 
 
-class ModelFace:
-    """What `Runtime` offers to those who speak with a model.
+class ForModels:
+    """The part of a `Runtime` that those use who speak with a model."""
 
-    Args:
-        core: the tools, and what runs over them.
-        core_over: another one over another registry, for conversations that load tools.
-    """
-
-    def __init__(self, core: Core, core_over: Callable[[Registry], Core]) -> None:
-        self._core = core
-        self._core_over = core_over
+    registry: Registry
+    limits: Limits
+    _keeper: Keeper
+    _learned: Learned
+    _language: Language
+    _sandbox: tuple[Backend, WarmPool] | None
 
     @cached_property
     def _answers(self) -> Answers:
         from .answers import Answers
 
-        return Answers.over(self._core, self._core.limits)
+        return Answers(cast("Runtime", self), self.limits)
+
+    @cached_property
+    def search(self) -> ToolSearch:
+        """The tool search over the runtime's tools, and what it has learned."""
+        from .discovery.search import ToolSearch
+
+        return ToolSearch(self.registry, self._learned)
+
+    def _must_be_open(self) -> None:
+        self._keeper.must_be_open()
 
     def tool_definitions(self, provider: Provider, **options: Unpack[DefinitionOptions]) -> list[dict[str, Any]]:
         """What to hand to a model: the meta-tools, and tools that it may call itself. The same tools and options give
@@ -100,24 +114,19 @@ class ModelFace:
         """
         from callgate.tools.stubs import stubs
 
-        return stubs(self._core.registry, detail=detail, names=names)
-
-    @property
-    def search(self) -> ToolSearch:
-        """The tool search over the runtime's tools, and what it has learned."""
-        return self._core.search
+        return stubs(self.registry, detail=detail, names=names)
 
     def search_tools(self, query: str = "", **options: Any) -> SearchResult:
         """Tools by what they do: see `ToolSearch.find`."""
-        return self._core.search.find(query, **options)
+        return self.search.find(query, **options)
 
     def describe_tools(self, names: Collection[str]) -> Described:
         """All there is to know of these tools: see `ToolSearch.describe`."""
-        return self._core.search.describe(names)
+        return self.search.describe(names)
 
     def find_by_capability(self, capability: str) -> tuple[Tool, ...]:
         """The tools that list this capability, sorted by name."""
-        return self._core.registry.by_capability(capability)
+        return self.registry.by_capability(capability)
 
     async def handle(self, name: str, arguments: Mapping[str, Any] | str | None, **options: Any) -> str:
         """Answer a model's call with text for the model: see `answer`, whose text it is."""
@@ -218,11 +227,8 @@ class ModelFace:
         from .discovery.conversation import Conversation
 
         return Conversation(
-            self,
-            self._answers,
+            cast("Runtime", self),
             options,
-            core_over=self._core_over,
-            must_be_open=self._must_be_open,
             state=state,
             loader=loader,
             loader_seconds=loader_seconds,
@@ -230,6 +236,3 @@ class ModelFace:
             grows=grows,
             limits=limits,
         )
-
-    def _must_be_open(self) -> None:
-        raise NotImplementedError

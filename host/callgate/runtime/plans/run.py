@@ -1,4 +1,4 @@
-"""Plans made ready to run: which tools each may call, what is wrong with it, what it may spend. Starts nothing."""
+"""One plan from its text to its result: read, shown to a person, run, put together."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from callgate.runtime.gate.events import Event
 from callgate.runtime.keeper import event_loop
 from callgate.runtime.offer import checked_options
 from callgate.runtime.result import RunError, RunUsage
-from callgate.tools import Registry
+from callgate.runtime.run import host_error
 from callgate.tools.decoding import decoding
 from callgate.tools.turns import at_once
 
@@ -36,7 +36,7 @@ from .drive import PlanDrive
 from .early import EarlyCalls
 from .result import PlanResult
 
-__all__ = ["DEFAULT_TIMEOUT_SECONDS", "PlanRun", "Plans"]
+__all__ = ["DEFAULT_TIMEOUT_SECONDS", "PlanRun"]
 
 T = TypeVar("T")
 
@@ -48,73 +48,62 @@ _LARGE = 16 * 1024
 """Characters; a longer plan is read in a thread, so that the event loop goes on."""
 
 
-class Plans:
-    """Makes `PlanRun`s for one runtime.
+class PlanRun:
+    """One plan to read and run.
 
     Args:
-        registry: its tools.
-        gate: what their calls pass.
+        gate: what its calls pass.
+        limits: what it may spend.
+        on_event: told of steps and calls.
+        approve_plan: asked before it runs.
     """
 
-    def __init__(self, registry: Registry, gate: Gate) -> None:
-        self._registry = registry
-        self._gate = gate
-
-    def prepare(
+    def __init__(
         self,
+        gate: RunGate,
         limits: Limits,
-        *,
-        tools: Collection[str] | None = None,
         on_event: Callable[[Event], None] | None = None,
         approve_plan: ApprovePlan | None = None,
+    ) -> None:
+        self.gate = gate
+        self.limits = limits
+        self.on_event = on_event
+        self.approve_plan = approve_plan
+        offer = gate.offer
+        self.offering = Offering(
+            offer.by_name, lambda name: offer.refusal(name, suggest=True).message, canonical=offer.canonical
+        )
+
+    @classmethod
+    def of(
+        cls,
+        gate: Gate,
+        limits: Limits,
+        tools: Collection[str] | None,
+        on_event: Callable[[Event], None] | None,
+        approve_plan: ApprovePlan | None,
     ) -> PlanRun:
         """A run of some plan: see `Runtime.execute_tool_plan` for the arguments. Raises `ConfigurationError`."""
         checked_options(limits, tools, on_event)
         if approve_plan is not None and not callable(approve_plan):
             raise ConfigurationError(f"approve_plan is a function of a PlanApprovalRequest, not {approve_plan!r}")
-        gate = self._gate.open(
-            caller="plan",
-            limits=limits,
-            allowed=tools,
-            on_event=on_event,
-            default_timeout_seconds=DEFAULT_TIMEOUT_SECONDS,
+        timeout = DEFAULT_TIMEOUT_SECONDS
+        opened = gate.open(
+            caller="plan", limits=limits, allowed=tools, on_event=on_event, default_timeout_seconds=timeout
         )
-        offer = gate.offer
-        offering = Offering(
-            offer.by_name, lambda name: offer.refusal(name, suggest=True).message, canonical=offer.canonical
-        )
-        return PlanRun(gate, offering, limits, on_event, approve_plan)
+        return cls(opened, limits, on_event, approve_plan)
 
-    def estimate(self, given: Any, limits: Limits, *, tools: Collection[str] | None = None) -> PlanEstimate:
+    def estimate(self, given: Any) -> PlanEstimate:
         """How long a plan would take, and what it would cost. Raises `ConfigurationError`."""
-        run = self.prepare(limits, tools=tools)
-        reading = run.read(given)
+        reading = self.read(given)
         if reading.plan is None:
             raise ConfigurationError(f"a plan with faults cannot be estimated: {reading.errors[0]}")
         steps = [
             EstimatedStep(step.id, step.tool.name, (*step.needs, *step.after), step.known_items)
             for step in reading.plan.steps
         ]
-        known = run.gate.offer.by_name
-        return estimate_plan(steps, known, self._registry.statistics, max_concurrent_calls=limits.max_concurrent_calls)
-
-
-class PlanRun:
-    """One plan to read and run."""
-
-    def __init__(
-        self,
-        gate: RunGate,
-        offering: Offering,
-        limits: Limits,
-        on_event: Callable[[Event], None] | None,
-        approve_plan: ApprovePlan | None,
-    ) -> None:
-        self.gate = gate
-        self.offering = offering
-        self.limits = limits
-        self.on_event = on_event
-        self.approve_plan = approve_plan
+        offer, most = self.gate.offer, self.limits.max_concurrent_calls
+        return estimate_plan(steps, offer.by_name, offer.registry.statistics, max_concurrent_calls=most)
 
     def read(self, given: Any) -> Reading:
         """Read and check it."""
@@ -174,7 +163,7 @@ class PlanRun:
                         for step in arriving.receive(chunk) if self.approve_plan is None else ():
                             early.arrive(step)
                             await anyio.lowlevel.checkpoint()
-                early.end()
+                early.complete()
                 reading = await self.read_aside("".join(text))
                 result = await self._run_if_allowed(reading, started, early) if reading.plan is not None else None
                 tasks.cancel_scope.cancel()
@@ -212,7 +201,7 @@ class PlanRun:
         bad = [step for step in steps if step.status in ("failed", "unknown_outcome")]
         error = None
         if drive.failure is not None:
-            error = RunError("LimitReached", str(drive.failure), limit=drive.failure.limit)
+            error = host_error(drive.failure)
         elif bad:
             more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
             kind = "did not succeed" if bad[0].status == "failed" else "has an unknown outcome"

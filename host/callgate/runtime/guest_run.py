@@ -1,0 +1,392 @@
+"""One program on one guest: sends it, serves its calls, takes its prints, and says how it ended. The only place that
+does.
+
+1. A run ends in one of these ways, whichever comes first: the guest's reply; a limit; a fault in what the guest sent;
+   the guest's death; cancellation from outside. Nothing of it goes on when `run` returns.
+2. **Calls begin in wire order.** What comes behind a call on the wire, a cancellation or the end, is heeded when that
+   call has begun, if there is a worker for it. So it does not depend on how bytes arrive what has begun.
+3. **The reply ends a program, not its calls.** Calls with effects that the program has issued are made, also those that
+   still wait for a worker; those that only read are cancelled. An honest guest whose program ended well has none left:
+   it has waited for them. The same holds for a guest that ended its own process.
+4. **Whoever else ends a run cancels its calls**: a limit that the host holds, a fault, the host. A call that had not
+   begun is recorded as cancelled, and so is one that only reads; others have an unknown outcome.
+5. `wall_seconds` holds to the very end. Of a program that waits for its calls the value is known, and is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+
+import anyio
+import anyio.lowlevel
+
+from callgate.errors import LimitReached, ProtocolError, SandboxCrashed, ToolError
+from callgate.lazily import imported
+from callgate.protocol.run import (
+    CallCancelled,
+    Called,
+    Ended,
+    Ending,
+    Other,
+    RunWire,
+    Withdrawn,
+    Working,
+    Wrote,
+    error_reply,
+    result_reply,
+)
+from callgate.sandbox.backend import Allowance, Backend, Guest, GuestExit, Usage
+from callgate.sandbox.pool import WarmPool
+from callgate_guest.wire import INVALID_REQUEST
+
+from .driver import Driver
+from .gate.events import Printed, tell
+from .result import CodeResult, RunError, RunUsage
+from .run import CodeRun, explain_death, host_error, left_under_way, program_error, waited_for
+
+__all__ = ["GuestRun", "in_guest"]
+
+_READ_AHEAD_BYTES = 4 << 20
+"""Of calls that wait for a worker, before the guest is made to wait."""
+_LAST = 1 << 62
+"""Sorts behind every id that a guest of ours gives."""
+_CALLS_A_TURN = 500
+"""Calls that are recorded as given up at once: that takes a few milliseconds."""
+_EVENTS_A_TURN = 2_000
+"""Read from a guest before others have their turn; a message may be of three bytes, and one read of 64 KiB."""
+_UNSENT_BYTES = 32 << 20
+"""Of replies that the guest has not read, before it gets no further call served."""
+_MOMENT_MILLISECONDS = 50
+_HUNG_UP = RunError(
+    "GuestDied", "the program closed its wire to the host: close no file descriptor that it did not open itself"
+)
+
+
+class GuestRun(Driver[object, Called | Withdrawn | Other]):
+    """One run on a guest with nothing running on it; who ends the guest afterwards is the caller's affair.
+
+    Args:
+        run: the program. `wall_seconds` is held here, its other limits by the wire, the gate and the kernel.
+        guest: where it runs.
+
+    Attributes:
+        ended: the guest's reply.
+        ending: what the guest said when its program began to wait for calls.
+        died: the guest closed its wire without a reply.
+    """
+
+    def __init__(self, run: CodeRun, guest: Guest) -> None:
+        super().__init__(self._serve, run.limits.max_concurrent_calls)
+        self.ended: Ended | None = None
+        self.ending: Ending | None = None
+        self.died = False
+        self._run = run
+        self._guest = guest
+        self._wire = RunWire(run.limits, run.number, run.buffer)
+        self._gate = run.gate
+        self._limits = run.limits
+        self._is_sent = self._is_over = False
+        self._hung_up = False
+        """The guest is there, and has closed its wire."""
+        self._usage: Usage | None = None
+        self._wall_seconds = 0.0
+        self._sent_bytes = 0
+        self._received_bytes = 0
+        self._cancelled: set[int | str] = set()
+        """Calls that the program gave up before they had begun."""
+        self._unfinished: list[Called | Withdrawn | Other] = []
+        self._unsent_bytes = 0
+        self._sent: anyio.Event | None = None
+        self._batch_turn = anyio.Lock()
+
+    async def run(self) -> None:
+        """Send the program and serve it to its end. Raises nothing but cancellation."""
+        run, started = self._run, time.perf_counter()
+        try:
+            size = len(run.code.encode("utf-8", "surrogatepass"))
+            if size > self._limits.max_source_bytes:
+                raise LimitReached("max_source_bytes", self._limits.max_source_bytes, size)
+            request = self._wire.execute(run.code, run.offer.wire, run.inputs, keeps=run.keeps)
+        except LimitReached as reached:
+            self.fail(reached)
+        else:
+            self._is_sent = True
+            await self._to_the_end(request)
+            self._hung_up = self.died and await _outlives_its_wire(self._guest)
+            self._usage = self._guest.usage()
+        self._wall_seconds, self._is_over = time.perf_counter() - started, True
+
+    @property
+    def sound(self) -> bool:
+        """Whether the guest may be used again."""
+        error = self._told
+        is_good = self.ended is not None and (error is None or error.limit is None)
+        return not self._is_sent or (self._is_over and self.failure is None and is_good)
+
+    @property
+    def _told(self) -> RunError | None:
+        ended = self.ended
+        return None if ended is None or ended.error is None else program_error(ended.error, self._limits, self._usage)
+
+    def result(self, sandbox: str, exit: GuestExit | None = None) -> CodeResult:
+        """The result of the run.
+
+        Args:
+            sandbox: what confined it.
+            exit: how the guest ended, where it was ended.
+        """
+        error, usage, unfinished = self._told, self._usage, self._left_unfinished()
+        if self.failure is not None:
+            error = host_error(self.failure, self._wall_seconds)
+            if unfinished is not None:
+                error = waited_for(error, *unfinished)
+        if exit is not None:
+            usage = exit.usage or usage
+            if error is None:
+                error = _HUNG_UP if self._hung_up else explain_death(exit, self._limits)
+        came = self.ended or (self.ending if error is not None and error.limit else None)
+        notes = [] if self.ended is None else _notes(self.ended.notes, self._limits.max_tool_calls)
+        if self.failure is None and unfinished is not None:
+            notes.append(left_under_way(*unfinished))
+        return CodeResult(
+            ok=error is None,
+            value=came.value if came else None,
+            value_repr=came.value_repr if came else None,
+            logs=self._wire.logs,
+            error=error,
+            notes=notes,
+            findings=self._run.findings,
+            calls=self._gate.records,
+            sandbox=sandbox,
+            usage=RunUsage(
+                wall_seconds=self._wall_seconds,
+                cpu_seconds=usage.cpu_seconds if usage else None,
+                peak_memory_bytes=usage.peak_memory_bytes or None if usage else None,
+                tool_calls=len(self._gate.records),
+                sent_bytes=self._sent_bytes,
+                received_bytes=self._received_bytes,
+            ),
+            truncated=("logs",) if error is not None and error.limit == "max_log_bytes" else (),
+        )
+
+    def _left_unfinished(self) -> tuple[str, int] | None:
+        """When a limit ended a program that was over and waited for calls: the first one's tool, and their number."""
+        left = [call for call in self._unfinished if isinstance(call, Called)]
+        first = min(left, key=lambda call: call.id if type(call.id) is int else _LAST, default=None)
+        over = self.ended is not None or (self.ending is not None and isinstance(self.failure, LimitReached))
+        return (first.method, len(left)) if over and first is not None else None
+
+    async def _to_the_end(self, request: bytes) -> None:
+        async def main() -> None:
+            try:
+                await self._through(request)
+            finally:
+                if waiting := self.clear():
+                    if self.stopped:
+                        self._unfinished += waiting
+                    with anyio.CancelScope(shield=True):  # it waits for nobody, and gives others their turn
+                        await self._record_given_up(waiting)
+
+        is_late = await self.drive(main, self._limits.wall_seconds)
+        if self.ended is None:
+            self._print_unread()
+        if is_late and (self.ended is None or self.ended.error is None):
+            self.fail(LimitReached("wall_seconds", self._limits.wall_seconds))
+
+    async def _through(self, request: bytes) -> None:
+        try:
+            await self._send(request)
+            await self._read()
+            if self.ended is not None and self.jobs:
+                await self.begun()
+                self.give_up(self._only_reads)
+                await self.done()
+        except SandboxCrashed:
+            self.died = True
+        except (LimitReached, ProtocolError) as error:
+            await self.begun()
+            self.fail(error)
+        if self.died:
+            await self.begun()
+
+    async def begun(self) -> None:
+        """Return once every call that has a worker has begun: it has passed the gate's entrance, too."""
+        await super().begun()
+        await self._gate.begun()
+
+    def _only_reads(self, call: Called | Withdrawn | Other) -> bool:
+        return isinstance(call, Called) and self._gate.only_reads(call.method)
+
+    async def _record_given_up(self, calls: Iterable[Called | Withdrawn | Other]) -> None:
+        """Record calls that had not begun, and never will."""
+        try:
+            for number, call in enumerate(calls, 1):
+                if number % _CALLS_A_TURN == 0:
+                    await anyio.lowlevel.checkpoint()
+                if not isinstance(call, Other):
+                    await self._gate.give_up(call.method, call.arguments)
+        except LimitReached as error:
+            self.fail(error)
+
+    def _is_wanted(self, call: Called | Other) -> bool:
+        return isinstance(call, Other) or call.id not in self._cancelled
+
+    async def _read(self) -> None:
+        others = 0
+        ahead = 0  # bytes read while calls wait for a worker: cancellations, prints and the end may be among them
+        while True:
+            if not self.waiting:
+                ahead = 0
+            elif ahead > _READ_AHEAD_BYTES:
+                await self.wait_for_room()
+            stream, data = await self._guest.receive()
+            if stream == "output":
+                self._print(data.decode("utf-8", "replace"))
+                continue
+            if not data:
+                self.died = True
+                return
+            self._received_bytes += len(data)
+            ahead += len(data)
+            for number, event in enumerate(self._wire.receive(data), 1):
+                if number % _EVENTS_A_TURN == 0:
+                    await anyio.lowlevel.checkpoint()
+                kind = type(event)
+                if kind is Called:
+                    self.submit(event.id, event)  # type: ignore[union-attr, arg-type]
+                elif kind is Wrote:
+                    self._print(event.text)  # type: ignore[union-attr]
+                elif kind is Working:
+                    await anyio.lowlevel.checkpoint()
+                elif kind is Ended:
+                    self._print_unread()
+                    self.ended = event if self.failure is None else None  # type: ignore[assignment]
+                    return
+                elif kind is Ending:
+                    self.ending = event  # type: ignore[assignment]
+                elif isinstance(event, CallCancelled):
+                    await self.begun()
+                    if not self.give_up_begun(event.id):
+                        self._cancelled.add(event.id)  # it is recorded when its turn comes
+                elif isinstance(event, (Withdrawn, Other)):
+                    others += 1
+                    self.submit(("other", others), event)
+
+    def _print_unread(self) -> None:
+        """What was written to stdout and stderr before the end, and is still in the pipe."""
+        try:
+            self._print(self._guest.unread_output().decode("utf-8", "replace"))
+        except LimitReached as error:
+            self.fail(error)
+
+    def _print(self, text: str) -> None:
+        try:
+            self._wire.write(text)
+        finally:
+            if self._wire.latest:
+                tell(self._run.on_event, Printed(self._wire.latest))
+
+    async def _serve(self, call: Called | Withdrawn | Other) -> None:
+        over = self.failure is not None or (self.ended is not None and self._only_reads(call))
+        if over or isinstance(call, Withdrawn) or (self._cancelled and not self._is_wanted(call)):
+            await self._record_given_up([call])
+            if self.failure is not None:
+                self.end(self.failure)
+            return
+        try:
+            while self._unsent_bytes > _UNSENT_BYTES:  # the guest has to read before it gets more
+                if self._sent is None or self._sent.is_set():
+                    self._sent = anyio.Event()
+                await self._sent.wait()
+            if isinstance(call, Other):
+                await self._serve_other(call)
+                return
+            try:
+                data = result_reply(call.id, await self._gate.call(call.method, call.arguments))
+            except ToolError as error:
+                data = error_reply(call.id, error)
+            if self.ended is None:
+                await self._send(data)
+        except LimitReached as error:
+            self.end(error)
+        except SandboxCrashed:
+            return  # the reader sees it too, and knows better why
+        except BaseException:
+            if self.stopped:
+                self._unfinished.append(call)
+            raise
+
+    async def _serve_other(self, call: Other) -> None:
+        await anyio.lowlevel.checkpoint()  # each takes a while, and thousands of them may come at once
+        # few runs need this lane, and its library takes long to import
+        lane = await imported("callgate.runtime.jsonrpc_lane")
+        if isinstance(call.message, list):
+            async with self._batch_turn:
+                given = await lane.answer(call.message, self._gate)
+        else:
+            given = await lane.answer(call.message, self._gate)
+        if given.stop is not None:
+            self.end(given.stop)
+            return
+        if given.reply is not None and self.ended is None:
+            await self._send(json.dumps(given.reply, allow_nan=False).encode() + b"\n")
+        if given.fault is not None:
+            self.end(ProtocolError(f"the guest sent an invalid request ({INVALID_REQUEST}): {given.fault}"))
+
+    async def _send(self, data: bytes) -> None:
+        self._sent_bytes += len(data)
+        self._unsent_bytes += len(data)
+        try:
+            await self._guest.send(data)
+        finally:
+            self._unsent_bytes -= len(data)
+            if self._sent is not None:
+                self._sent.set()
+
+
+async def in_guest(run: CodeRun, backend: Backend, pool: WarmPool) -> CodeResult:
+    """Run a program in a guest of its own. Raises `SandboxError` where none can be had."""
+    sandbox, exit = backend.description, None
+    guest = await pool.checkout(Allowance.of(run.limits))
+    guest_run = GuestRun(run, guest)
+    try:
+        await guest_run.run()
+    finally:
+        if guest_run.sound:
+            pool.checkin(guest)
+        else:
+            with anyio.CancelScope(shield=True):
+                exit = await pool.end(guest)
+    return guest_run.result(sandbox, exit)
+
+
+async def _outlives_its_wire(guest: Guest) -> bool:
+    """Whether a guest that has closed its wire is still there; one that is ending gets a moment to end."""
+    for _ in range(_MOMENT_MILLISECONDS):
+        if not guest.alive:
+            return False
+        await anyio.sleep(0.001)
+    return True
+
+
+def _notes(told: dict[str, int], calls: int) -> list[str]:
+    """What there is to say of how the program ended, besides its error.
+
+    Args:
+        told: the guest's counts.
+        calls: how many a program may make; a guest does not say of more.
+    """
+    notes = []
+    if dropped := min(told.get("dropped", 0), calls):
+        one = dropped == 1
+        what = "call was never awaited; its result was" if one else "calls were never awaited; their results were"
+        notes.append(f"{dropped} {what} dropped")
+    if failed := min(told.get("failed", 0), calls):
+        what = "call that a variable holds has" if failed == 1 else "calls that variables hold have"
+        notes.append(f"{failed} {what} failed; awaiting {'it' if failed == 1 else 'one'} raises its error")
+    if waiting := told.get("waiting", 0):
+        tasks, were = ("task was", "it was") if waiting == 1 else ("tasks were", "they were")
+        notes.append(f"{waiting} {tasks} still waiting when the program ended; {were} cancelled")
+    return notes
