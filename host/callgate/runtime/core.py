@@ -25,7 +25,7 @@ from callgate.tools import Registry
 
 from .code_runs import CodeRun, Language, check_failure
 from .gate import Approve, Gate
-from .gate.cache import Cache
+from .gate.cache import Cache, Effects
 from .gate.events import Event
 from .offer import Catalogue, Offer, checked_options, search_builtins
 from .result import NO_SANDBOX, CodeResult
@@ -71,6 +71,7 @@ class Core:
         path: what `execute_code` does where it is not told.
         learned: what earlier searches taught; None: nothing, and nothing is learned.
         approve_plan: asked before every plan runs; see `Runtime`.
+        effects: see `Gate`.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Core:
         path: Path,
         learned: Learned | None = None,
         approve_plan: ApprovePlan | None = None,
+        effects: Effects | None = None,
     ) -> None:
         self.registry = registry
         self._sandbox = sandbox
@@ -92,7 +94,7 @@ class Core:
         self.path = path
         self.approve_plan = approve_plan
         self._learned = learned
-        self.gate = Gate(registry, approve=approve, builtins=search_builtins(lambda: self.search))
+        self.gate = Gate(registry, approve=approve, builtins=search_builtins(lambda: self.search), effects=effects)
         self._catalogues: Cache[Offer, Catalogue] = Cache(max_entries=64)
         self._checked: Cache[tuple[Catalogue, str, tuple[str, ...], int], list[Finding]] = Cache(
             max_entries=256, max_bytes=4 * 1024 * 1024

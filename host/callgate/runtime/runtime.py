@@ -23,6 +23,7 @@ from .code_runs import Language
 from .code_stream import CodeStream, streaming
 from .core import Core, Path, checked_path
 from .gate import Approve
+from .gate.cache import Effects
 from .gate.events import Event
 from .keeper import Keeper, event_loop
 from .model_face import ModelFace
@@ -74,6 +75,9 @@ class Runtime(ModelFace):
             be graphs of tool calls as plans on the host, ``"sandbox"`` runs every program in a guest, ``"plan"`` none.
         statistics: a file (SQLite) that keeps how long tools take and how often they fail, and which tools searches
             led to, across restarts; runtimes of one tenant may share it. Without one, it is forgotten with the runtime.
+        cache_reads_until_write: whether a call of a tool that is not read-only ends every result that is kept, those of
+            tools with `cache_seconds` included, whoever makes the call. Plans of a `ToolOrchestrator` keep what they
+            read in this way in any case.
         sources: where more tools come from while the runtime is open, e.g. `callgate.mcp.McpServers`.
 
     Raises (on entering):
@@ -99,6 +103,7 @@ class Runtime(ModelFace):
         tier: int | None = None,
         path: Path = "auto",
         statistics: str | FilePath | None = None,
+        cache_reads_until_write: bool = False,
         sources: Iterable[Source] = (),
     ) -> None:
         if limits is not None and not isinstance(limits, Limits):
@@ -132,6 +137,7 @@ class Runtime(ModelFace):
             language=Language(policy, None if allowed_imports is None else tuple(allowed_imports)),
             path=checked_path(path),
             learned=learned,
+            effects=Effects(cache_reads_until_write),
         )
         self._cores: WeakSet[Core] = WeakSet()
 
