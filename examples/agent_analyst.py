@@ -1,8 +1,8 @@
 """A data analyst that decides for itself which tools to call: the example of the tool choice mechanism, whole.
 
 `analyst/agent.yaml` describes the tools, and the workflow that the model is to follow. A `ReActPlanner` asks the model,
-a `ReActWorker` makes its calls through the gate: those of one turn at the same time, at most three; what is more waits,
-and the model is told.
+and the agent makes its calls through the gate: those of one turn at the same time, at most three; the others wait, and
+the model is told so.
 
 Without options no key is needed and nothing leaves the machine: what the model says comes from a recording. It is a
 recording of a played model (`SCRIPT`, which sees what a model would see), since none was at hand that may be published;
@@ -22,20 +22,18 @@ from collections.abc import Mapping
 from analyst import FOLDER, TOOLS, rows
 from callgate import Runtime
 from callgate.agent import (
-    Action,
-    Observation,
+    Agent,
+    AgentResult,
     ReActPlanner,
-    ReActWorker,
     RecordingModel,
     ReplayModel,
     ScriptedModel,
     model_named,
     read_config,
 )
-from callgate.agent.models.model import Model, Request, User
+from callgate.agent.events import AgentEvent, CallBegan, CallEnded
+from callgate.agent.models.model import Model, Request, ToolReplies
 from callgate.agent.models.scripted import Calls
-from callgate.agent.react.actions import HistoryEntry
-from callgate.agent.react.worker import WorkerResult
 from needs import needs
 
 with needs("agent"):
@@ -48,8 +46,7 @@ STRATEGIC_PLAN = {"phases": [{"worker": "data-analysis", "goals": "Analyze user 
 
 def results(request: Request) -> list[str]:
     """What tools have said so far, as the model reads it."""
-    said = [each.text for each in request.messages if isinstance(each, User)]
-    return [each.removeprefix("Tool result: ") for each in said if each.startswith("Tool result: ")]
+    return [reply.text for each in request.messages if isinstance(each, ToolReplies) for reply in each.replies]
 
 
 def looks_around(request: Request) -> Calls:
@@ -87,28 +84,30 @@ def reports(request: Request) -> str:
 SCRIPT = (looks_around, gets_details, analyzes_wrongly, analyzes, reports)
 
 
-def show(entry: HistoryEntry) -> None:
-    if isinstance(entry, Action):
-        print(f"-> {entry.tool_name} {json.dumps(dict(entry.tool_args))[:90]}")
-    else:
-        print(f"   {entry.tool_name}: {entry.content[:90]}")
+def show(event: AgentEvent) -> None:
+    match event:
+        case CallBegan():
+            print(f"-> {event.name} {json.dumps(dict(event.arguments))[:90]}")
+        case CallEnded():
+            print(f"   {event.name}: {event.text[:90]}")
 
 
-async def analyze(model: Model, environment: Mapping[str, str] | None = None) -> WorkerResult:
+async def analyze(model: Model, environment: Mapping[str, str] | None = None) -> AgentResult:
     """The task, done. The environment may hold OPENAI_TOOL_CHOICE; None for the process's own."""
     async with Runtime(TOOLS, sandbox=None) as runtime:
         planner = ReActPlanner(read_config(FOLDER / "agent.yaml", environment), model, runtime.registry)
         assert planner.notes == (), "descriptions and tools fit together"
-        worker = ReActWorker(planner, runtime, on_entry=show)
-        return await worker.run(TASK, {"strategic_plan": STRATEGIC_PLAN})
+        agent = Agent(model, runtime, planner=planner, strategic_plan=STRATEGIC_PLAN, on_event=show)
+        return await agent.run(TASK)
 
 
-def check(result: WorkerResult) -> None:
+def check(result: AgentResult) -> None:
     """What the recorded run shows."""
     active = rows("SELECT id FROM users WHERE status = 'active'")
     spent = rows("SELECT SUM(minutes) AS total FROM sessions JOIN users ON id = user_id WHERE status = 'active'")
-    calls = Counter(each.tool_name for each in result.history if isinstance(each, Action))
-    seen = [each for each in result.history if isinstance(each, Observation)]
+    seen = [each for each in result.events if isinstance(each, CallEnded)]
+    calls = Counter(each.name for each in seen)
+    told = [reply for each in result.messages if isinstance(each, ToolReplies) for reply in each.replies]
     assert (result.outcome, result.turns) == ("answered", 5)
     assert result.answer.startswith(f"{len(active)} users are active.")
     assert f"{spent[0]['total'] / len(active):.1f} minutes" in result.answer, "as the database says itself"
@@ -119,10 +118,11 @@ def check(result: WorkerResult) -> None:
         "get_record_details": len(active),
         "analyze_data": 2,
     }
-    details = [each for each in seen if each.tool_name == "get_record_details"]
+    details = [each for each in seen if each.name == "get_record_details"]
     assert all(each.ok for each in details), "more calls than may run at once: all were made"
-    assert f"at most 3 run at the same time, so these waited: {'get_record_details, ' * 2}" in details[-1].content
-    wrong, right = [each for each in seen if each.tool_name == "analyze_data"]
+    last = [reply.text for reply in told if reply.name == "get_record_details"][-1]
+    assert f"at most 3 run at the same time, so these waited: {'get_record_details, ' * 2}" in last
+    wrong, right = [each for each in seen if each.name == "analyze_data"]
     assert (wrong.ok, right.ok) == (False, True)
 
 

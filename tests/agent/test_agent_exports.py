@@ -13,7 +13,7 @@ import callgate.agent as agent
 EXPORTED = [
     "Action", "Agent", "AgentConfig", "AgentResult", "AnthropicModel", "Budget", "Calls", "DecomposedQuery",
     "Decomposer", "ExecutionContext", "Experiment", "LearnedSelector", "ModelSelector", "Observation", "OpenAIModel",
-    "PlannedAnswer", "PlannedAnswerer", "PlannerSettings", "ReActPlanner", "ReActWorker", "RecordingModel",
+    "PlannedAnswer", "PlannedAnswerer", "PlannerSettings", "ReActPlanner", "RecordingModel",
     "ReplayModel", "RuleSelector", "ScriptedModel", "SelectionMemory", "SelectionsFile", "SubQuery", "ToolExecution",
     "ToolOrchestrator", "ToolPlan", "ToolPlanner", "ToolResult", "ToolStep", "execution_context", "gateway_model",
     "model_named", "read_config", "synthesize",

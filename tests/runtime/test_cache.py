@@ -1,12 +1,15 @@
-"""The result cache: bounds, age, single flight."""
+"""The result cache: bounds, age, single flight; what ends results that were read."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import anyio
 import pytest
 
+from callgate import Runtime, Tool, tool
 from callgate.errors import ToolError, ToolTimedOut
-from callgate.runtime.gate.cache import ResultCache
+from callgate.runtime.gate.cache import ResultCache, depends_on_the_caller, keeping_reads
 
 pytestmark = pytest.mark.anyio
 
@@ -175,3 +178,141 @@ async def test_a_cancelled_leader_hands_over_to_a_follower() -> None:
         assert runs == 2
         go.set()
     assert sorted(results) == [("2", False), ("2", True)]
+
+
+async def test_a_kept_text_is_for_every_call_and_a_text_under_way_for_calls_of_the_same_terms() -> None:
+    cache, make = ResultCache(), Counter()
+    assert await cache.get_or_run("a", 5, make, terms=1) == ("1", False)
+    assert await cache.get_or_run("a", 5, make, terms=2) == ("1", True)
+
+
+async def test_a_text_that_depends_on_its_caller_is_neither_kept_nor_shared() -> None:
+    cache, go, results = ResultCache(), anyio.Event(), list[tuple[str, bool]]()
+    make = Counter()
+
+    async def dependent() -> str:
+        depends_on_the_caller()
+        await go.wait()
+        return await make()
+
+    async def fetch() -> None:
+        results.append(await cache.get_or_run("a", 5, dependent))
+
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(fetch)
+        await anyio.wait_all_tasks_blocked()
+        go.set()
+    assert sorted(results) == [("1", False), ("2", False), ("3", False)]
+    assert len(cache.kept) == 0
+
+
+class World:
+    """A stock that is read and changed."""
+
+    def __init__(self) -> None:
+        self.left = 9
+        self.reads = 0
+
+    def tools(self, **options: Any) -> list[Tool]:
+        @tool(read_only=True, **options)
+        async def stock() -> int:
+            """How many are left."""
+            self.reads += 1
+            return self.left
+
+        @tool
+        async def sell(hang: bool = False) -> None:
+            """Sell one."""
+            self.left -= 1
+            if hang:
+                await anyio.sleep_forever()
+
+        return [stock, sell]
+
+    @staticmethod
+    def plan(name: str, **arguments: Any) -> dict[str, Any]:
+        return {"steps": [{"id": "a", "tool": name, "arguments": arguments}]}
+
+    async def read(self, runtime: Runtime, seconds: float | None = 300) -> int:
+        with keeping_reads(seconds):
+            result = await runtime.execute_tool_plan(self.plan("stock"))
+        found = result.steps[0].result
+        assert isinstance(found, int)
+        return found
+
+
+async def test_a_plan_keeps_what_it_reads_where_that_is_asked_for() -> None:
+    world = World()
+    async with Runtime(world.tools(), sandbox=None) as runtime:
+        assert [await world.read(runtime, None) for _ in range(2)] == [9, 9]
+        assert world.reads == 2
+        assert [await world.read(runtime) for _ in range(2)] == [9, 9]
+        assert world.reads == 3
+        with keeping_reads(300):
+            await runtime.conversation(direct="all").answer("stock", {})
+        assert world.reads == 4  # what a model calls is made again
+
+
+@pytest.mark.parametrize("how", ["a plan", "a model", "a model that cancels", "a timeout"])
+async def test_a_tool_with_effects_ends_what_was_read_whoever_calls_it(how: str) -> None:
+    world = World()
+    async with Runtime(world.tools(), sandbox=None) as runtime:
+        assert await world.read(runtime) == 9
+        match how:
+            case "a plan":
+                await runtime.execute_tool_plan(world.plan("sell"))
+            case "a model":
+                await runtime.conversation(direct="all").answer("sell", {})
+            case "a model that cancels":
+                with anyio.move_on_after(0.2):
+                    await runtime.conversation(direct="all").answer("sell", {"hang": True})
+            case _:
+                hanging = world.plan("sell", hang=True)
+                hanging["steps"][0]["timeout_seconds"] = 0.1
+                await runtime.execute_tool_plan(hanging)
+        assert await world.read(runtime) == 8
+
+
+async def test_what_was_read_while_something_changed_is_not_kept() -> None:
+    begun, changed, reads = anyio.Event(), anyio.Event(), list[int]()
+
+    @tool(read_only=True)
+    async def stock() -> int:
+        """Read, slowly the first time."""
+        reads.append(1)
+        if len(reads) == 1:
+            begun.set()
+            await changed.wait()
+        return len(reads)
+
+    world = World()
+    async with Runtime([stock, world.tools()[1]], sandbox=None) as runtime:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(world.read, runtime)
+            await begun.wait()
+            await runtime.execute_tool_plan(world.plan("sell"))
+            assert await world.read(runtime) == 2  # nor does it wait for what began before the change
+            changed.set()
+        assert await world.read(runtime) == 2
+
+
+@pytest.mark.parametrize("until_write", [False, True])
+async def test_results_of_tools_with_a_time_of_their_own_end_at_a_write_where_the_runtime_says_so(
+    until_write: bool,
+) -> None:
+    world = World()
+    async with Runtime(world.tools(cache_seconds=60), sandbox=None, cache_reads_until_write=until_write) as runtime:
+        assert await world.read(runtime, None) == 9
+        await runtime.execute_tool_plan(world.plan("sell"))
+        assert await world.read(runtime, None) == (8 if until_write else 9)
+
+
+async def test_a_tool_that_took_the_place_of_another_gives_its_own_results() -> None:
+    first, second = World(), World()
+    second.left = 5
+    async with Runtime(first.tools(), sandbox=None) as runtime:
+        assert await first.read(runtime) == 9
+        runtime.registry.remove("stock")
+        runtime.registry.add(second.tools()[0])
+        assert await first.read(runtime) == 5

@@ -46,12 +46,11 @@ if TYPE_CHECKING:
     from .react.config import AgentConfig, read_config
     from .react.gateway_model import gateway_model
     from .react.planner import ReActPlanner
-    from .react.worker import ReActWorker
 
 __all__ = [
     "Action", "Agent", "AgentConfig", "AgentResult", "AnthropicModel", "Budget", "Calls", "DecomposedQuery",
     "Decomposer", "ExecutionContext", "Experiment", "LearnedSelector", "ModelSelector", "Observation", "OpenAIModel",
-    "PlannedAnswer", "PlannedAnswerer", "PlannerSettings", "ReActPlanner", "ReActWorker", "RecordingModel",
+    "PlannedAnswer", "PlannedAnswerer", "PlannerSettings", "ReActPlanner", "RecordingModel",
     "ReplayModel", "RuleSelector", "ScriptedModel", "SelectionMemory", "SelectionsFile", "SubQuery", "ToolExecution",
     "ToolOrchestrator", "ToolPlan", "ToolPlanner", "ToolResult", "ToolStep", "execution_context", "gateway_model",
     "model_named", "read_config", "synthesize",
@@ -88,6 +87,5 @@ __getattr__, __dir__ = names_from(
     "react.config": ("AgentConfig", "read_config"),
     "react.gateway_model": ("gateway_model",),
     "react.planner": ("ReActPlanner",),
-    "react.worker": ("ReActWorker",),
 },
 )  # fmt: skip

@@ -24,6 +24,7 @@ from callgate.tools import Registry, Tool
 from .code_stream import CodeStream, streaming
 from .for_models import ForModels
 from .gate import Approve, Gate
+from .gate.cache import Effects
 from .gate.events import Event
 from .guest_run import in_guest
 from .keeper import Keeper
@@ -84,6 +85,9 @@ class Runtime(ForModels):
             be graphs of tool calls as plans on the host, ``"sandbox"`` runs every program in a guest, ``"plan"`` none.
         statistics: a file (SQLite) that keeps how long tools take and how often they fail, and which tools searches
             led to, across restarts; runtimes of one tenant may share it. Without one, it is forgotten with the runtime.
+        cache_reads_until_write: whether a call of a tool that is not read-only ends every result that is kept, those of
+            tools with `cache_seconds` included, whoever makes the call. Plans of a `ToolOrchestrator` keep what they
+            read in this way in any case.
         sources: where more tools come from while the runtime is open, e.g. `callgate.mcp.McpServers`.
 
     Raises (on entering):
@@ -109,6 +113,7 @@ class Runtime(ForModels):
         tier: int | None = None,
         path: Path = "auto",
         statistics: str | FilePath | None = None,
+        cache_reads_until_write: bool = False,
         sources: Iterable[Source] = (),
     ) -> None:
         if limits is not None and not isinstance(limits, Limits):
@@ -135,6 +140,7 @@ class Runtime(ForModels):
             size, allowance = min(pool_size, max_guests), Allowance.of(self.limits)
             warm = WarmPool(backend, allowance, size=size, max_guests=max_guests, queue_seconds=queue_seconds)
             self._sandbox = backend, warm
+        self._effects = Effects(cache_reads_until_write)
         self._take(tools if isinstance(tools, Registry) else Registry(tools))
         files: list[AbstractAsyncContextManager[Any]] = []
         if statistics is not None:
@@ -146,7 +152,8 @@ class Runtime(ForModels):
 
     def _take(self, registry: Registry) -> None:
         self.registry = registry
-        self.gate = Gate(registry, approve=self._approve, builtins=search_builtins(lambda: self.search))
+        builtins = search_builtins(lambda: self.search)
+        self.gate = Gate(registry, approve=self._approve, builtins=builtins, effects=self._effects)
 
     def _over(self, registry: Registry) -> Runtime:
         """This runtime over other tools, for a conversation that loads some: with a gate and a search of its own, and

@@ -102,7 +102,6 @@ class Statistics:
 
     def __init__(self) -> None:
         self._histories: dict[str, _History] = {}
-        self._over: dict[str, int] = {}
         self.on_note: Callable[[Attempt], None] | None = None
         """Called with each new note; set by whoever keeps them."""
 
@@ -144,14 +143,6 @@ class Statistics:
         if stats is None or history.calls - stats.calls > (lag if len(history.window) == WINDOW else 0):
             stats = history.stats = history.measured()
         return stats
-
-    def over(self, tool: str) -> None:
-        """Count an attempt that is over, however it ended: cancelled, or given up at one call's own timeout, too."""
-        self._over[tool] = self._over.get(tool, 0) + 1
-
-    def over_of(self, tool: str) -> int:
-        """How many attempts of a tool are over since this process began, noted or not; quick."""
-        return self._over.get(tool, 0)
 
     def all(self) -> dict[str, ToolStats]:
         """What is known of every tool that was called, by name, sorted."""

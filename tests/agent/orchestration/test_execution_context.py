@@ -171,3 +171,11 @@ async def test_a_tool_outside_of_a_plan_has_no_context_also_after_one() -> None:
         for name in ("look", "look_in_a_thread"):
             result = await made._runtime.execute_tool_plan({"steps": [{"id": "a", "tool": name}]})
             assert result.outputs == {"a": None}
+
+
+async def test_nothing_is_kept_of_a_tool_that_asked_whose_plan_it_runs_in() -> None:
+    async with orchestrator([look, give]) as made:
+        for id in ("mine", "yours"):
+            execution = await made.execute(plan(step("a", "look"), step("b", "give", parameters={"value": 1}), id=id))
+            assert execution.results[0].data["plan"] == id
+            assert [each.cached for each in execution.results] == [False, id == "yours"]

@@ -348,4 +348,41 @@ async def test_a_plan_of_a_thousand_steps_that_hang_on_each_other_is_run_and_the
         first = await made.execute(plan(*steps))
         second = await made.execute(plan(*steps, id="p2"))
     assert data(first)["s999"] == data(second)["s999"] == 1000
-    assert second.plan_result is None
+    assert all(each.cached for each in second.results)
+
+
+async def test_repeated_questions_are_answered_by_what_is_there_in_more_than_a_third_of_the_steps() -> None:
+    units = ["terminator", "dreadnought", "terminator", "terminator", "dreadnought"]
+    async with orchestrator([lookup]) as made:
+        found = [
+            (await made.execute(plan(step("a", "lookup", unit=unit), id=f"p{number}"))).results[0]
+            for number, unit in enumerate(units)
+        ]
+    assert [each.cached for each in found] == [False, False, True, True, True]
+    assert [each.data["unit"] for each in found] == units
+
+
+async def test_the_settings_turn_off_that_results_are_kept() -> None:
+    async with orchestrator([lookup], PlannerSettings(result_cache_enabled=False)) as made:
+        for id in ("p1", "p2"):
+            execution = await made.execute(plan(step("a", "lookup", unit="terminator"), id=id))
+            assert not execution.results[0].cached
+
+
+async def test_what_has_to_wait_for_a_change_is_read_after_it() -> None:
+    left = [2]
+
+    @tool(read_only=True)
+    async def stock() -> int:
+        """How many are left."""
+        return left[0]
+
+    @tool
+    async def sell() -> None:
+        """Sell one."""
+        left[0] -= 1
+
+    steps = (step("a", "stock"), step("b", "sell", after=("a",)), step("c", "stock", execution_mode="sequential"))
+    async with orchestrator([stock, sell]) as made:
+        found = data(await made.execute(plan(*steps)))
+    assert (found["a"], found["c"]) == (2, 1)

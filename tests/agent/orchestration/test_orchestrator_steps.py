@@ -59,7 +59,7 @@ def _context(execution: ToolExecution) -> ExecutionContext:
 async def test_earlier_results_that_are_no_json_are_the_caller_s_mistake() -> None:
     result = ToolResult(step_id="t", tool="x", success=True, data={1, 2})
     async with orchestrator([lookup]) as made:
-        with pytest.raises(ConfigurationError, match="the result of 't' in the context is no JSON"):
+        with pytest.raises(ConfigurationError, match="the result of 't' in the context is not JSON"):
             await made.execute(
                 plan(step("a", "lookup", unit="terminator")),
                 context=ExecutionContext(plan_id="p1", previous_results={"t": result}),

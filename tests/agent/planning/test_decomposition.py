@@ -17,7 +17,7 @@ from callgate.agent.planning.decomposition import (
     as_one_part,
     checked_decomposition,
 )
-from callgate.agent.planning.prompts import MAX_PARTS
+from callgate.agent.planning.reading import MAX_PARTS
 from callgate.agent.planning.tool_plan import SubQuery
 
 pytestmark = pytest.mark.anyio
@@ -65,7 +65,7 @@ BAD = [
     pytest.param("Sure! First I would look up A.", "prose", id="prose"),
     pytest.param('{"queryType": "list", "subQueries": [{"text": "A", "ki', "breaks off", id="half a JSON"),
     pytest.param("", "empty", id="nothing"),
-    pytest.param("[]", "subQueries is empty", id="no parts"),
+    pytest.param("[]", "at least 1 item", id="no parts"),
     pytest.param('{"parts": 3}', "subQueries is missing", id="another object"),
     pytest.param(written({"kind": "lookup"}), "subQueries[0].text is missing", id="no text"),
     pytest.param(written({"text": "A", "dependsOn": [3]}), "dependsOn", id="a part that does not exist"),
@@ -76,7 +76,7 @@ BAD = [
     pytest.param(written(*[{"text": f"part {n}"} for n in range(13)]), "at most 12", id="too many"),
     pytest.param('{"subQueries": ' + "[" * 100_000, "breaks off", id="endless brackets"),
     pytest.param("x" * 300_000, "at most 200000", id="endless"),
-    pytest.param('{"subQueries": NaN}', "subQueries is nan", id="no JSON value"),
+    pytest.param('{"subQueries": NaN}', "subQueries has to be an array, got nan", id="no JSON value"),
 ]
 
 

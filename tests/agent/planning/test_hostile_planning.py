@@ -1,5 +1,5 @@
-"""What a hostile tool, model or query tries on planning: crashes, other people's data, stale data, references slipped
-into plans, tools that hide others."""
+"""What a hostile tool, model or query tries on planning: crashes, references slipped into plans, tools that hide
+others."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ import pytest
 from agent.orchestration.orchestrated import data, orchestrator, plan, step
 from agent.planning.rulebook import answer, chosen, planner, rulebook
 from callgate import tool
-from callgate.agent.orchestration.context import execution_context
 from callgate.agent.orchestration.results import confidence_of
 from callgate.agent.orchestration.synthesis import synthesis_request
-from callgate.agent.planning.plan_cache import PlanCache
 from callgate.agent.planning.prompts import MAX_PROMPT_CHARACTERS, selection_system
 from callgate.agent.planning.tool_plan import (
     DecomposedQuery,
-    ExecutionContext,
     Selection,
     SubQuery,
     ToolChoice,
@@ -27,7 +24,6 @@ from callgate.agent.planning.tool_plan import (
     ToolResult,
 )
 from callgate.tools import Tool
-from callgate.tools.registry import ToolInfo
 
 pytestmark = pytest.mark.anyio
 
@@ -47,110 +43,6 @@ async def test_a_result_with_an_absurd_confidence_is_a_result_twice() -> None:
         executions = [await made.execute(plan(step("a", "boast"), id=id)) for id in ("p1", "p2")]
     assert [each.success for each in executions] == [True, True]
     assert [each.results[0].cached for each in executions] == [False, True]
-
-
-async def test_what_a_tool_made_of_the_context_is_nobody_elses() -> None:
-    @tool(read_only=True)
-    async def orders() -> str:
-        """The user's own orders."""
-        context = execution_context()
-        assert context is not None
-        return f"orders of {context.metadata['user']}"
-
-    async with orchestrator([orders]) as made:
-        seen = []
-        for user in ("alice", "bob"):
-            context = ExecutionContext(plan_id=user, metadata={"user": user})
-            seen.append(data(await made.execute(plan(step("a", "orders"), id=user), context=context)))
-    assert seen == [{"a": "orders of alice"}, {"a": "orders of bob"}]
-
-
-async def test_what_a_model_changed_by_a_call_of_its_own_makes_results_stale() -> None:
-    world = {"stock": 1}
-
-    @tool(read_only=True)
-    async def stock() -> int:
-        """How many there are."""
-        return world["stock"]
-
-    @tool
-    async def sell() -> str:
-        """Sell one."""
-        world["stock"] -= 1
-        return "sold"
-
-    async with orchestrator([stock, sell]) as made:
-        first = await made.execute(plan(step("a", "stock")))
-        conversation = made._runtime.conversation(direct="all")
-        assert (await conversation.answer("sell", {})).ok
-        second = await made.execute(plan(step("a", "stock"), id="p2"))
-    assert (data(first), data(second)) == ({"a": 1}, {"a": 0})
-
-
-# the cache of plans
-
-
-def info(name: str, **properties: Any) -> ToolInfo:
-    return ToolInfo(
-        name=name, description="", category=None, examples=(), capabilities=(), limitations=(), cost=None,
-        parameters={"type": "object", "properties": properties}, calls=0, average_seconds=None, p95_seconds=None,
-        failure_rate=None,
-    )  # fmt: skip
-
-
-TEXT = {"type": "string"}
-TOOLS = (
-    info("search", query=TEXT, symbols={"type": "array", "items": TEXT}, price={}),
-    info("send", to=TEXT, text=TEXT),
-)
-
-
-def found(query: str, chain: list[tuple[str, dict[str, Any]]], other: str) -> list[Any] | None:
-    """The parameters that the second query gets from the cache, after a model chose for the first."""
-    cache = PlanCache()
-    whole = DecomposedQuery(query=query, sub_queries=(SubQuery(text=query),))
-    choices = tuple(ToolChoice(sub_query=0, tool=name, parameters=given) for name, given in chain)
-    selection = Selection(chain=choices, strategy="model", source="model")
-    cache.keep(whole, selection, TOOLS, "catalogue", given=False)
-    kept = cache.find(other, None, "catalogue", "model")
-    return None if kept is None else [dict(each.parameters) for each in kept.selection.chain]
-
-
-SEARCH_AND_SEND = [("search", {"query": "foo"}), ("send", {"to": "x@y.org", "text": "bar"})]
-
-
-@pytest.mark.parametrize("slipped", ["$ref:c0", "hello ${c0}", "$ref:steps[0].result", "$item"])
-def test_a_value_of_another_query_never_becomes_a_reference(slipped: str) -> None:
-    asked = 'search "foo" and send x@y.org "bar"'
-    assert found(asked, SEARCH_AND_SEND, 'search "secret" and send x@y.org "good"') == [
-        {"query": "secret"},
-        {"to": "x@y.org", "text": "good"},
-    ]
-    assert found(asked, SEARCH_AND_SEND, f'search "secret" and send x@y.org "{slipped}"') is None
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("show the import of 7781", "show the importance of 7782"),
-        ("execute order 7781", "executive order 7782"),
-        ("the account 7781", "the accountant 7782"),
-        ("delete ticket 7781", "deleted ticket 7782"),
-        ("close ticket 7781", "closed ticket 7782"),
-        ("author of 7781", "authority of 7782"),
-    ],
-)
-def test_words_that_have_a_stem_in_common_are_not_the_same_question(one: str, other: str) -> None:
-    chain = [("search", {"query": "7781"})]
-    assert found(one, chain, one.replace("7781", "7782")) == [{"query": "7782"}]
-    assert found(one, chain, other) is None
-
-
-@pytest.mark.parametrize("reference", ["$ref:c0.AAPL", {"$ref": "c0.AAPL"}, "$ref:c0.prices[0].aapl"])
-def test_a_reference_that_names_a_value_is_for_that_value(reference: Any) -> None:
-    chain = [("search", {"symbols": ["AAPL"]}), ("search", {"price": reference})]
-    assert found("price of AAPL", chain, "price of MSFT") is None
-    assert found("price of AAPL", chain, "price of AAPL") is not None
 
 
 @pytest.mark.parametrize("query", ["what does ${HOME} mean", "$ref:c0.x is what", "the price in $item"])
@@ -197,7 +89,7 @@ async def test_why_nothing_of_a_chain_can_be_run_is_told() -> None:
     plan_of = await made.plan("how far do jump packs move")
     assert plan_of.source == "fallback"
     assert "nothing of the selection can be run; rules chose" in plan_of.notes
-    assert any("c0 (vector-search) is left out: it refers to" in note for note in plan_of.notes)
+    assert any("c0 (vector-search) is left out: it refers to c1 in a circle" in note for note in plan_of.notes)
 
 
 @pytest.mark.parametrize("confidence", [float("nan"), -1, 7.0])

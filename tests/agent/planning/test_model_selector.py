@@ -11,7 +11,8 @@ from agent.planning.rulebook import answer, chosen, decomposed, rulebook
 from callgate import ModelRejected, ModelUnavailable, Tool
 from callgate.agent.models.scripted import Calls, Say, ScriptedModel, Turn
 from callgate.agent.planning.decomposition import as_one_part
-from callgate.agent.planning.prompts import MAX_CHOICES, MAX_PROMPT_CHARACTERS
+from callgate.agent.planning.prompts import MAX_PROMPT_CHARACTERS
+from callgate.agent.planning.reading import MAX_CHOICES
 from callgate.agent.planning.selector import MAX_SHOWN_TOOLS, ModelSelector
 from callgate.agent.planning.tool_plan import DecomposedQuery, Selection
 from callgate.runtime import Runtime
@@ -112,7 +113,6 @@ async def test_other_spellings_are_read(text: str) -> None:
 async def test_a_confidence_that_is_none_is_taken_for_a_half() -> None:
     selection, _ = await select(answer({**chosen("vector-search", query="x"), "confidence": 90}))
     assert selection.chain[0].confidence == 0.5
-    assert "toolChain[0].confidence is 90 (a number), and was taken for 0.5" in selection.faults
 
 
 @pytest.mark.parametrize("written", ["NaN", "Infinity", "-Infinity", "1e999", "null", '"high"', "{}", "true"])
@@ -159,19 +159,21 @@ BAD = [
     pytest.param("", "the answer is empty", id="nothing"),
     pytest.param('{"toolChain": [{"tool": "vector-se', "breaks off", id="half a JSON"),
     pytest.param('{"reasoning": "none"}', "toolChain is missing", id="no chain"),
-    pytest.param('{"toolChain": {"tool": "x"}}', "toolChain is an object", id="an object"),
-    pytest.param('{"toolChain": ["vector-search"]}', "it has to be an object", id="an entry that is text"),
+    pytest.param('{"toolChain": {"tool": "x"}}', "toolChain has to be an array, got an object", id="an object"),
+    pytest.param('{"toolChain": ["vector-search"]}', "has to be an object", id="an entry that is text"),
     pytest.param(answer(chosen("vector-serch", query="x")), "did you mean vector-search?", id="an unknown tool"),
     pytest.param(answer({"parameters": {}}), "toolChain[0].tool is missing", id="no tool"),
     pytest.param(answer(chosen("vector-search")), "query", id="a parameter is missing"),
     pytest.param(answer(chosen("vector-search", query="x", limit="many")), "limit", id="a parameter of another type"),
     pytest.param(answer(chosen("vector-search", qery="x")), "qery", id="an unknown parameter"),
     pytest.param(answer({"tool": "vector-search", "parameters": [1]}), "an array of 1 item", id="no object"),
-    pytest.param(answer({"tool": "vector-search", "parameters": "{quer"}), "no JSON", id="parameters that are no JSON"),
+    pytest.param(
+        answer({"tool": "vector-search", "parameters": "{quer"}), "not JSON", id="parameters that are no JSON"
+    ),
     pytest.param(answer(chosen("vector-search", query="$ref:c7")), "no such entry", id="a reference to nothing"),
     pytest.param(answer(chosen("vector-search", query="$ref:c0.x")), "refers to itself", id="a reference to itself"),
     pytest.param(
-        answer({**chosen("vector-search", query="x"), "dependsOn": [5]}), "no other entry", id="a dependency on nothing"
+        answer({**chosen("vector-search", query="x"), "dependsOn": [5]}), "no such entry", id="a dependency on nothing"
     ),
     pytest.param(
         answer({"tool": "vector-search", "parameters": {"query": json.loads("[" * 60 + "]" * 60)}}), "levels", id="deep"
@@ -180,12 +182,12 @@ BAD = [
     pytest.param("{" * 100_000, "breaks off", id="endless braces"),
     pytest.param(
         answer(chosen("vector-search", query="$ref:c1.hits.0"), chosen("keyword-search", query="$ref:c0.hits.0")),
-        "toolChain[1] refers to c0, which cannot be had before it: a circle",
+        "toolChain[1]: it refers to c0 in a circle",
         id="a circle",
     ),
     pytest.param(
         answer(chosen("hybrid-search", query="x")).replace('"x"', '"x", "alpha": 1e999'),
-        "toolChain[0].parameters: value.alpha is inf",
+        "value.alpha is inf",
         id="a number beyond all bounds",
     ),
     pytest.param(answer(chosen("vector-search", query="\ud800")), "half of a surrogate pair", id="half a character"),

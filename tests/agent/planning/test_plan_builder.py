@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent.planning.rulebook import RULEBOOK, decomposed, rulebook
 from callgate.agent.planning.builder import Built, ExecutionPlanBuilder
-from callgate.agent.planning.choice_references import positions_in, renumbered, spelled_by_id
+from callgate.agent.planning.chain import positions_in, renumbered
 from callgate.agent.planning.decomposition import as_one_part
 from callgate.agent.planning.settings import PlannerSettings
 from callgate.agent.planning.tool_plan import DecomposedQuery, StepFallback, SubQuery, ToolChoice, ToolPlan, ToolStep
@@ -60,7 +60,9 @@ def test_stages_go_by_references() -> None:
 
 
 def test_references_by_position_stay_right_when_steps_are_put_in_order() -> None:
-    assert spelled_by_id({"a": "$ref:steps[0].result.x", "b": [{"$ref": "steps[1]"}], "c": "steps[0]"}) == {
+    written = {"a": "$ref:steps[0].result.x", "b": [{"$ref": "steps[1]"}], "c": "steps[0]"}
+    assert positions_in(written) == {0, 1}
+    assert renumbered(written, {}) == {
         "a": "$ref:c0.x",
         "b": [{"$ref": "c1"}],
         "c": "steps[0]",
@@ -137,8 +139,8 @@ def test_choices_that_refer_to_each_other_in_a_circle_are_left_out() -> None:
         choice("vector-search", query="$ref:c4"),
     )
     assert [each.id for each in built.steps] == ["c3"]
-    assert any("c0 (vector-search) is left out: it refers to c1 (vector-search)" in note for note in built.notes)
-    assert any("c4 (vector-search) is left out: it refers to itself" in note for note in built.notes)
+    assert any("c0 (vector-search) is left out: it refers to c1 in a circle" in note for note in built.left_out)
+    assert any("c4 (vector-search) is left out: it refers to itself in a circle" in note for note in built.left_out)
 
 
 def test_an_order_that_would_make_a_circle_is_not_heeded() -> None:
@@ -353,11 +355,26 @@ def chains(draw: st.DrawFn) -> tuple[DecomposedQuery, list[ToolChoice]]:
     )
     count = draw(st.integers(1, 7))
     positions = st.integers(0, count - 1)
+
+    def reference() -> str:
+        return f"$ref:c{draw(positions)}" if draw(st.booleans()) else "words"
+
+    def arguments(name: str) -> dict[str, Any]:
+        match name:
+            case "synthesize":
+                return {"findings": [reference() for _ in range(draw(st.integers(0, 2)))]}
+            case "validate-answer":
+                return {"answer": reference()}
+            case "roster":
+                return {"faction": reference(), "points": 1}
+            case _:
+                return {"query": reference()}
+
     chain = [
         ToolChoice(
             sub_query=draw(st.integers(0, parts - 1)),
-            tool=draw(names),
-            parameters={f"p{n}": f"$ref:c{each}.x" for n, each in enumerate(draw(st.sets(positions, max_size=2)))},
+            tool=(name := draw(names)),
+            parameters=arguments(name),
             depends_on=tuple(draw(st.sets(positions, max_size=2))),
             confidence=draw(st.floats(0, 1)),
         )
@@ -382,7 +399,8 @@ def test_every_step_waits_for_steps_of_earlier_stages_only(made: tuple[Decompose
         if stage_of[each.id]:
             assert any(stage_of[other] == stage_of[each.id] - 1 for other in waits)
     left_out = {f"c{n}" for n in range(len(chain))} - stage_of.keys()
-    assert all(any(note.startswith(f"{name} ") for note in built.notes) for name in left_out)
+    assert all(any(note.startswith(f"{name} ") for note in built.left_out) for name in left_out)
+    assert len(built.left_out) == len(left_out)
 
 
 def test_a_plan_says_the_order_in_the_plan_language() -> None:

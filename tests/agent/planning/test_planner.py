@@ -313,7 +313,7 @@ async def test_what_the_plan_engine_would_refuse_is_left_out() -> None:
     plan = await planning.plan("anything")
     assert [step.tool for step in plan.steps] == ["keyword-search", "vector-search"]
     assert plan.steps[1].parameters == {"query": f"$ref:{plan.steps[0].id}.hits.0"}
-    assert planning_notes(plan.notes, "'nothing' is left out: it may not be used")
+    assert planning_notes(plan.notes, "c0 (nothing) is left out: the tool 'nothing' may not be used")
     assert planning_notes(plan.notes, "is left out: it is for no sub-query")
     assert planning_notes(plan.notes, "queri")
     assert plan.strategy == "an arm"
@@ -394,3 +394,28 @@ async def test_several_queries_are_planned_at_the_same_time() -> None:
             for number in range(5):
                 tasks.start_soon(one, number)
     assert len(set(found)) == 5
+
+
+@pytest.mark.parametrize(
+    ("first", "seconds", "source"),
+    [
+        (answer(chosen("vector-search", query="x"), chosen("keyword-serch", query="y")), 0.5, "model"),
+        ("prose", 0.05, "fallback"),
+    ],
+)
+async def test_what_was_right_is_not_lost_where_the_correction_does_not_come_in_time(
+    first: str, seconds: float, source: str
+) -> None:
+    async def never(request: Request) -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    planning, model = planner(first, never, settings=PlannerSettings(planning_seconds=seconds))
+    with anyio.fail_after(30):
+        plan = await planning.plan("about x and y")
+    assert (plan.source, plan.timed_out) == (source, source == "fallback")
+    assert len(model.requests) == 2
+    if source == "model":
+        assert [(step.tool, step.parameters) for step in plan.steps] == [("vector-search", {"query": "x"})]
+        assert "asked again, the model did not answer in time" in plan.notes
+        assert [each.kind for each in plan.bad_words] == ["no_schema"]

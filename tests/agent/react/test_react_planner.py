@@ -35,7 +35,8 @@ async def asked(planner: ReActPlanner, task: str = TASK, history: Sequence[Any] 
 
 
 async def one_action(planner: ReActPlanner) -> Action:
-    (action,) = (await planner.decide(TASK)).actions
+    (action,) = await planner.plan(TASK)
+    assert isinstance(action, Action)
     return action
 
 
@@ -224,9 +225,8 @@ async def test_calls_where_none_may_be_made_have_a_fault() -> None:
 
 async def test_a_call_that_was_written_as_text_is_read_as_one() -> None:
     says = 'Calling tool: search_database with args: {"query": "active users"}'
-    decision = await planner(says=says).decide(TASK)
-    assert decision.actions == (Action(tool_name="search_database", tool_args={"query": "active users"}),)
-    assert (decision.reply.ended, decision.reply.turn.text, decision.answer) == ("calls", "", "")
+    expected = [Action(tool_name="search_database", tool_args={"query": "active users"})]
+    assert await planner(says=says).plan(TASK) == expected
 
 
 # a turn of a loop

@@ -1,7 +1,7 @@
-"""What a tool may know of the plan that it runs in: `execution_context()`. Knows no runtime.
+"""What a tool may know of the plan that it runs in: `execution_context()`. Knows no runtime but the gate's cache.
 
 A context variable: it goes with a call into its task, and into the thread of a sync tool. A tool that was called
-without a plan gets None.
+outside of a plan gets None.
 """
 
 from __future__ import annotations
@@ -12,23 +12,22 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from callgate.agent.planning.tool_plan import ExecutionContext
+from callgate.runtime.gate.cache import depends_on_the_caller
 
 __all__ = ["Here", "execution_context", "is_part_of", "running_in"]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Here:
     """A context while something runs in it.
 
     Attributes:
         context: what tools may know.
-        around: the one that this one is inside of, where a tool runs a plan.
-        was_read: whether one asked: its result may depend on it.
+        around: the surrounding one, where a tool runs a plan.
     """
 
     context: ExecutionContext
     around: Here | None = None
-    was_read: bool = False
 
 
 _current: ContextVar[Here | None] = ContextVar("callgate_execution_context", default=None)
@@ -37,13 +36,12 @@ _current: ContextVar[Here | None] = ContextVar("callgate_execution_context", def
 def execution_context() -> ExecutionContext | None:
     """For a tool: the plan that this call is part of, with the results so far; None outside of a plan.
 
-    `previous_results` is live: it grows as steps end. It is not to be changed.
+    `previous_results` is live: it grows as steps end. Do not change it. The result of a tool that asks is not kept for
+    other plans, because it may depend on more than its arguments.
     """
+    depends_on_the_caller()
     here = _current.get()
-    if here is None:
-        return None
-    here.was_read = True
-    return here.context
+    return None if here is None else here.context
 
 
 @contextlib.contextmanager
@@ -55,11 +53,11 @@ def running_in(context: ExecutionContext) -> Iterator[Here]:
     try:
         yield here
     finally:
-        _current.set(before)  # `reset` would refuse where a run is given up in another context
+        _current.set(before)  # `reset` would refuse where a run is cancelled in another context
 
 
-def is_part_of(here: Here | None) -> bool:
-    """Whether whoever asks is called inside of this, through other plans too."""
+def is_part_of(here: Here) -> bool:
+    """Whether the caller runs inside of this, through other plans too."""
     inside = _current.get()
     while inside is not None and inside is not here:
         inside = inside.around

@@ -1,12 +1,11 @@
-"""`ToolOrchestrator`: runs tool plans through the runtime, and can end them. Nobody else in planning runs tools.
+"""`ToolOrchestrator`: runs tool plans through the runtime, and can end them. Nothing else in planning runs tools.
 
 1. Everything is called by `Runtime.execute_tool_plan`: its gate validates, asks for approval, bounds and records. Steps
    begin when their own inputs are there; at most `parallel_limit` calls at a time, the others wait.
 2. What neither step nor tool says, the settings say: timeout, retries and their backoff (for tools that may be
-   repeated), whether a critical failure stops the plan.
-3. Results of earlier plans are used again, see `kept`.
-4. `cancel` ends a plan now: its calls are given up, and it has ended when `cancel` returns. A sync tool's thread cannot
-   be killed; its result is thrown away.
+   repeated), whether a critical failure stops the plan, for how long the gate keeps what read-only tools gave.
+3. `cancel` ends a plan now: its calls are cancelled, and it has ended when `cancel` returns. The thread of a sync tool
+   cannot be killed; its result is thrown away.
 """
 
 from __future__ import annotations
@@ -29,15 +28,14 @@ from callgate.agent.planning.tool_plan import ExecutionContext, ToolExecution, T
 from callgate.errors import ConfigurationError
 from callgate.limits import Limits
 from callgate.runtime import Event, PlanResult, Runtime, StepEnded, StepStarted
+from callgate.runtime.gate.cache import keeping_reads
 from callgate.runtime.plans.run import DEFAULT_TIMEOUT_SECONDS
 from callgate.tools import Tool
-from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.statistics import adaptive_timeout_seconds
 
 from .context import Here, is_part_of, running_in
-from .kept import KeptResults, Rest, rest_of
 from .known import KnownResults, Unresolvable
-from .results import kept_result, missing_result, outcome_of, tool_result
+from .results import missing_result, outcome_of, tool_result
 
 __all__ = ["ToolOrchestrator"]
 
@@ -49,8 +47,8 @@ class ToolOrchestrator:
 
     Args:
         runtime: where they run; it has to be open.
-        memory: told of the outcome of each plan that was not cancelled.
-        settings: timeouts, retries, how much at once, the result cache.
+        memory: receives the outcome of each plan that was not cancelled.
+        settings: timeouts, retries, how much at once, for how long results are kept.
         limits: what a plan may spend; None: the runtime's own. `wall_seconds` bounds the whole plan, retries included:
             a repeatable tool that hangs may take its timeout four times, two minutes at the defaults.
     """
@@ -64,12 +62,6 @@ class ToolOrchestrator:
         limits: Limits | None = None,
     ) -> None:
         self.settings = PlannerSettings() if settings is None else settings
-        self.kept: KeptResults | None = None
-        """Results of earlier plans; None where the settings turn that off."""
-        if self.settings.result_cache_enabled:
-            self.kept = KeptResults(
-                seconds=self.settings.result_cache_seconds, entries=self.settings.result_cache_entries
-            )
         self._runtime = runtime
         self._memory = memory
         self._limits = limits
@@ -100,15 +92,15 @@ class ToolOrchestrator:
             plan: what to run. Failed steps do not stop others, but those that need them; a critical one stops all. One
                 without steps succeeds where a model found that no tool is needed.
             context: history and metadata for the tools, and earlier results that steps may refer to by id.
-            on_event: told of steps and calls as they start and end.
+            on_event: called with each start and end of a step or a call.
             tools: names of the tools that the plan may call, fallbacks included; None for all that plans may call.
 
         Returns:
-            A result for each step, whatever came of it; refusals and cancellation included.
+            A result for each step in any case, refusals and cancellation included.
 
         Raises:
-            ConfigurationError: the runtime is not open, `plan` is no `ToolPlan`, `tools` names one that does not exist,
-                or `on_event` is async.
+            ConfigurationError: the runtime is not open, `plan` is not a `ToolPlan`, `tools` names one that does not
+                exist, a result of the context is not JSON, or `on_event` is async.
         """
         if inspect.iscoroutinefunction(on_event):
             raise ConfigurationError("on_event is called at once and not awaited: give it a plain function, not async")
@@ -117,8 +109,7 @@ class ToolOrchestrator:
                 f"plan is a ToolPlan, as ToolPlanner.plan makes it, not {type(plan).__name__}; "
                 "Runtime.execute_tool_plan runs plans in the plan language"
             )
-        run = _Run(plan, on_event)
-        execution = await self._execute(run, context, tools)
+        execution = await self._execute(_Run(plan, on_event), context or ExecutionContext(plan_id=plan.id), tools)
         if self._memory is not None and not execution.cancelled:
             try:
                 self._memory.note(outcome_of(plan, execution, self._runtime.registry))
@@ -134,14 +125,14 @@ class ToolOrchestrator:
             context: the plan, and what is known so far. It is not changed: the result is the caller's to add.
 
         Raises:
-            ConfigurationError: the runtime is not open.
+            ConfigurationError: the runtime is not open, or a result of the context is not JSON.
         """
-        missing = [each for each in step.dependencies if not _succeeded(context.previous_results.get(each))]
+        known = KnownResults(context.previous_results, max_bytes=self._allowed.max_message_bytes)
+        missing = [each for each in step.dependencies if each not in known.ids]
         if missing:
             return missing_result(step, f"Skipped because dependency {missing[0]!r} has no result")
-        known = KnownResults((), _texts(context.previous_results), max_bytes=self._allowed.max_message_bytes)
         try:
-            arguments = known.plain(step.parameters, step.id)
+            arguments = known.arguments(step.parameters, step.id)
         except Unresolvable as error:
             return missing_result(step, str(error))
         alone = replace(
@@ -149,12 +140,11 @@ class ToolOrchestrator:
             after=(), execution_mode="parallel",
         )  # fmt: skip
         plan = ToolPlan(id=context.plan_id, query=step.sub_query, steps=(alone,), stages=((step.id,),))
-        execution = await self._execute(_Run(plan, None), context, None)
-        return execution.results[0]
+        return (await self._execute(_Run(plan), context, None)).results[0]
 
     async def cancel(self, plan_id: str) -> bool:
         """End every run of a plan now, and wait until nothing of it is left. May be called from any task of the event
-        loop, a tool of the plan included: that one is not waited for.
+        loop. Where a tool of the plan calls this, there is no wait for that tool's own run.
 
         Args:
             plan_id: the plan's.
@@ -175,15 +165,14 @@ class ToolOrchestrator:
     def _allowed(self) -> Limits:
         return self._runtime.limits if self._limits is None else self._limits
 
-    async def _execute(
-        self, run: _Run, context: ExecutionContext | None, tools: Collection[str] | None
-    ) -> ToolExecution:
+    async def _execute(self, run: _Run, context: ExecutionContext, tools: Collection[str] | None) -> ToolExecution:
         started = time.perf_counter()
         self._running.setdefault(run.plan.id, []).append(run)
         try:
             with run.scope:
                 await anyio.lowlevel.checkpoint()
-                await self._perform(run, context, tools)
+                if run.plan.steps:
+                    await self._perform(run, context, tools)
             run.cancelled = run.scope.cancelled_caught
         finally:
             runs = self._running[run.plan.id]
@@ -203,56 +192,31 @@ class ToolOrchestrator:
             plan_result=run.plan_result,
         )
 
-    async def _perform(self, run: _Run, context: ExecutionContext | None, tools: Collection[str] | None) -> None:
-        earlier = {} if context is None else context.previous_results
-        here = ExecutionContext(
+    async def _perform(self, run: _Run, context: ExecutionContext, tools: Collection[str] | None) -> None:
+        earlier = dict(context.previous_results)
+        here = replace(
+            context,
             plan_id=run.plan.id,
-            previous_results=MappingProxyType(ChainMap(run.results, dict(earlier))),
-            history=() if context is None else context.history,
-            metadata={} if context is None else context.metadata,
+            previous_results=MappingProxyType(ChainMap(run.results, earlier)),
             started=time.time(),
         )
-        if self.kept is not None:
-            self.kept.heed(self._writes())
-        rest = rest_of(
-            run.plan.steps, kept=self.kept, known=_texts(earlier), registry=self._runtime.registry, allowed=tools,
-            max_bytes=self._allowed.max_message_bytes,
-        )  # fmt: skip
-        run.results.update({id: kept_result(run.planned[id], text) for id, text in rest.texts.items()})
-        if not rest.steps:
-            return
-        limits = self._allowed
-        parallel = min(self.settings.parallel_limit, limits.max_concurrent_calls)
-        written = self._written(run.plan, rest)
-        since = 0 if self.kept is None else self.kept.cleared
-        tools_now = {tool.name: tool for tool in self._runtime.registry.tools()}
-        try:
-            with running_in(here) as read:
-                run.here = read
-                result = run.plan_result = await self._runtime.execute_tool_plan(
-                    written,
-                    tools=tools,
-                    limits=limits.replace(max_concurrent_calls=parallel),
-                    on_event=run.told,
-                )
-        finally:
-            if self.kept is not None and run.plan_result is None and self._may_change_something(rest):
-                self.kept.clear()
+        limits, settings = self._allowed, self.settings
+        written = self._written(run.plan, earlier)
+        parallel = min(settings.parallel_limit, limits.max_concurrent_calls)
+        seconds = settings.result_cache_seconds if settings.result_cache_enabled else None
+        with running_in(here) as run.here, keeping_reads(seconds):
+            result = run.plan_result = await self._runtime.execute_tool_plan(
+                written, tools=tools, limits=limits.replace(max_concurrent_calls=parallel), on_event=run.told
+            )
         self._note_timeouts(run.plan, written, result)
-        if self.kept is not None:
-            self.kept.heed(self._writes())
-            if read.was_read:  # another user's, another question's: nobody knows what it was good for
-                since = -1
-            self.kept.take(result, run.plan.steps, tools_now, since=since)
 
-    def _written(self, plan: ToolPlan, rest: Rest) -> dict[str, Any]:
-        """What is left of the plan, in the plan language, with what the settings say."""
-        written = replace(plan, steps=rest.steps).to_plan()
-        retry = self.settings.retry
-        by_category = {name.casefold(): value for name, value in self.settings.timeout_seconds_by_category.items()}
-        for each, step in zip(written["steps"], rest.steps, strict=True):
+    def _written(self, plan: ToolPlan, earlier: Mapping[str, ToolResult]) -> dict[str, Any]:
+        """The plan in the plan language, with earlier results put in and what the settings say."""
+        retry, stop = self.settings.retry, self.settings.stop_on_critical
+        written = replace(plan, steps=self._with(earlier, plan.steps)).to_plan()
+        for each, step in zip(written["steps"], plan.steps, strict=True):
             tool = self._tool(step.tool)
-            if not self.settings.stop_on_critical:
+            if not stop:
                 each.pop("critical", None)
             if tool is None:  # the plan engine says what is wrong
                 continue
@@ -261,23 +225,29 @@ class ToolOrchestrator:
                     "attempts": retry.attempts, "backoff_seconds": retry.backoff_seconds, "factor": retry.factor
                 }  # fmt: skip
             if step.timeout_seconds is None and tool.timeout_seconds is None:
-                seconds = by_category.get((tool.category or "").casefold(), self.settings.default_timeout_seconds)
+                seconds = self.settings.seconds_of(tool.category) or self.settings.default_timeout_seconds
                 if seconds != DEFAULT_TIMEOUT_SECONDS:  # that one the gate adapts by itself
                     stats = self._runtime.registry.statistics.of(tool.name)
                     adapted = adaptive_timeout_seconds(stats, seconds, tool.repeatable)
                     each["timeout_seconds"] = min(adapted, LONGEST_SECONDS)
         return written
 
-    def _writes(self) -> int:
-        """How many calls of tools that may change something are over, whoever made them, however they ended."""
-        registry = self._runtime.registry
-        return sum(registry.statistics.over_of(tool.name) for tool in registry.tools() if not tool.read_only)
-
-    def _may_change_something(self, rest: Rest) -> bool:
-        names = {
-            name for step in rest.steps for name in (step.tool, step.fallback.tool if step.fallback else step.tool)
-        }
-        return any((tool := self._tool(name)) is None or not tool.read_only or tool.fallback for name in names)
+    def _with(self, earlier: Mapping[str, ToolResult], steps: tuple[ToolStep, ...]) -> tuple[ToolStep, ...]:
+        """The steps, with earlier results where they refer to these."""
+        ids = tuple(step.id for step in steps)
+        known = KnownResults(earlier, max_bytes=self._allowed.max_message_bytes, others=ids)
+        if not known.ids or len(set(ids)) < len(ids):
+            return steps
+        found = []
+        for step in steps:
+            try:
+                parameters = {name: known.put_into(value) for name, value in step.parameters.items()}
+            except Unresolvable:  # the plan engine refuses it, and says why
+                parameters = dict(step.parameters)
+            left = tuple(each for each in step.dependencies if each not in known.ids)
+            after = tuple(each for each in step.after if each not in known.ids)
+            found.append(replace(step, parameters=parameters, dependencies=left, after=after))
+        return tuple(found)
 
     def _note_timeouts(self, plan: ToolPlan, written: Mapping[str, Any], result: PlanResult) -> None:
         """In the log, for analysis; and in the tools' statistics, where the timeout was the step's.
@@ -331,7 +301,7 @@ class _Run:
     """
 
     plan: ToolPlan
-    on_event: Callable[[Event], None] | None
+    on_event: Callable[[Event], None] | None = None
     results: dict[str, ToolResult] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)
     plan_result: PlanResult | None = None
@@ -352,22 +322,6 @@ class _Run:
             self.results[event.step.id] = tool_result(event.step, self.planned.get(event.step.id))
         if self.on_event is not None:
             self.on_event(event)
-
-
-def _succeeded(result: ToolResult | None) -> bool:
-    return result is not None and result.success
-
-
-def _texts(results: Mapping[str, ToolResult]) -> dict[str, str]:
-    """Results that steps may refer to, as JSON; without those that are none."""
-    texts: dict[str, str] = {}
-    for id, result in results.items():
-        if result.success:
-            try:
-                texts[id] = compact_json(result.data)
-            except NotJson as error:
-                raise ConfigurationError(f"the result of {id!r} in the context is no JSON: {error}") from None
-    return texts
 
 
 def _refusal(result: PlanResult | None, step: ToolStep) -> str:

@@ -4,7 +4,6 @@ from. Arithmetic over what the plan engine says; it runs nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +14,7 @@ from callgate.tools import Registry
 
 from .sources import sources_in
 
-__all__ = ["confidence_of", "kept_result", "missing_result", "outcome_of", "tool_result"]
+__all__ = ["confidence_of", "missing_result", "outcome_of", "tool_result"]
 
 _ERROR_CHARACTERS = 500
 
@@ -54,20 +53,6 @@ def tool_result(ended: StepResult, step: ToolStep | None) -> ToolResult:
         retries=retries,
         cached=ended.cached,
     )
-
-
-def kept_result(step: ToolStep, text: str) -> ToolResult:
-    """The result of a step that needed no call.
-
-    Args:
-        step: as it was planned.
-        text: an earlier result, as JSON.
-    """
-    data = json.loads(text)
-    return ToolResult(
-        step_id=step.id, tool=step.tool, success=True, data=data, confidence=_confidence(data, step),
-        sources=sources_in(data, step.tool), cached=True,
-    )  # fmt: skip
 
 
 def missing_result(step: ToolStep, error: str) -> ToolResult:

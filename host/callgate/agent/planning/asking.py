@@ -4,9 +4,8 @@ and once more where the answer has faults. Knows nothing of what is asked.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -16,9 +15,10 @@ from callgate.agent.models.model import NO_USAGE, Assistant, Message, Model, Rep
 from callgate.errors import ModelError, ModelRejected, ModelUnavailable
 
 from .prompts import repair
+from .reading import json_in
 from .tool_plan import BadWords
 
-__all__ = ["Asked", "ask"]
+__all__ = ["Asked", "Asking"]
 
 Read = TypeVar("Read")
 
@@ -33,96 +33,112 @@ _TAKES_NO_SCHEMA = frozenset({400, 404, 415, 422, 500, 501})
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[Read]):
-    """What came of a question.
+    """The answers to a question.
 
     Attributes:
         readings: of the answers, the newest last; one or two. One, where there was no second answer.
         faults: of the first answer, those of the last one, and how an answer ended where it did not end well.
         usage: of all requests.
-        takes_schema: whether the endpoint took the schema; where it did not, it need not be sent again.
         bad_words: the answers that had faults.
     """
 
     readings: tuple[Read, ...]
     faults: tuple[str, ...]
     usage: Usage = NO_USAGE
-    takes_schema: bool = True
     bad_words: tuple[BadWords, ...] = ()
 
 
-async def ask(
-    model: Model,
-    request: str,
-    *,
-    system: str,
-    schema: Mapping[str, Any] | None,
-    read: Callable[[str], tuple[Read, tuple[str, ...]]],
-    temperature: float | None,
-    keep: Callable[[Read], bool] = lambda reading: False,
-) -> Asked[Read]:
-    """Ask, and ask once more with all faults of the answer.
+class Asking:
+    """Asks a model; remembers whether its endpoint takes schemas.
 
     Args:
         model: that is asked.
-        request: the question.
-        system: the system text.
-        schema: of the answer; None where the endpoint takes none.
-        read: gives the reading of an answer, and its faults.
-        temperature: of the requests.
-        keep: whether a reading that has faults can be used, where no second answer comes, or none in time.
-
-    Raises:
-        ModelError: there was no answer, or none that is to be kept.
+        temperature: of the requests; None for the provider's default.
     """
-    messages: tuple[Message, ...] = (User(text=request),)
-    readings: list[Read] = []
-    told: list[str] = []
-    bad: list[BadWords] = []
-    usage = NO_USAGE
-    held = schema
-    faults: tuple[str, ...] = ()
-    for attempt in range(2):
-        asking = Request(
+
+    def __init__(self, model: Model, temperature: float | None) -> None:
+        self._model = model
+        self._temperature = temperature
+        self._takes_schema = True
+
+    async def ask(
+        self,
+        request: str,
+        *,
+        system: str,
+        schema: Mapping[str, Any],
+        read: Callable[[Any], tuple[Read, Sequence[str]]],
+        keep: Callable[[Read], bool] = lambda reading: False,
+    ) -> Asked[Read]:
+        """Ask, and ask once more with all faults of the answer.
+
+        Args:
+            request: the question.
+            system: the system text.
+            schema: of the answer.
+            read: gives the reading of an answer's JSON (None where it has none), and its faults.
+            keep: whether a reading that has faults can be used, where no second answer comes, or none in time.
+
+        Raises:
+            ModelError: there was no answer, or none that is to be kept.
+        """
+        messages: tuple[Message, ...] = (User(text=request),)
+        readings: list[Read] = []
+        told: list[str] = []
+        bad: list[BadWords] = []
+        usage = NO_USAGE
+        faults: list[str] = []
+        for is_last in (False, True):
+            worth = bool(readings) and keep(readings[0])  # then a second answer is not all that there is
+            try:
+                with anyio.move_on_after(_share_of_the_time() if worth else None) as in_time:
+                    reply = await self._reply(messages, system, schema, told)
+            except ModelError as error:
+                if not worth:
+                    raise
+                told += [*faults, f"asked again, the model gave no answer: {error}"[:300]]
+                break
+            if in_time.cancelled_caught:
+                told += [*faults, "asked again, the model did not answer in time"]
+                break
+            usage += reply.usage
+            value, unread, fault = json_in(reply.turn.text)
+            reading, wrong = read(value)
+            readings.append(reading)
+            faults = [fault, *wrong] if value is not None and fault else [fault] if fault else list(wrong)
+            if faults:
+                faults = [*_badly(reply), *faults]
+            over = not faults or is_last or reply.ended == "refused"
+            if faults:
+                kind = "refused" if reply.ended == "refused" else unread or "no_schema"
+                bad.append(BadWords(kind, asked_again=not over))
+            told += faults if over else (f"asked again: {each}" for each in faults)
+            if over:
+                break
+            shown = reply.turn.text[:_MAX_REPEATED] or "(nothing)"
+            messages = (*messages, Assistant(text=shown), User(text=repair(faults)))
+        return Asked(tuple(readings), tuple(told), usage, tuple(bad))
+
+    async def _reply(
+        self, messages: tuple[Message, ...], system: str, schema: Mapping[str, Any], told: list[str]
+    ) -> Reply:
+        """The reply; without the schema where the endpoint takes none, and then never again with one."""
+        request = Request(
             messages=messages,
             system=system,
             max_output_tokens=MAX_ANSWER_TOKENS,
-            temperature=temperature,
-            json_schema=held,
+            temperature=self._temperature,
+            json_schema=schema if self._takes_schema else None,
         )
-        worth = bool(readings) and keep(readings[0])  # then a second answer is not all that there is
         try:
-            with anyio.move_on_after(_share_of_the_time() if worth else None) as in_time:
-                try:
-                    reply = await model.ask(asking)
-                except (ModelRejected, ModelUnavailable) as error:
-                    if held is None or error.status not in _TAKES_NO_SCHEMA:
-                        raise
-                    held = None
-                    told.append(f"the endpoint does not take the answer's schema, and was asked without: {error}"[:300])
-                    reply = await model.ask(replace(asking, json_schema=None))
-        except ModelError as error:
-            if not worth:
+            return await self._model.ask(request)
+        except (ModelRejected, ModelUnavailable) as error:
+            if not self._takes_schema or error.status not in _TAKES_NO_SCHEMA:
                 raise
-            told += [*faults, f"asked again, the model gave no answer: {error}"[:300]]
-            break
-        if in_time.cancelled_caught:
-            told += [*faults, "asked again, the model did not answer in time"]
-            break
-        usage += reply.usage
-        reading, faults = read(reply.turn.text)
-        readings.append(reading)
-        ended = _badly(reply)
-        if ended and faults:
-            faults = (ended, *faults)
-        over = not faults or attempt == 1 or reply.ended == "refused"
-        if faults:
-            bad.append(_bad_words(reply, asked_again=not over))
-        told += faults if over else (f"asked again: {each}" for each in faults)
-        if over:
-            break
-        shown = reply.turn.text[:_MAX_REPEATED] or "(nothing)"
-        messages = (*messages, Assistant(text=shown), User(text=repair(faults)))
-    return Asked(tuple(readings), tuple(told), usage, held is schema, tuple(bad))
+            told.append(f"the endpoint does not take the answer's schema, and was asked without: {error}"[:300])
+        reply = await self._model.ask(replace(request, json_schema=None))
+        self._takes_schema = False
+        return reply
 
 
 def _share_of_the_time() -> float | None:
@@ -131,32 +147,14 @@ def _share_of_the_time() -> float | None:
     return 0.9 * left if math.isfinite(left) else None
 
 
-def _bad_words(reply: Reply, *, asked_again: bool) -> BadWords:
-    """What kind of answer it is that has faults."""
-    text = reply.turn.text
-    starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
-    if reply.ended == "refused":
-        return BadWords("refused", asked_again)
-    if not text.strip():
-        return BadWords("empty", asked_again)
-    if not starts:
-        return BadWords("prose", asked_again)
-    try:
-        json.JSONDecoder().raw_decode(text, min(starts))
-    except (ValueError, RecursionError):
-        return BadWords("half_json", asked_again)
-    return BadWords("no_schema", asked_again)
-
-
-def _badly(reply: Reply) -> str:
+def _badly(reply: Reply) -> list[str]:
+    """How a reply ended, where it did not end well."""
     match reply.ended:
         case "refused":
-            return f"the model refused: {reply.refusal[:200]}" if reply.refusal else "the model refused"
+            return [f"the model refused: {reply.refusal[:200]}" if reply.refusal else "the model refused"]
         case "cut":
-            return "the answer was cut at the limit of its tokens; make it shorter"
-        case "empty":
-            return "the answer is empty"
+            return ["the answer was cut at the limit of its tokens; make it shorter"]
         case "calls":
-            return "tools were called instead of an answer"
+            return ["tools were called instead of an answer"]
         case _:
-            return ""
+            return []

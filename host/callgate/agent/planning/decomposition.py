@@ -6,14 +6,15 @@ Where a model does not manage, the query is one part, with a confidence that say
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 from callgate.agent.models.model import NO_USAGE, Model, Usage
 from callgate.errors import ConfigurationError
 
-from .asking import ask
-from .prompts import DECOMPOSITION_SCHEMA, DECOMPOSITION_SYSTEM, MAX_PARTS, decomposition_request
-from .reading import MAX_TEXT_CHARACTERS, read_decomposition
+from .asking import Asking
+from .chain import cycle_in
+from .prompts import DECOMPOSITION_SCHEMA, DECOMPOSITION_SYSTEM, decomposition_request
+from .reading import MAX_PARTS, MAX_TEXT_CHARACTERS, read_decomposition
 from .tool_plan import BadWords, DecomposedQuery, SubQuery
 
 __all__ = [
@@ -32,7 +33,7 @@ class Decomposition:
 
     Attributes:
         query: in its parts.
-        usage: what it cost.
+        usage: tokens.
         faults: of the model's words.
         bad_words: its answers that had faults.
     """
@@ -52,9 +53,7 @@ class Decomposer:
     """
 
     def __init__(self, model: Model, *, temperature: float | None = 0.0) -> None:
-        self._model = model
-        self._temperature = temperature
-        self._takes_schema = True
+        self._asking = Asking(model, temperature)
 
     async def decompose(self, query: str) -> Decomposition:
         """The query in at most 12 parts; as one part with a low confidence, where the model does not manage.
@@ -63,23 +62,14 @@ class Decomposer:
             ModelError: there was no answer of the model.
         """
 
-        def read(text: str) -> tuple[DecomposedQuery | None, tuple[str, ...]]:
-            found, faults = read_decomposition(text, query)
-            if found is not None and _cycle(found):
-                return None, (f"the sub-queries need each other in a circle: {_cycle(found)}",)
-            return found, faults
+        def read(value: Any) -> tuple[DecomposedQuery | None, list[str]]:
+            return read_decomposition(value, query)
 
-        asked = await ask(
-            self._model,
-            decomposition_request(query),
-            system=DECOMPOSITION_SYSTEM,
-            schema=DECOMPOSITION_SCHEMA if self._takes_schema else None,
-            read=read,
-            temperature=self._temperature,
+        asked = await self._asking.ask(
+            decomposition_request(query), system=DECOMPOSITION_SYSTEM, schema=DECOMPOSITION_SCHEMA, read=read
         )
-        self._takes_schema = self._takes_schema and asked.takes_schema
-        found = asked.readings[-1]
-        return Decomposition(found or as_one_part(query, FAILED_CONFIDENCE), asked.usage, asked.faults, asked.bad_words)
+        found = asked.readings[-1] or as_one_part(query, FAILED_CONFIDENCE)
+        return Decomposition(found, asked.usage, asked.faults, asked.bad_words)
 
 
 def as_one_part(query: str, confidence: float = 1.0) -> DecomposedQuery:
@@ -123,16 +113,6 @@ def checked_decomposition(given: DecomposedQuery) -> DecomposedQuery:
     for name, share in shares.items():
         if share is not None and not 0 <= share <= 1:
             raise ConfigurationError(f"{name} is a number from 0 to 1, not {share!r}")
-    circle = _cycle(given)
-    if circle:
-        raise ConfigurationError(f"the sub-queries need each other in a circle: {circle}")
+    if circle := cycle_in({place: part.depends_on for place, part in enumerate(given.sub_queries)}):
+        raise ConfigurationError(f"the sub-queries need each other in a circle: {' → '.join(map(str, circle))}")
     return given
-
-
-def _cycle(query: DecomposedQuery) -> str:
-    """A circle of sub-queries, by their positions; empty where there is none."""
-    try:
-        TopologicalSorter({place: part.depends_on for place, part in enumerate(query.sub_queries)}).prepare()
-    except CycleError as error:
-        return " → ".join(map(str, error.args[1]))
-    return ""

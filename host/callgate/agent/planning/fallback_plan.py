@@ -10,7 +10,7 @@ Knows no model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from callgate.tools.registry import ToolInfo
 from .capabilities import free_text_parameter, is_hypothetical, kind_of
 from .tool_plan import DecomposedQuery, Selection, ToolChoice
 
-__all__ = ["RuleSelector", "may_be_chosen_by_rules"]
+__all__ = ["RuleSelector", "may_be_chosen_by_rules", "names_found"]
 
 _FOUND = 20
 """So many tools are looked at for a sub-query."""
@@ -40,6 +40,17 @@ def may_be_chosen_by_rules(runtime: Runtime, name: str) -> bool:
     return tool.read_only and not tool.requires_approval
 
 
+def names_found(runtime: Runtime, words: str, among: Collection[str], most: int = _FOUND) -> list[str]:
+    """Names of the tools that the tool search finds for these words, the best first."""
+    if not among or not words.strip():
+        return []
+    try:
+        result = runtime.search_tools(words[:_MAX_WORDS], limit=most, among=list(among))
+    except InvalidArguments:  # nothing in these words can be searched for
+        return []
+    return [each.tool.name for each in result.found]
+
+
 @dataclass(frozen=True, slots=True)
 class _Fit:
     tool: ToolInfo
@@ -55,13 +66,10 @@ class RuleSelector:
         runtime: whose tools these are.
     """
 
+    name = "rules"
+
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-
-    @property
-    def name(self) -> str:
-        """``rules``."""
-        return "rules"
 
     async def select(self, query: DecomposedQuery, tools: Sequence[ToolInfo]) -> Selection:
         """Choose; a sub-query for which nothing is certain gets nothing, and a fault says so."""
@@ -106,22 +114,13 @@ class RuleSelector:
 
     def _fit(self, words: str, tools: Sequence[ToolInfo]) -> _Fit | None:
         known = {tool.name: tool for tool in tools if may_be_chosen_by_rules(self._runtime, tool.name)}
-        found = self._found(words, list(known))
+        found = names_found(self._runtime, words, known)
         ranked = [known[name] for name in found]
         ranked += sorted(
             (tool for tool in known.values() if tool.name not in found and kind_of(tool) == "search"), key=_reliable
         )
         fits = [fit for tool in ranked if (fit := _filled(tool, words, found=tool.name in found)) is not None]
         return max(fits, key=lambda fit: fit.confidence, default=None)  # of equally sure ones the first
-
-    def _found(self, words: str, names: Sequence[str]) -> list[str]:
-        if not names or not words.strip():
-            return []
-        try:
-            result = self._runtime.search_tools(words[:_MAX_WORDS], limit=_FOUND, among=names)
-        except InvalidArguments:  # nothing in these words can be searched for
-            return []
-        return [each.tool.name for each in result.found]
 
 
 def _filled(tool: ToolInfo, words: str, *, found: bool) -> _Fit | None:

@@ -4,8 +4,8 @@ together, within a time limit; runs nothing.
 1. Routing comes first: tools that are not to be relied upon are not offered; a decomposition that is not gets one
    search with the whole query.
 2. Then the cache; then the model, which has `planning_seconds` for everything that is asked of it. When they are over,
-   its request is cancelled, and rules choose (`fallback_plan`). So they do where its endpoint gives no answer.
-3. What is built is checked as the plan engine will check it; steps that it would refuse are left out.
+   its request is cancelled, and rules choose (`fallback_plan`). The same where its endpoint gives no answer.
+3. What the plan engine would refuse is left out by the builder.
 4. There is always a plan. One without steps says in its notes why: no tool is needed, or none is certain.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 import anyio
 
-from callgate.agent.models.model import NO_USAGE, Model, ModelProvider, Usage
+from callgate.agent.models.model import NO_USAGE, Model, ModelProvider
 from callgate.agent.models.named import model_named
 from callgate.errors import ConfigurationError, ModelError
 from callgate.plan.estimate import EstimatedStep, PlanEstimate, estimate_plan
@@ -29,7 +29,6 @@ from callgate.tools.faults import printable
 from callgate.tools.registry import ToolInfo
 
 from .builder import Built, ExecutionPlanBuilder
-from .chain import chain_of, without_orphans
 from .confidence import offered_tools, wants_simple_plan
 from .decomposition import Decomposer, as_one_part, as_unicode, checked_decomposition, completed
 from .fallback_plan import RuleSelector
@@ -38,7 +37,7 @@ from .plan_cache import PlanCache, fingerprint
 from .reading import UNSAID_CONFIDENCE
 from .selector import ModelSelector
 from .settings import PlannerSettings
-from .tool_plan import BadWords, DecomposedQuery, Selection, Selector, ToolChoice, ToolExecution, ToolPlan, ToolStep
+from .tool_plan import DecomposedQuery, Selection, Selector, ToolChoice, ToolExecution, ToolPlan, ToolStep
 
 __all__ = ["ToolPlanner"]
 
@@ -52,16 +51,17 @@ _MAX_NOTE = 500
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """What is to be built."""
+    """A selection that is to be built.
+
+    Attributes:
+        query: in its parts.
+        selection: the tools; its usage, faults and bad words are those of the decomposition, too.
+        timed_out: whether the model did not choose in time.
+    """
 
     query: DecomposedQuery
     selection: Selection
-    notes: tuple[str, ...] = ()
-    kept: int | None = None
-    """Key in the cache."""
-    usage: Usage = NO_USAGE
     timed_out: bool = False
-    bad_words: tuple[BadWords, ...] = ()
 
 
 class ToolPlanner:
@@ -114,7 +114,7 @@ class ToolPlanner:
         if cache is None:
             cache = PlanCache(self._settings.plan_cache_entries, self._settings.plan_cache_seconds)
         self.cache = cache
-        """Selections for queries like earlier ones; counts hits and misses."""
+        """Selections for queries that were asked before; counts hits and misses."""
 
     async def aclose(self) -> None:
         """Close the model that `settings.planner_model` names; one that was given is its giver's. It may be called
@@ -139,39 +139,42 @@ class ToolPlanner:
             The plan; without steps where no tool is needed or none is certain, with a note that says which.
 
         Raises:
-            ConfigurationError: the query is empty or too long, the decomposition is none (see `checked_decomposition`),
-                or `tools` names one that does not exist.
+            ConfigurationError: the query is empty or too long, the decomposition does not fit (see
+                `checked_decomposition`), or `tools` names one that does not exist.
         """
         started = time.perf_counter()
-        if not _is_query(query):
+        given: Any = query
+        if not isinstance(given, str) or not given.strip() or len(given) > MAX_QUERY_CHARACTERS:
             raise ConfigurationError(f"a query is text of 1 to {MAX_QUERY_CHARACTERS} characters")
         query = as_unicode(query)
         if decomposition is not None:
             decomposition = completed(checked_decomposition(decomposition), query)
         offered, routed = offered_tools(decomposition, self._tools(tools), self._settings)
-        chosen = await self._choose(query, decomposition, offered)
-        built, notes = self._built(chosen.query, chosen.selection.chain, offered)
-        while chosen.kept is not None and notes:  # not to be used again; and not now, where it was kept
-            self.cache.drop(chosen.kept)
-            if chosen.selection.source != "cache":
-                break
+        asked = query if decomposition is None else decomposition.query  # what the selector is told
+        key = PlanCache.key(asked, decomposition, fingerprint(offered), self._selector.name)
+        kept = self.cache.find(key)
+        if kept is not None:
+            note = "the tools were chosen for an equal query before"
+            selection = replace(kept.selection, source="cache", usage=NO_USAGE, faults=(note,))
+            chosen = _Chosen(kept.query, selection)
+        else:
             chosen = await self._choose(query, decomposition, offered)
-            built, notes = self._built(chosen.query, chosen.selection.chain, offered)
+        built, notes = self._built(chosen, offered)
         if chosen.selection.chain and not built.steps and chosen.selection.source != "fallback":
-            rules = self._by_rules(chosen.query, offered, "nothing of the selection can be run", chosen.usage)
-            chosen = replace(rules, bad_words=chosen.bad_words)
-            why = built.notes
-            built, more = self._built(chosen.query, chosen.selection.chain, offered)
-            notes += (*why, *more)
-        plan = self._plan(query, chosen, built, ((routed,) if routed else ()) + chosen.notes + notes, started)
-        if chosen.kept is not None and not notes:
-            self.cache.note_plan(plan.id, chosen.kept)
+            chosen = replace(chosen, selection=self._by_rules(chosen, offered, "nothing of the selection can be run"))
+            built, more = self._built(chosen, offered)
+            notes += more
+        plan = self._plan(query, chosen, built, [*([routed] if routed else ()), *notes], started)
+        if self._may_be_kept(chosen.selection) and not notes:
+            self.cache.keep(key, chosen.query, chosen.selection)
+        if chosen.selection.source != "fallback":
+            self.cache.note_plan(plan.id, key)
         self._log(plan)
         return plan
 
     def learned(self, plan: ToolPlan, execution: ToolExecution) -> None:
-        """Take note of what came of a plan: the selection of one that failed, or whose fallback stood in for a tool, is
-        not used again.
+        """Take note of the outcome of a plan: the selection of one that failed, or whose fallback stood in for a tool,
+        is not used again.
 
         Args:
             plan: that this planner made.
@@ -197,48 +200,30 @@ class ToolPlanner:
                 raise ConfigurationError(f"there is no tool {unknown[0][:60]!r}")
         return tuple(registry.info(name) for name in names if "plan" in registry.get(name).allowed_callers)
 
-    async def _choose(self, query: str, decomposition: DecomposedQuery | None, tools: tuple[ToolInfo, ...]) -> _Chosen:
+    async def _choose(self, query: str, given: DecomposedQuery | None, tools: tuple[ToolInfo, ...]) -> _Chosen:
+        """Ask for the parts and the tools, within the time; by rules where there is no answer."""
+        chosen = _Chosen(given or as_one_part(query), Selection(chain=(), source="fallback"))
         if not tools:
-            whole = decomposition or as_one_part(query)
-            return _Chosen(whole, Selection(chain=(), source="fallback"), ("there is no tool that a plan may call",))
-        if decomposition is not None:
-            simple = self._simple(decomposition, tools)
-            if simple is not None:
-                return simple
-        catalogue = fingerprint(tools)
-        asked = query if decomposition is None else decomposition.query  # what the selector is told
-        kept = self.cache.find(asked, decomposition, catalogue, self._selector.name)
-        if kept is not None:
-            selection = replace(kept.selection, source="cache", usage=NO_USAGE, faults=())
-            return _Chosen(
-                kept.query, selection, ("the tools were chosen for an earlier query of this form",), kept.key
-            )
-        usage = NO_USAGE
-        faults: tuple[str, ...] = ()
-        bad: tuple[BadWords, ...] = ()
-        found = decomposition or as_one_part(query)
+            note = "there is no tool that a plan may call"
+            return replace(chosen, selection=replace(chosen.selection, faults=(note,)))
         try:
             with anyio.move_on_after(self._settings.planning_seconds) as time_limit:
-                if decomposition is None and self._decomposer is not None:
-                    taken_apart = await self._decomposer.decompose(query)
-                    found, usage, faults = taken_apart.query, taken_apart.usage, taken_apart.faults
-                    simple = self._simple(found, tools, usage, faults)
-                    bad = taken_apart.bad_words
-                    if simple is not None:
-                        return replace(simple, bad_words=bad)
-                selection = await self._selector.select(found, tools)
+                if given is None and self._decomposer is not None:
+                    apart = await self._decomposer.decompose(query)
+                    before = replace(
+                        chosen.selection, usage=apart.usage, faults=apart.faults, bad_words=apart.bad_words
+                    )
+                    chosen = _Chosen(apart.query, before)
+                simple = self._simple(chosen, tools)
+                if simple is not None:
+                    return simple
+                selection = await self._selector.select(chosen.query, tools)
+                return replace(chosen, selection=_joined(chosen.selection, selection))
         except ModelError as error:
             why = f"the model gave no answer: {printable(str(error))[:300]}"
-            return replace(self._by_rules(found, tools, why, usage, faults), bad_words=bad)
         if time_limit.cancelled_caught:
             why = f"planning took longer than {self._settings.planning_seconds:g} s"
-            return replace(self._by_rules(found, tools, why, usage, faults), timed_out=True, bad_words=bad)
-        bad += selection.bad_words
-        chosen = _Chosen(found, selection, faults + selection.faults, usage=usage + selection.usage, bad_words=bad)
-        if not self._may_be_kept(selection):
-            return chosen
-        given = decomposition is not None
-        return replace(chosen, kept=self.cache.keep(found, selection, tools, catalogue, given=given))
+        return _Chosen(chosen.query, self._by_rules(chosen, tools, why), timed_out=time_limit.cancelled_caught)
 
     def _may_be_kept(self, selection: Selection) -> bool:
         """Whether it is the selector's own, and whole. One that hands out the strategies of others (an experiment) has
@@ -246,102 +231,61 @@ class ToolPlanner:
         own = selection.strategy == self._selector.name and selection.source == "model"
         return own and bool(selection.chain) and not selection.faults
 
-    def _simple(
-        self,
-        query: DecomposedQuery,
-        tools: Sequence[ToolInfo],
-        usage: Usage = NO_USAGE,
-        faults: tuple[str, ...] = (),
-    ) -> _Chosen | None:
+    def _simple(self, chosen: _Chosen, tools: Sequence[ToolInfo]) -> _Chosen | None:
         """One search with the whole query, where its parts are not to be relied upon and there is such a search."""
+        query = chosen.query
         note = wants_simple_plan(query, self._settings)
-        if note is None:
-            return None
-        search = self._rules.one_search(query.query, tools)
-        if search is None:
+        search = None if note is None else self._rules.one_search(query.query, tools)
+        if note is None or search is None:
             return None
         selection = Selection(
-            chain=(search,), reasoning=search.reasoning, strategy=self._rules.name, source="fallback", usage=usage
+            chain=(search,), reasoning=search.reasoning, strategy=self._rules.name, source="fallback", faults=(note,)
         )
         whole = replace(as_one_part(query.query, query.confidence), query_type=query.query_type)
-        return _Chosen(whole, selection, (*faults, note), usage=usage)
+        return _Chosen(whole, _joined(chosen.selection, selection))
 
-    def _by_rules(
-        self,
-        query: DecomposedQuery,
-        tools: Sequence[ToolInfo],
-        why: str,
-        usage: Usage,
-        faults: tuple[str, ...] = (),
-    ) -> _Chosen:
-        selection = self._rules.choose(query, tools)
-        return _Chosen(query, selection, (*faults, f"{why}; rules chose", *selection.faults), usage=usage)
+    def _by_rules(self, chosen: _Chosen, tools: Sequence[ToolInfo], why: str) -> Selection:
+        selection = self._rules.choose(chosen.query, tools)
+        faults = (f"{why}; rules chose", *selection.faults)
+        return _joined(chosen.selection, replace(selection, faults=faults))
 
-    def _built(
-        self, query: DecomposedQuery, chain: tuple[ToolChoice, ...], tools: Sequence[ToolInfo]
-    ) -> tuple[Built, tuple[str, ...]]:
-        """Steps that the plan engine takes, and what was left out for that."""
-        names = {tool.name for tool in tools}
-        left_out: list[str] = []
-        usable: dict[int, ToolChoice] = {}
-        for place, choice in enumerate(chain):
-            if not 0 <= choice.confidence <= 1:  # NaN, too: whoever chose it may be anybody
-                left_out.append(f"the confidence of {choice.tool[:60]!r} is {choice.confidence}, and was taken for 0.5")
-                choice = replace(choice, confidence=UNSAID_CONFIDENCE)
-            if choice.tool in names and 0 <= choice.sub_query < len(query.sub_queries):
-                usable[place] = choice
-            else:
-                what = "may not be used" if choice.tool not in names else "is for no sub-query"
-                left_out.append(f"{choice.tool[:60]!r} is left out: it {what}")
-        if left_out:
-            lost = without_orphans(usable)
-            left_out += [f"{choice.tool!r} is left out: it needs what is left out" for choice in lost.values()]
-            chain, _ = chain_of(usable)
-        built = self._builder.build(query, chain, tools)
-        steps, stages = built.steps, built.stages
-        while steps:
-            plan = ToolPlan(id="", query=query.query, steps=steps, stages=stages)
-            errors = [fault for fault in self._runtime.check_plan(plan.to_plan()) if fault.severity == "error"]
-            wrong = {fault.step: str(fault) for fault in errors if fault.step is not None}
-            if not errors:
-                break
-            if not wrong:
-                return Built((), (), built.notes), (*left_out, *map(str, errors[:3]))
-            left_out += [f"left out: {said}" for said in wrong.values()]
-            gone = set(wrong)
-            steps = tuple(step for step in steps if step.id not in gone)
-            while orphans := [step for step in steps if not gone.isdisjoint(step.dependencies)]:
-                left_out += [f"{step.id} ({step.tool}) is left out: it needs what is left out" for step in orphans]
-                gone |= {step.id for step in orphans}
-                steps = tuple(step for step in steps if step.id not in gone)
-            steps = tuple(replace(step, after=tuple(one for one in step.after if one not in gone)) for step in steps)
-            stages = tuple(left for stage in stages if (left := tuple(one for one in stage if one not in gone)))
-        return Built(steps, stages, built.notes), tuple(left_out)
+    def _built(self, chosen: _Chosen, tools: Sequence[ToolInfo]) -> tuple[Built, list[str]]:
+        """The steps, and what was changed or left out for that."""
+        said: list[str] = []
 
-    def _plan(self, query: str, chosen: _Chosen, built: Built, notes: tuple[str, ...], started: float) -> ToolPlan:
+        def bounded(choice: ToolChoice) -> ToolChoice:
+            if 0 <= choice.confidence <= 1:
+                return choice
+            said.append(f"the confidence of {choice.tool[:60]!r} is {choice.confidence}, and was taken for 0.5")
+            return replace(choice, confidence=UNSAID_CONFIDENCE)  # NaN, too: a selector may be anybody's
+
+        built = self._builder.build(chosen.query, [bounded(each) for each in chosen.selection.chain], tools)
+        return built, [*said, *built.left_out]
+
+    def _plan(self, query: str, chosen: _Chosen, built: Built, notes: Sequence[str], started: float) -> ToolPlan:
         selection = chosen.selection
-        said = [*notes, *built.notes]
+        said = [*selection.faults, *notes, *built.notes]
         if not built.steps and not said:
             said.append("no tool is needed" if selection.source != "fallback" else "no tool is certain to fit")
-        plan = ToolPlan(
+        estimate = self._estimate(built.steps) if built.steps else None
+        return ToolPlan(
             id=f"plan-{secrets.token_hex(6)}",
             query=query,
             steps=built.steps,
             stages=built.stages,
             reasoning=selection.reasoning,
             confidence=chosen.query.confidence * min((step.confidence for step in built.steps), default=1.0),
+            estimated_seconds=0.0 if estimate is None else estimate.duration_seconds,
+            estimated_cost=None if estimate is None else estimate.cost,
             source=selection.source,
             strategy=selection.strategy,
             notes=tuple(note[:_MAX_NOTE] for note in dict.fromkeys(said))[:_MAX_NOTES],
+            planning_seconds=time.perf_counter() - started,
             timed_out=chosen.timed_out,
-            usage=chosen.usage,
-            bad_words=chosen.bad_words,
+            usage=selection.usage,
+            bad_words=selection.bad_words,
             model=self._asked,
         )
-        if built.steps:
-            estimate = self._estimate(plan.steps)
-            plan = replace(plan, estimated_seconds=estimate.duration_seconds, estimated_cost=estimate.cost)
-        return replace(plan, planning_seconds=time.perf_counter() - started)
 
     def _estimate(self, steps: Sequence[ToolStep]) -> PlanEstimate:
         """What they take where no more of them run at the same time than the settings allow."""
@@ -371,5 +315,11 @@ class ToolPlanner:
         )
 
 
-def _is_query(given: Any) -> bool:
-    return isinstance(given, str) and bool(given.strip()) and len(given) <= MAX_QUERY_CHARACTERS
+def _joined(before: Selection, selection: Selection) -> Selection:
+    """A selection with what was spent and said before it."""
+    return replace(
+        selection,
+        usage=before.usage + selection.usage,
+        faults=(*before.faults, *selection.faults),
+        bad_words=(*before.bad_words, *selection.bad_words),
+    )

@@ -17,13 +17,12 @@ from callgate.tools.registry import ToolInfo
 
 from .capabilities import Kind, kind_of, words_of_tool
 from .outcome import Advice
+from .reading import MAX_CHOICES, MAX_PARTS
 from .tool_plan import DecomposedQuery
 
 __all__ = [
     "DECOMPOSITION_SCHEMA",
     "DECOMPOSITION_SYSTEM",
-    "MAX_CHOICES",
-    "MAX_PARTS",
     "MAX_PROMPT_CHARACTERS",
     "decomposition_request",
     "repair",
@@ -32,10 +31,6 @@ __all__ = [
     "selection_system",
 ]
 
-MAX_PARTS = 12
-"""So many sub-queries a query is taken apart into."""
-MAX_CHOICES = 32
-"""So many tools are chosen for a query."""
 MAX_PROMPT_CHARACTERS = 40_000
 """About 10,000 tokens: so much is told of all tools together. Where that is not enough, tools with a long description
 are told in as much as is theirs of it, so that none can hide the others; where that is not enough, the last are left
@@ -68,29 +63,19 @@ At most {MAX_PARTS}.
 {{"queryType": "simple | comparison | multi-hop | list", "confidence": 0.9,
  "subQueries": [{{"text": "...", "kind": "lookup", "confidence": 0.9, "dependsOn": []}}]}}"""
 
-DECOMPOSITION_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "queryType": {"type": "string"},
-        "confidence": {"type": "number"},
-        "subQueries": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "text": {"type": "string"},
-                    "kind": {"type": "string"},
-                    "confidence": {"type": "number"},
-                    "dependsOn": {"type": "array", "items": {"type": "integer"}},
-                },
-                "required": ["text", "kind", "confidence", "dependsOn"],
-                "additionalProperties": False,
-            },
-        },
-    },
-    "required": ["queryType", "confidence", "subQueries"],
-    "additionalProperties": False,
-}
+
+def _object(**properties: Any) -> dict[str, Any]:
+    """The schema of an object with just these properties."""
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _array(items: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+_TEXT, _NUMBER = {"type": "string"}, {"type": "number"}
+_SUB_QUERY = _object(text=_TEXT, kind=_TEXT, confidence=_NUMBER, dependsOn=_array({"type": "integer"}))
+DECOMPOSITION_SCHEMA: Mapping[str, Any] = _object(queryType=_TEXT, confidence=_NUMBER, subQueries=_array(_SUB_QUERY))
 
 _GUIDED: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({stem("hybrid")}), "best of both"),
@@ -182,18 +167,18 @@ def selection_schema(query: DecomposedQuery, tools: Sequence[ToolInfo], *, bound
     part: dict[str, Any] = (
         {"type": "string", "enum": texts} if sum(map(len, texts)) <= _MAX_QUERY else {"type": "string"}
     )
-    by_tool = [_choice(part, [tool.name], _parameters(tool.parameters)) for tool in tools]
+
+    def choice(names: list[str], parameters: dict[str, Any]) -> dict[str, Any]:
+        tool = {"type": "string", "enum": names}
+        return _object(subQuery=part, tool=tool, parameters=parameters, confidence=_NUMBER)
+
+    by_tool = [choice([tool.name], _parameters(tool.parameters)) for tool in tools]
     small = len(tools) <= _MAX_SCHEMA_TOOLS and all("$ref" not in json.dumps(tool.parameters) for tool in tools)
     if small and len(json.dumps(by_tool)) <= _MAX_SCHEMA_CHARACTERS:
-        choice = by_tool[0] if len(by_tool) == 1 else {"anyOf": by_tool}
+        items = by_tool[0] if len(by_tool) == 1 else {"anyOf": by_tool}
     else:
-        choice = _choice(part, [tool.name for tool in tools], {"type": "object"})
-    return {
-        "type": "object",
-        "properties": {"reasoning": reasoning, "toolChain": {**chain, "items": choice}},
-        "required": ["reasoning", "toolChain"],
-        "additionalProperties": False,
-    }
+        items = choice([tool.name for tool in tools], {"type": "object"})
+    return _object(reasoning=reasoning, toolChain={**chain, "items": items})
 
 
 def repair(faults: Sequence[str]) -> str:
@@ -201,16 +186,6 @@ def repair(faults: Sequence[str]) -> str:
     listed = "\n".join(f"- {_cut(each, _MAX_LINE)}" for each in faults[:_MAX_FAULTS])
     more = f"\n- and {len(faults) - _MAX_FAULTS} more" if len(faults) > _MAX_FAULTS else ""
     return f"This cannot be used:\n{listed}{more}\nSend the whole JSON again, corrected, and nothing else."
-
-
-def _choice(part: dict[str, Any], names: list[str], parameters: dict[str, Any]) -> dict[str, Any]:
-    fields = {
-        "subQuery": part,
-        "tool": {"type": "string", "enum": names},
-        "parameters": parameters,
-        "confidence": {"type": "number"},
-    }
-    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 
 
 def _parameters(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,30 +1,44 @@
 """What a model wrote, read: a decomposition or a chain of choices, and every fault of it, in words for the model. Asks
 nobody and checks no arguments.
 
-A model's words are bounded before they are looked at: their length, the number of entries, the depth of values. Both
-spellings of fields are read (``toolChain``, ``tool_chain``), a block of code around the JSON is taken off, and of JSON
-that breaks off the entries that are whole are read.
+A model's words are bounded before they are looked at: their length, the number of entries, the depth of values. The
+spellings that models use for a field are its aliases; a block of code around the JSON is taken off, and of JSON that
+breaks off the entries that are whole are read.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)  # fmt: skip
 
 from callgate.agent.models.thoughts import said
 from callgate.search.words import query_terms
 from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.faults import described, did_you_mean, printable
 
-from .choice_references import positions_in, spelled_by_id
-from .prompts import MAX_CHOICES, MAX_PARTS
+from .chain import cycle_in, positions_in
 from .tool_plan import DecomposedQuery, SubQuery, ToolChoice
 
-__all__ = ["ReadChoice", "ReadSelection", "read_decomposition", "read_selection"]
+__all__ = ["MAX_CHOICES", "MAX_PARTS", "Reading", "Unread", "json_in", "read_decomposition", "read_selection"]
 
+MAX_PARTS = 12
+"""So many sub-queries a query is taken apart into."""
+MAX_CHOICES = 32
+"""So many tools are chosen for a query."""
 MAX_CHARACTERS = 200_000
 """So much of an answer is read."""
 MAX_DEPTH = 40
@@ -33,272 +47,317 @@ MAX_PARAMETERS_CHARACTERS = 64 * 1024
 MAX_TEXT_CHARACTERS = 4_000
 """Of a reasoning, and of a sub-query."""
 UNSAID_CONFIDENCE = 0.5
-"""Of a choice that does not say how sure it is."""
+"""Of a choice that does not say how sure it is, or says it in no number from 0 to 1."""
+
+Unread = Literal["prose", "half_json", "empty"]
+"""Why an answer is not JSON."""
 
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n(.*?)```", re.DOTALL)
 _LIST = re.compile(r'"(?:toolChain|tool_chain|subQueries|sub_queries)"\s*:\s*\[')
+_FIELDS = frozenset({"toolChain", "tool_chain", "toolchain", "chain", "tools", "steps", "subQueries", "sub_queries"})
 _MAX_STARTS = 50
-_MAX_FAULT = 300
 _DECODER = json.JSONDecoder()
-"""It takes NaN, too: whether that is wrong is said of the value that it is."""
-_REFERS_TO_CHOICE = re.compile(r"^c?([0-9]{1,4})$")
-
-_CHAIN = ("toolChain", "tool_chain", "toolchain", "chain", "tools", "steps")
-_TOOL = ("tool", "tool_name", "toolName", "name")
-_PARAMETERS = ("parameters", "params", "arguments", "args", "input")
-_PART = ("subQuery", "sub_query", "subquery")
-_PARTS = ("subQueries", "sub_queries", "subqueries")
-_NEEDS = ("dependsOn", "depends_on", "dependencies")
-_WHY = ("reasoning", "reason")
-_TYPE = ("queryType", "query_type", "type")
+"""It takes NaN, too: the field that has one says what is wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadChoice:
-    """An entry of the chain.
+def _share(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        return UNSAID_CONFIDENCE if isinstance(value, bool) else handler(value)
+    except ValidationError:
+        return UNSAID_CONFIDENCE
+
+
+def _words(value: Any) -> str:
+    return printable(" ".join(value[:MAX_TEXT_CHARACTERS].split())) if isinstance(value, str) else ""
+
+
+def _position(value: Any) -> Any:
+    written = value.strip().removeprefix("c") if isinstance(value, str) else value
+    return int(written) if isinstance(written, str) and written.isdecimal() and len(written) < 5 else written
+
+
+def _listed(value: Any) -> Any:
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def _arguments(value: Any) -> Any:
+    """Parameters, also where they are written as text; within bounds."""
+    if isinstance(value, str) and value.strip():
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"this is not JSON: {error}") from None
+    if value is None or value == "":
+        return {}
+    if not isinstance(value, dict):
+        return value
+    if _depth(value) > MAX_DEPTH:
+        raise ValueError(f"there are more than {MAX_DEPTH} levels")
+    try:
+        long = len(compact_json(value)) > MAX_PARAMETERS_CHARACTERS
+    except NotJson as error:  # NaN, a number beyond all bounds, half a character
+        raise ValueError(str(error)[:300]) from None
+    if long:
+        raise ValueError(f"this is longer than {MAX_PARAMETERS_CHARACTERS} characters")
+    return value
+
+
+def _depth(value: Any) -> int:
+    """Levels of a value, as far as `MAX_DEPTH` and one more."""
+    level, inside = 0, [value]
+    while inside and level <= MAX_DEPTH:
+        level += 1
+        inside = [
+            each
+            for one in inside
+            if isinstance(one, dict | list)
+            for each in (one.values() if isinstance(one, dict) else one)
+        ]
+    return level
+
+
+_Words = Annotated[str, BeforeValidator(_words)]
+_Share = Annotated[Annotated[float, Field(ge=0, le=1)], WrapValidator(_share)]
+_Positions = Annotated[list[Annotated[int, BeforeValidator(_position), Field(ge=0)]], BeforeValidator(_listed)]
+
+_CHAIN = AliasChoices("toolChain", "tool_chain", "toolchain", "chain", "tools", "steps")
+_PART = AliasChoices("subQuery", "sub_query", "subquery")
+_PARTS = AliasChoices("subQueries", "sub_queries", "subqueries")
+_NEEDS = AliasChoices("dependsOn", "depends_on", "dependencies")
+_WHY = AliasChoices("reasoning", "reason")
+
+
+class _Entry(BaseModel):
+    """An entry of the chain."""
+
+    part: Any = Field(None, validation_alias=_PART)
+    tool: Annotated[str, Field(min_length=1)] = Field(
+        validation_alias=AliasChoices("tool", "tool_name", "toolName", "name")
+    )
+    parameters: Annotated[dict[str, Any], BeforeValidator(_arguments)] = Field(
+        {}, validation_alias=AliasChoices("parameters", "params", "arguments", "args", "input")
+    )
+    confidence: _Share = UNSAID_CONFIDENCE
+    depends_on: _Positions = Field([], validation_alias=_NEEDS)
+    reasoning: _Words = Field("", validation_alias=_WHY)
+
+
+class _Chain(BaseModel):
+    """An answer to the question which tools are to be used."""
+
+    chain: list[Any] = Field(validation_alias=_CHAIN)
+    reasoning: _Words = Field("", validation_alias=_WHY)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _around(cls, value: Any) -> Any:
+        """A list, or one entry, without the object around it."""
+        if isinstance(value, dict) and "tool" in value and not _FIELDS & value.keys():
+            value = [value]
+        return {"toolChain": value} if isinstance(value, list) else value
+
+
+class _Part(BaseModel):
+    """A sub-query."""
+
+    text: Annotated[_Words, Field(min_length=1)] = Field(
+        validation_alias=AliasChoices("text", "query", "question", "subQuery", "sub_query", "subquery")
+    )
+    kind: _Words = ""
+    confidence: _Share = UNSAID_CONFIDENCE
+    depends_on: _Positions = Field([], validation_alias=_NEEDS)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _around(cls, value: Any) -> Any:
+        return {"text": value} if isinstance(value, str) else value
+
+
+class _Parts(BaseModel):
+    """A query in its parts."""
+
+    parts: Annotated[list[_Part], Field(min_length=1, max_length=MAX_PARTS)] = Field(validation_alias=_PARTS)
+    query_type: _Words = Field("", validation_alias=AliasChoices("queryType", "query_type", "type"))
+    confidence: _Share = UNSAID_CONFIDENCE
+
+    @model_validator(mode="before")
+    @classmethod
+    def _around(cls, value: Any) -> Any:
+        return {"subQueries": value} if isinstance(value, list) else value
+
+
+@dataclass(slots=True)
+class Reading:
+    """An answer to the question which tools are to be used, read.
 
     Attributes:
-        position: in the chain as it was written.
-        choice: what it says; None where it cannot be used.
-        faults: why not.
-        part: the sub-query it is for, as far as it says.
-    """
-
-    position: int
-    choice: ToolChoice | None
-    faults: tuple[str, ...]
-    part: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class ReadSelection:
-    """An answer to the question which tools are to be used.
-
-    Attributes:
-        entries: of the chain, in its order.
+        choices: that can be used, by their positions in the chain.
         reasoning: why these.
-        faults: of the answer as a whole; those of entries are theirs.
+        faults: of the answer and of its entries.
         notes: what was read as what it must have meant.
+        wrong_parts: sub-queries of the entries that cannot be used.
     """
 
-    entries: tuple[ReadChoice, ...]
+    choices: dict[int, ToolChoice] = field(default_factory=dict)
     reasoning: str = ""
-    faults: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    wrong_parts: set[int] = field(default_factory=set)
 
 
 def read_selection(
-    text: str, query: DecomposedQuery, names: Sequence[str], resolve: Callable[[str], str | None]
-) -> ReadSelection:
+    value: Any, query: DecomposedQuery, names: Sequence[str], resolve: Callable[[str], str | None]
+) -> Reading:
     """A chain of choices as a model wrote it.
 
     Args:
-        text: its answer.
+        value: its answer, as `json_in` gives it.
         query: that it is for.
         names: of the tools that there are.
         resolve: the tool's name for any other way to write it; None where there is none.
     """
-    value, fault = _json_in(text)
-    if value is None:
-        return ReadSelection((), faults=(fault,))
-    if isinstance(value, list):
-        value = {"toolChain": value}
-    faults = [fault] if fault else []
-    chain = _field(value, _CHAIN)
-    if chain is None and isinstance(_field(value, _TOOL), str) and _field(value, _PARAMETERS) is not None:
-        chain = [value]  # one entry, without the chain around it
-    if not isinstance(chain, list):
-        got = "is missing" if chain is None else f"is {described(chain)}"
-        return ReadSelection((), _words(_field(value, _WHY)), (*faults, f"toolChain {got}; it has to be an array"))
-    if len(chain) > MAX_CHOICES:
-        faults.append(f"toolChain has {len(chain)} entries, at most {MAX_CHOICES} are taken; prefer fewer tools")
-    reading = _Entries(query, names, resolve, min(len(chain), MAX_CHOICES))
-    entries = tuple(reading.entry(place, each) for place, each in enumerate(chain[:MAX_CHOICES]))
-    return ReadSelection(entries, _words(_field(value, _WHY)), tuple(faults), tuple(reading.notes))
-
-
-class _Entries:
-    """Reads the entries of one chain."""
-
-    def __init__(
-        self, query: DecomposedQuery, names: Sequence[str], resolve: Callable[[str], str | None], count: int
-    ) -> None:
-        self.notes: list[str] = []
-        self._query = query
-        self._names = names
-        self._resolve = resolve
-        self._count = count
-
-    def entry(self, place: int, raw: Any) -> ReadChoice:
+    found = Reading()
+    try:
+        chain = _Chain.model_validate(value)
+    except ValidationError as error:
+        found.faults = _faults(error, "")
+        return found
+    found.reasoning = chain.reasoning
+    count = min(len(chain.chain), MAX_CHOICES)
+    if len(chain.chain) > count:
+        found.faults.append(f"toolChain has {len(chain.chain)} entries, at most {count} are taken; prefer fewer tools")
+    for place, raw in enumerate(chain.chain[:count]):
         at = f"toolChain[{place}]"
-        if not isinstance(raw, dict):
-            return ReadChoice(place, None, (f"{at} is {described(raw)}; it has to be an object",), None)
-        faults: list[str] = []
-        part = self._part(at, _field(raw, _PART))
-        tool = self._tool(at, _field(raw, _TOOL), faults)
-        parameters = self._parameters(at, _field(raw, _PARAMETERS), faults)
-        needs = self._needs(at, place, _field(raw, _NEEDS), faults)
-        beyond = sorted(each for each in positions_in(parameters) if each >= self._count or each == place)
-        if beyond:
-            what = "itself" if beyond[0] == place else f"c{beyond[0]}, and there is no such entry"
-            faults.append(f"{at} refers to {what}")
-        if faults or tool is None:
-            return ReadChoice(place, None, tuple(faults), part)
-        choice = ToolChoice(
-            sub_query=part,
-            tool=tool,
-            parameters=parameters,
-            confidence=self._confidence(at, raw.get("confidence")),
-            depends_on=needs,
-            reasoning=_words(_field(raw, _WHY)),
-        )
-        return ReadChoice(place, choice, (), part)
-
-    def _tool(self, at: str, raw: Any, faults: list[str]) -> str | None:
-        if not isinstance(raw, str) or not raw.strip():
-            faults.append(f"{at}.tool is {'missing' if raw is None else described(raw)}; it has to be a tool's name")
-            return None
-        written = raw.strip()
-        name = written if written in self._names else self._resolve(written)
-        if name not in self._names and len(alike := [each for each in self._names if _same(each, written)]) == 1:
-            name = alike[0]
-            self.notes.append(f"{at}.tool {written[:60]!r} was taken for {name!r}")
-        if name not in self._names:
-            faults.append(f"{at}.tool: there is no tool {written[:60]!r}{did_you_mean(written, self._names)}")
-            return None
-        return name
-
-    def _parameters(self, at: str, raw: Any, faults: list[str]) -> dict[str, Any]:
-        value = raw
-        if isinstance(raw, str) and raw.strip():
-            try:
-                value = json.loads(raw)
-            except (ValueError, RecursionError) as error:
-                faults.append(f"{at}.parameters: they are no JSON: {error}")
-                return {}
-        if value is None or value == "":
-            return {}
-        if not isinstance(value, dict):
-            faults.append(f"{at}.parameters has to be an object, got {described(value)}")
-        elif _depth(value) > MAX_DEPTH:
-            faults.append(f"{at}.parameters has more than {MAX_DEPTH} levels")
-        elif len(json.dumps(value)) > MAX_PARAMETERS_CHARACTERS:
-            faults.append(f"{at}.parameters is longer than {MAX_PARAMETERS_CHARACTERS} characters")
+        part = 0
+        try:
+            if isinstance(raw, dict):
+                part = _part_of(
+                    next((raw[name] for name in _PART.choices if name in raw), None), query, at, found.notes
+                )
+            entry = _Entry.model_validate(raw)
+            tool = _tool(entry.tool.strip(), names, resolve, at, found.notes)
+        except (ValidationError, ValueError) as error:
+            faults = _faults(error, at) if isinstance(error, ValidationError) else [f"{at}.tool: {error}"]
         else:
-            try:
-                compact_json(value)
-            except NotJson as error:  # NaN, a number beyond all bounds, half a character
-                faults.append(f"{at}.parameters: {error}"[:_MAX_FAULT])
-                return {}
-            return {str(name): spelled_by_id(each) for name, each in value.items()}
-        return {}
+            beyond = sorted(n for n in {*positions_in(entry.parameters), *entry.depends_on} if n >= count or n == place)
+            faults = [
+                f"{at} refers to {'itself' if n == place else f'c{n}, and there is no such entry'}" for n in beyond[:1]
+            ]
+            if not faults:
+                found.choices[place] = ToolChoice(
+                    sub_query=part,
+                    tool=tool,
+                    parameters=entry.parameters,
+                    confidence=entry.confidence,
+                    depends_on=tuple(dict.fromkeys(entry.depends_on)),
+                    reasoning=entry.reasoning,
+                )
+        if faults:
+            found.faults += faults
+            found.wrong_parts.add(part)
+    return found
 
-    def _needs(self, at: str, place: int, raw: Any, faults: list[str]) -> tuple[int, ...]:
-        found: dict[int, None] = {}
-        for each in raw if isinstance(raw, list) else () if raw is None else (raw,):
-            position = _position(each)
-            if position is None or position >= self._count or position == place:
-                shown = each[:40] if isinstance(each, str) else each if isinstance(each, int) else described(each)
-                faults.append(f"{at}.dependsOn: {shown!r} is no other entry of toolChain")
-            else:
-                found[position] = None
-        return tuple(found)
 
-    def _confidence(self, at: str, raw: Any) -> float:
-        value = _share(raw)
-        if value is None:
-            if raw is not None:
-                self.notes.append(f"{at}.confidence is {described(raw)}, and was taken for {UNSAID_CONFIDENCE}")
-            return UNSAID_CONFIDENCE
-        return value
+def _tool(written: str, names: Sequence[str], resolve: Callable[[str], str | None], at: str, notes: list[str]) -> str:
+    name = written if written in names else resolve(written)
+    if name is not None and name in names:
+        return name
+    alike = [each for each in names if len(each) == len(written) and each.casefold() == written.casefold()]
+    if len(alike) != 1:
+        raise ValueError(f"there is no tool {written[:60]!r}{did_you_mean(written, names)}")
+    notes.append(f"{at}.tool {written[:60]!r} was taken for {alike[0]!r}")
+    return alike[0]
 
-    def _part(self, at: str, raw: Any) -> int:
-        """The sub-query that is meant: by position, by its words, by the words it has most of."""
-        parts = self._query.sub_queries
-        if isinstance(raw, int) and not isinstance(raw, bool) and 0 <= raw < len(parts):
-            return raw
-        if len(parts) == 1:
-            return 0
-        if isinstance(raw, str):
-            wanted = " ".join(raw[:MAX_TEXT_CHARACTERS].split()).casefold()
-            for place, part in enumerate(parts):
-                if " ".join(part.text.split()).casefold() == wanted:
-                    return place
-            if wanted.isdecimal() and len(wanted) < 4 and int(wanted) < len(parts):
-                return int(wanted)
-            terms = query_terms(wanted).keys()
-            shared = [len(terms & query_terms(part.text).keys()) for part in parts]
-            if max(shared):
-                return shared.index(max(shared))
-        self.notes.append(f"{at}.subQuery is none of the sub-queries, and was taken for the first")
+
+def _part_of(raw: Any, query: DecomposedQuery, at: str, notes: list[str]) -> int:
+    """The sub-query that is meant: by position, by its words, by the words it has most of."""
+    parts = query.sub_queries
+    if len(parts) == 1:
         return 0
+    wanted = _words(raw).casefold() if isinstance(raw, str) else str(raw)
+    words = [" ".join(part.text.split()).casefold() for part in parts]
+    if wanted in words:
+        return words.index(wanted)
+    if wanted.isdecimal() and len(wanted) < 4 and int(wanted) < len(parts):
+        return int(wanted)
+    terms = query_terms(wanted).keys()
+    shared = [len(terms & query_terms(each).keys()) for each in words]
+    if not max(shared):
+        notes.append(f"{at}.subQuery is none of the sub-queries, and was taken for the first")
+    return shared.index(max(shared))
 
 
-def read_decomposition(text: str, query: str) -> tuple[DecomposedQuery | None, tuple[str, ...]]:
-    """A query in parts as a model wrote it, or what is wrong with it."""
-    value, fault = _json_in(text)
-    if value is None:
-        return None, (fault,)
-    if isinstance(value, list):
-        value = {"subQueries": value}
-    raw = _field(value, _PARTS)
-    if not isinstance(raw, list) or not raw:
-        got = "is missing" if raw is None else "is empty" if raw == [] else f"is {described(raw)}"
-        return None, (f"subQueries {got}; it has to be an array with at least one entry",)
-    faults = [fault] if fault else []
-    if len(raw) > MAX_PARTS:
-        faults.append(f"subQueries has {len(raw)} entries, at most {MAX_PARTS} are taken")
-    parts: list[SubQuery] = []
-    for place, each in enumerate(raw[:MAX_PARTS]):
-        at = f"subQueries[{place}]"
-        entry = {"text": each} if isinstance(each, str) else each
-        words = _words(_field(entry, ("text", "query", "question", *_PART))) if isinstance(entry, dict) else ""
-        if not words:
-            faults.append(f"{at}.text is missing")
-            continue
-        needs = _field(entry, _NEEDS)
-        positions = [_position(one) for one in needs] if isinstance(needs, list) else []
-        wrong = [one for one in positions if one is None or one >= min(len(raw), MAX_PARTS) or one == place]
-        if wrong or not isinstance(needs, (list, type(None))):
-            faults.append(f"{at}.dependsOn has to be a list of positions of other sub-queries")
-        confidence = _share(entry.get("confidence"))
-        parts.append(
-            SubQuery(
-                text=words,
-                kind=_words(entry.get("kind"))[:80],
-                confidence=UNSAID_CONFIDENCE if confidence is None else confidence,
-                depends_on=tuple(dict.fromkeys(one for one in positions if one is not None and one not in wrong)),
-            )
-        )
+def read_decomposition(value: Any, query: str) -> tuple[DecomposedQuery | None, list[str]]:
+    """A query in parts as a model wrote it, or what is wrong with it.
+
+    Args:
+        value: its answer, as `json_in` gives it.
+        query: as the user put it.
+    """
+    try:
+        found = _Parts.model_validate(value)
+    except ValidationError as error:
+        return None, _faults(error, "")
+    count = len(found.parts)
+    faults = [
+        f"subQueries[{place}].dependsOn: {need} is the position of no other sub-query"
+        for place, part in enumerate(found.parts)
+        for need in part.depends_on
+        if need >= count or need == place
+    ]
+    if not faults and (circle := cycle_in({place: part.depends_on for place, part in enumerate(found.parts)})):
+        faults = [f"the sub-queries need each other in a circle: {' → '.join(map(str, circle))}"]
     if faults:
-        return None, tuple(faults)
-    confidence = _share(value.get("confidence"))
-    return (
-        DecomposedQuery(
-            query=query,
-            sub_queries=tuple(parts),
-            query_type=_words(_field(value, _TYPE))[:80],
-            confidence=UNSAID_CONFIDENCE if confidence is None else confidence,
-        ),
-        (),
+        return None, faults
+    parts = tuple(
+        SubQuery(
+            text=each.text, kind=each.kind[:80], confidence=each.confidence, depends_on=tuple(set(each.depends_on))
+        )
+        for each in found.parts
     )
+    return DecomposedQuery(
+        query=query, sub_queries=parts, query_type=found.query_type[:80], confidence=found.confidence
+    ), []
 
 
-def _json_in(text: str) -> tuple[dict[str, Any] | list[Any] | None, str]:
-    """The JSON of an answer, and what is wrong with it: both, where it breaks off and something of it is whole."""
+def _faults(error: ValidationError, at: str) -> list[str]:
+    """What is wrong, in words for the model, with the place of each."""
+    said = []
+    for each in error.errors(include_url=False, include_context=False):
+        path = at
+        for key in each["loc"]:
+            path += f"[{key}]" if isinstance(key, int) else f".{key}" if path else key
+        match each["type"]:
+            case "missing":
+                problem = "is missing"
+            case "model_type" | "model_attributes_type" | "dict_type":
+                problem = f"has to be an object, got {described(each['input'])}"
+            case "list_type":
+                problem = f"has to be an array, got {described(each['input'])}"
+            case "too_long":
+                problem = f"has too many entries: {each['msg']}"
+            case _:
+                problem = f"does not fit: {each['msg'].removeprefix('Value error, ')}"
+        said.append(f"{path or 'the answer'} {problem}"[:300])
+    return said
+
+
+def json_in(text: str) -> tuple[Any, Unread | None, str]:
+    """The JSON of an answer, why it is not JSON, and that in words; JSON as well, where it breaks off after something
+    whole."""
     if len(text) > MAX_CHARACTERS:
-        return None, f"the answer has {len(text)} characters, at most {MAX_CHARACTERS} are read"
+        return None, "half_json", f"the answer has {len(text)} characters, at most {MAX_CHARACTERS} are read"
     text = said(text).strip()
     if not text:
-        return None, "the answer is empty; it has to be JSON"
+        return None, "empty", "the answer is empty; it has to be JSON"
     fenced = _FENCE.search(text)
     for candidate in (text, fenced[1] if fenced else ""):
         try:
             value = json.loads(candidate)
         except (ValueError, RecursionError):
             continue
-        if isinstance(value, (dict, list)):
-            return value, ""
+        if isinstance(value, dict | list):
+            return value, None, ""
     start = -1
     for _ in range(_MAX_STARTS):
         start = text.find("{", start + 1)
@@ -308,13 +367,11 @@ def _json_in(text: str) -> tuple[dict[str, Any] | list[Any] | None, str]:
             value, _ = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
             continue
-        if _field(value, (*_CHAIN, *_PARTS)) is not None:
-            return value, ""
-    if "{" not in text:
-        return None, "the answer is prose; it has to be JSON, and nothing else"
-    whole = _whole_entries(text)
-    fault = "the JSON breaks off or is not well formed"
-    return (whole or None), fault
+        if _FIELDS & value.keys():
+            return value, None, ""
+    if "{" not in text and "[" not in text:
+        return None, "prose", "the answer is prose; it has to be JSON, and nothing else"
+    return _whole_entries(text) or None, "half_json", "the JSON breaks off or is not well formed"
 
 
 def _whole_entries(text: str) -> list[Any]:
@@ -331,54 +388,3 @@ def _whole_entries(text: str) -> list[Any]:
             break
         found.append(value)
     return found
-
-
-def _same(name: str, written: str) -> bool:
-    return len(name) == len(written) and name.casefold() == written.casefold()
-
-
-def _field(value: Any, names: Sequence[str]) -> Any:
-    """The first field of these that is there."""
-    if not isinstance(value, Mapping):
-        return None
-    return next((value[name] for name in names if value.get(name) is not None), None)
-
-
-def _words(raw: Any) -> str:
-    """Text as one line, bounded; empty for what is no text."""
-    if not isinstance(raw, str):
-        return ""
-    return printable(" ".join(raw[:MAX_TEXT_CHARACTERS].split()))
-
-
-def _share(raw: Any) -> float | None:
-    """A number from 0 to 1, also where it is written as text; None for anything else."""
-    if isinstance(raw, str) and len(raw) < 20:
-        try:
-            raw = float(raw)
-        except ValueError:
-            return None
-    if isinstance(raw, bool) or not isinstance(raw, (int, float)) or not 0 <= raw <= 1:  # NaN, too
-        return None
-    return float(raw)
-
-
-def _position(raw: Any) -> int | None:
-    if isinstance(raw, str):
-        match = _REFERS_TO_CHOICE.match(raw.strip())
-        return int(match[1]) if match else None
-    return raw if isinstance(raw, int) and not isinstance(raw, bool) and raw >= 0 else None
-
-
-def _depth(value: Any) -> int:
-    """Levels of a value, as far as `MAX_DEPTH` and one more."""
-    level, inside = 0, [value]
-    while inside and level <= MAX_DEPTH:
-        level += 1
-        inside = [
-            each
-            for one in inside
-            if isinstance(one, (dict, list))
-            for each in (one.values() if isinstance(one, dict) else one)
-        ]
-    return level

@@ -1,8 +1,8 @@
-"""What a planner decided, and what came of it: actions and observations; and a reply's calls as actions. Values only.
+"""What a planner decided, and its results: actions and observations; and a reply's calls as actions. Values only.
 
 1. A call whose arguments cannot be read stays a call: with its fault, for the model to correct, and never with empty
    arguments in their place.
-2. No call is dropped. Those that cannot be made have a fault, and those that have to wait are told of.
+2. No call is dropped. Those that cannot be made have a fault, and those that have to wait are named.
 """
 
 from __future__ import annotations
@@ -15,17 +15,9 @@ from typing import Any
 from callgate.agent.models.model import Reply, ToolCall, ToolReply
 
 __all__ = [
-    "MAX_CALLS",
-    "Action",
-    "HistoryEntry",
-    "Observation",
-    "actions_of",
-    "arguments_text",
-    "faulty",
-    "noted",
-    "surplus_note",
+    "MAX_CALLS", "Action", "HistoryEntry", "Observation", "actions_of", "arguments_text", "faulty", "noted",
     "within_bounds",
-]
+]  # fmt: skip
 
 MAX_CALLS = 64
 """Of one turn that are made; the others are answered, and not made."""
@@ -56,7 +48,7 @@ class Action:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observation:
-    """What came of an action.
+    """The result of an action.
 
     Attributes:
         tool_name: the tool.
@@ -90,10 +82,12 @@ def actions_of(reply: Reply) -> list[Action]:
 
 
 def within_bounds(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """The calls of one turn; those after the first `MAX_CALLS` with a fault. After 256, their number alone is told."""
+    """The calls of one turn; those after the first `MAX_CALLS` with a fault. After 256, they are only counted."""
     fault = f"it was not made: {len(calls)} calls in one turn are too many, at most {MAX_CALLS} are made"
+    deep = f"they are nested more than {_MAX_DEPTH} levels deep"
     return tuple(
-        _checked(call) if place < MAX_CALLS else faulty(call, fault) for place, call in enumerate(calls[:_MAX_ANSWERED])
+        faulty(call, fault) if place >= MAX_CALLS else faulty(call, deep) if _is_deep(call.arguments) else call
+        for place, call in enumerate(calls[:_MAX_ANSWERED])
     )
 
 
@@ -112,39 +106,29 @@ def arguments_text(arguments: Mapping[str, Any]) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _checked(call: ToolCall) -> ToolCall:
-    """The call; with a fault where its arguments are nested more deeply than any tool takes."""
-    level: list[Any] = [call.arguments]
+def _is_deep(value: Any) -> bool:
+    """Whether arguments are nested more deeply than any tool takes."""
+    level = [value]
     for _ in range(_MAX_DEPTH):
-        level = [below for each in level for below in _below(each)]
-        if not level:
-            return call
-    return faulty(call, f"they are nested more than {_MAX_DEPTH} levels deep")
-
-
-def _below(value: Any) -> Sequence[Any]:
-    if isinstance(value, Mapping):
-        return list(value.values())
-    return value if isinstance(value, list) else ()
-
-
-def surplus_note(names: Sequence[str], most: int) -> str:
-    """A sentence on those calls of a turn that had to wait; empty where none had to.
-
-    Args:
-        names: of the tools that were called, in order.
-        most: so many run at the same time.
-    """
-    waited = names[most:]
-    if not waited:
-        return ""
-    shown = ", ".join(each[:64] for each in waited[:_SHOWN]) + (", ..." if len(waited) > _SHOWN else "")
-    return f"Note: {len(names)} calls in one turn; at most {most} run at the same time, so these waited: {shown}."
+        level = [
+            below
+            for each in level
+            if isinstance(each, Mapping | list)
+            for below in (each.values() if isinstance(each, Mapping) else each)
+        ]
+    return bool(level)
 
 
 def noted(replies: Sequence[ToolReply], most: int) -> tuple[ToolReply, ...]:
-    """The same, with the note on those that had to wait behind the last."""
-    note = surplus_note([each.name for each in replies], most)
-    if not note:
+    """The results of a turn, with a note behind the last on those that had to wait.
+
+    Args:
+        replies: in the order of the calls.
+        most: so many run at the same time.
+    """
+    waited = [each.name[:64] for each in replies[most:]]
+    if not waited:
         return tuple(replies)
+    shown = ", ".join(waited[:_SHOWN]) + (", ..." if len(waited) > _SHOWN else "")
+    note = f"Note: {len(replies)} calls in one turn; at most {most} run at the same time, so these waited: {shown}."
     return (*replies[:-1], replace(replies[-1], text=f"{replies[-1].text}\n\n{note}"))

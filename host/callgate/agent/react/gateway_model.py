@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from callgate.agent.models.anthropic_model import AnthropicModel
 from callgate.agent.models.model import Model
@@ -32,18 +31,9 @@ def gateway_model(config: AgentConfig, environment: Mapping[str, str] | None = N
             "the configuration has no model: write resources.inference_gateways, or name a model beside it"
         )
     asked = gateway.config
-    options: dict[str, Any] = {}
-    if asked.base_url is not None:
-        options["base_url"] = asked.base_url
-    if asked.timeout_seconds is not None:
-        options["timeout_seconds"] = asked.timeout_seconds
-    if asked.max_retries is not None:
-        options["max_retries"] = asked.max_retries
+    options = asked.model_dump(include={"base_url", "timeout_seconds", "max_retries"}, exclude_none=True)
     if asked.api_key_env is not None:
-        key = (os.environ if environment is None else environment).get(asked.api_key_env, "").strip()
-        if not key:
+        options["api_key"] = (os.environ if environment is None else environment).get(asked.api_key_env, "").strip()
+        if not options["api_key"]:
             raise ConfigurationError(f"gateway {gateway.name!r}: the environment has no {asked.api_key_env} (its key)")
-        options["api_key"] = key
-    if gateway.provider == "openai":
-        return OpenAIModel(asked.model, **options)
-    return AnthropicModel(asked.model, **options)
+    return (OpenAIModel if gateway.provider == "openai" else AnthropicModel)(asked.model, **options)

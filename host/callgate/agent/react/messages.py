@@ -2,7 +2,7 @@
 
 1. The strategic plan is context, not the task: it is cut at `MAX_PLAN_CHARACTERS`, and says so.
 2. A history is told in words (``Calling tool: ...``, ``Tool result: ...``), the newest of it that fits, and the task
-   comes last. So it can come from anywhere: from another model, another worker, a file.
+   comes last. So it can come from anywhere: from another model, another program, a file.
 
 Knows no provider.
 """
@@ -20,16 +20,9 @@ from callgate.errors import ConfigurationError
 from .actions import Action, HistoryEntry, Observation, arguments_text
 
 __all__ = [
-    "MAX_ENTRIES",
-    "MAX_ENTRY_CHARACTERS",
-    "MAX_HISTORY_CHARACTERS",
-    "MAX_PLAN_CHARACTERS",
-    "history_messages",
-    "newest",
-    "plan_block",
-    "system_text",
-    "with_own_ids",
-]
+    "MAX_ENTRIES", "MAX_ENTRY_CHARACTERS", "MAX_HISTORY_CHARACTERS", "MAX_PLAN_CHARACTERS", "history_messages",
+    "newest", "plan_block", "system_text", "with_own_ids",
+]  # fmt: skip
 
 MAX_PLAN_CHARACTERS = 1_500
 """Of the strategic plan as JSON."""
@@ -61,7 +54,7 @@ def plan_block(strategic_plan: Any) -> str:
             if len(text) > MAX_PLAN_CHARACTERS:
                 break
     except (ValueError, TypeError, RecursionError) as error:
-        raise ConfigurationError(f"the strategic plan is no JSON value: {error}") from None
+        raise ConfigurationError(f"the strategic plan is not a JSON value: {error}") from None
     text = text.encode("utf-8", "replace").decode()  # no wire takes halves of characters
     if len(text) > MAX_PLAN_CHARACTERS:
         text = f"{text[:MAX_PLAN_CHARACTERS]}\n(cut here: the plan is longer than {MAX_PLAN_CHARACTERS:,} characters)"
@@ -85,25 +78,20 @@ def newest(history: Iterable[object]) -> tuple[tuple[HistoryEntry, ...], int]:
     kept: list[HistoryEntry] = []
     room = MAX_HISTORY_CHARACTERS
     for each in reversed(entries[-MAX_ENTRIES:]):
-        bounded, size = _bounded(each)
-        room -= size
+        text = each.content if isinstance(each, Observation) else each.written or arguments_text(each.tool_args)
+        bounded = _cut(text)
+        room -= len(bounded)
         if room < 0:
             break
-        kept.append(bounded)
+        if bounded == text:
+            kept.append(each)
+        elif isinstance(each, Observation):
+            kept.append(replace(each, content=bounded))
+        else:
+            kept.append(replace(each, written=bounded))
     while kept and len(kept) < len(entries) and isinstance(kept[-1], Observation):
         kept.pop()  # a result whose call is left out says little
     return tuple(reversed(kept)), len(entries) - len(kept)
-
-
-def _bounded(entry: HistoryEntry) -> tuple[HistoryEntry, int]:
-    if isinstance(entry, Observation):
-        content = _cut(entry.content)
-        return replace(entry, content=content), len(content)
-    written = entry.written or arguments_text(entry.tool_args)
-    if not entry.written and len(written) <= MAX_ENTRY_CHARACTERS:
-        return entry, len(written)
-    cut = _cut(written)
-    return replace(entry, written=cut), len(cut)
 
 
 def _cut(text: str) -> str:
@@ -124,14 +112,14 @@ def history_messages(task: str, history: Iterable[object]) -> tuple[Message, ...
         return (User(text=task),)
     first = "What was done so far for the task below"
     first += f" ({left_out} earlier entries are left out):" if left_out else ":"
-    return (User(text=first), *map(_message, kept), User(text=task))
-
-
-def _message(entry: HistoryEntry) -> User | Assistant:
-    if isinstance(entry, Observation):
-        return User(text=f"Tool result: {entry.content}")
-    written = entry.written or arguments_text(entry.tool_args)
-    return Assistant(text=f"Calling tool: {entry.tool_name[:64]} with args: {written}")
+    told: list[Message] = [User(text=first)]
+    for entry in kept:
+        if isinstance(entry, Observation):
+            told.append(User(text=f"Tool result: {entry.content}"))
+        else:
+            written = entry.written or arguments_text(entry.tool_args)
+            told.append(Assistant(text=f"Calling tool: {entry.tool_name[:64]} with args: {written}"))
+    return (*told, User(text=task))
 
 
 def with_own_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -141,18 +129,16 @@ def with_own_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
     now: dict[str, str] = {}
     made: list[Message] = []
     for turn, message in enumerate(messages):
-        match message:
-            case Assistant(calls=calls) if calls:
-                now = {}
-                for call in calls:
-                    now[call.id] = f"{call.id}_{turn}" if call.id in used or not call.id else call.id
-                    used.add(now[call.id])
-                if any(old != new for old, new in now.items()):
-                    renamed = tuple(replace(call, id=now[call.id]) for call in calls)
-                    message = Assistant(text=message.text, calls=renamed)
-            case ToolReplies(replies=replies) if any(now.get(each.id, each.id) != each.id for each in replies):
-                message = ToolReplies(replies=tuple(replace(each, id=now.get(each.id, each.id)) for each in replies))
-            case _:
-                pass
+        if isinstance(message, Assistant) and message.calls:
+            now = {
+                call.id: f"{call.id}_{turn}" if call.id in used or not call.id else call.id for call in message.calls
+            }
+            used.update(now.values())
+            if any(old != new for old, new in now.items()):
+                renamed = tuple(replace(call, id=now[call.id]) for call in message.calls)
+                message = Assistant(text=message.text, calls=renamed)
+        elif isinstance(message, ToolReplies):
+            replies = tuple(replace(each, id=now.get(each.id, each.id)) for each in message.replies)
+            message = ToolReplies(replies=replies)
         made.append(message)
     return tuple(made)

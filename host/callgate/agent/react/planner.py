@@ -12,7 +12,7 @@ Calls no tool: what it decides goes through the gate of whoever runs it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from callgate.agent.models.model import Assistant, Message, Model, Reply, Request, ToolCall, ToolReplies
@@ -21,30 +21,13 @@ from callgate.tools import Registry
 from callgate.tools.faults import did_you_mean
 
 from .actions import Action, Observation, actions_of, faulty, noted, within_bounds
-from .config import DEFAULT_PARALLEL, AgentConfig
+from .config import DEFAULT_PARALLEL, WORDS, AgentConfig
 from .messages import history_messages, system_text, with_own_ids
 from .schemas import ToolObjects, build_tools_schema, notes_on
 from .text_calls import NO_ACTION, read_text, written_calls
 from .text_form import as_text, history_as_text, instructions, told
 
-__all__ = ["Decision", "ReActPlanner"]
-
-_WORDS = ("auto", "required", "none")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Decision:
-    """What one turn of the model came to.
-
-    Attributes:
-        actions: calls to be made; empty where it answers.
-        answer: its words where it calls nothing; may be empty.
-        reply: the turn, read.
-    """
-
-    actions: tuple[Action, ...]
-    answer: str
-    reply: Reply
+__all__ = ["ReActPlanner"]
 
 
 class ReActPlanner:
@@ -74,8 +57,8 @@ class ReActPlanner:
             self._tools = tuple(registry)
         self._kept: dict[str, tuple[object, list[dict[str, Any]]]] = {}
         self._choice = config.tool_choice(model.provider)
-        if self._choice not in (*_WORDS, *self.tool_names):
-            hint = did_you_mean(self._choice, (*self.tool_names, *_WORDS))
+        if self._choice not in (*WORDS, *self.tool_names):
+            hint = did_you_mean(self._choice, (*self.tool_names, *WORDS))
             raise ConfigurationError(f"tool_choice is {self._choice!r}, and no such tool is described{hint}")
         if self._choice == "required" and not self.tool_names:
             raise ConfigurationError("tool_choice is required, and no tool is described")
@@ -118,24 +101,15 @@ class ReActPlanner:
         Raises:
             ModelError: there was no answer of the model.
         """
-        decision = await self.decide(task, history, context)
-        return list(decision.actions) or decision.answer
-
-    async def decide(
-        self, task: str, history: Iterable[object] = (), context: Mapping[str, Any] | None = None
-    ) -> Decision:
-        """As `plan`, with the reply."""
         entries = list(history)
         tell = history_messages if self._planner.use_function_calling else history_as_text
+        actions = [each for each in entries if isinstance(each, Action)]
         called = any(isinstance(each, Observation) for each in entries) and (
-            any(isinstance(each, Action) and not each.fault for each in entries)
-            or not any(isinstance(each, Action) for each in entries)
+            not actions or any(not each.fault for each in actions)
         )
         request = self._request(tell(task, entries), context or {}, called=called)
         reply = self.read(await self.model.ask(request))
-        actions = tuple(actions_of(reply))
-        words = reply.turn.text.strip() or reply.refusal
-        return Decision(actions=actions, answer="" if actions else words, reply=reply)
+        return actions_of(reply) or reply.turn.text.strip() or reply.refusal
 
     # a turn of a loop
 
@@ -158,21 +132,21 @@ class ReActPlanner:
         if reply.ended in ("cut", "refused", "empty"):
             return reply
         if reply.turn.calls:
-            calls = self._allowed(within_bounds(reply.turn.calls))
+            calls = self._allowed(reply.turn.calls)
             return reply if calls == reply.turn.calls else replace(reply, turn=replace(reply.turn, calls=calls))
         text = reply.turn.text
         known = self._known()
         if self._planner.use_function_calling:
-            calls = self._allowed(within_bounds(written_calls(text, known)))
+            calls = self._allowed(written_calls(text, known))
             return _calling(reply, calls, "") if calls else reply
         written = read_text(text, known)
         if written.calls:
-            return _calling(reply, self._allowed(within_bounds(written.calls)), written.kept)
+            return _calling(reply, self._allowed(written.calls), written.kept)
         turn = Assistant(text=written.answer)
         return replace(reply, turn=turn, ended="answered" if written.answer else "empty")
 
     def tell(self, replies: ToolReplies) -> Message:
-        """What came of the calls, as a message of the conversation; with a word on those that had to wait."""
+        """The results of the calls, as a message of the conversation; with a word on those that had to wait."""
         most = self.max_parallel_tool_calls
         if not self._planner.use_function_calling:
             return told(replies, most=most)
@@ -182,11 +156,11 @@ class ReActPlanner:
 
     def _request(self, messages: Sequence[Message], context: Mapping[str, Any], *, called: bool) -> Request:
         choice = self._choice
-        if choice not in ("auto", "none") and called and (self._gateway is None or self._gateway.reset_tool_choice):
+        gateway = self._gateway
+        if choice not in ("auto", "none") and called and (gateway is None or gateway.reset_tool_choice):
             choice = "auto"
         system = system_text(self._planner.system_prompt, context)
-        temperature = None if self._gateway is None else self._gateway.temperature
-        most_tokens = None if self._gateway is None else self._gateway.max_output_tokens
+        temperature, most_tokens = (None, None) if gateway is None else (gateway.temperature, gateway.max_output_tokens)
         if not self._planner.use_function_calling:
             how = instructions(self._schema("openai"), choice, self.max_parallel_tool_calls)
             system = f"{system}\n\n{how}" if system else how
@@ -214,9 +188,9 @@ class ReActPlanner:
         """Schemas of the arguments, by the names that the model knows."""
         return {each["function"]["name"]: each["function"]["parameters"] for each in self._schema("openai")}
 
-    def _allowed(self, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
-        """The calls; those of tools that the model does not have with a fault."""
-        return tuple(self._checked(call) for call in calls)
+    def _allowed(self, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+        """The calls, within bounds; those of tools that the model does not have with a fault."""
+        return tuple(self._checked(call) for call in within_bounds(calls))
 
     def _checked(self, call: ToolCall) -> ToolCall:
         if call.fault and call.name == NO_ACTION:

@@ -4,7 +4,7 @@
 2. The types are the tool's own where it is at hand: a tool of a registry, a pydantic class, an object with an
    `args_schema`. An optional integer is an integer that may be left out. Without the tool, every argument is a text,
    and required.
-3. What does not fit together is told beforehand (`notes_on`), and fails when it is called: tools of MCP servers may
+3. What does not fit together is noted beforehand (`notes_on`), and fails when it is called: tools of MCP servers may
    come later than the configuration is read.
 
 Knows what tools take; calls none.
@@ -53,12 +53,17 @@ def build_tools_schema(
     Raises:
         ConfigurationError: an `args_schema` has no JSON Schema.
     """
-    at_hand = _AtHand(tools)
-    made = []
+    at_hand = _objects(descriptions, tools)
+    made: list[dict[str, Any]] = []
     for each in descriptions:
-        schema = at_hand.schema(each.name, provider)
-        parameters = _texts(each.args) if schema is None else _parameters(schema)
-        words = clean(each.description or at_hand.description(each.name), MAX_DESCRIPTION[provider])
+        found = at_hand.get(each.name)
+        schema = _schema(each.name, found, provider)
+        if schema is None:
+            texts = {name: {"type": "string"} for name in each.args}
+            parameters: Schema = {"type": "object", "properties": texts, "required": list(each.args)}
+        else:
+            parameters = _parameters(schema)
+        words = clean(each.description or _description(found), MAX_DESCRIPTION[provider])
         if provider == "anthropic":
             made.append({"name": each.name, "description": words, "input_schema": parameters})
         else:
@@ -74,10 +79,11 @@ def notes_on(descriptions: Sequence[ToolDescription], tools: ToolObjects | None 
         descriptions: of the configuration.
         tools: those that are at hand; None where that is not known.
     """
-    at_hand = _AtHand(tools)
+    at_hand = _objects(descriptions, tools)
     notes = []
     for each in descriptions:
-        if not (each.description or at_hand.description(each.name)):
+        found = at_hand.get(each.name)
+        if not (each.description or _description(found)):
             notes.append(f"{each.name}: there is no description, and a model chooses by little else")
         elif len(each.description) > MAX_DESCRIPTION["openai"]:
             notes.append(
@@ -86,12 +92,12 @@ def notes_on(descriptions: Sequence[ToolDescription], tools: ToolObjects | None 
             )
         if tools is None:
             continue
-        schema = at_hand.schema(each.name, "openai")
+        schema = _schema(each.name, found, "openai")
         if schema is None:
-            hint = did_you_mean(each.name, at_hand.names())
+            hint = did_you_mean(each.name, tools.names() if isinstance(tools, Registry) else list(at_hand))
             notes.append(f"{each.name}: there is no such tool, calls will fail; its arguments are taken for text{hint}")
             continue
-        if not at_hand.may_call(each.name):
+        if isinstance(found, Tool) and "direct" not in found.allowed_callers:
             notes.append(
                 f"{each.name}: the tool's allowed_callers has no 'direct', so calls of the model will be refused"
             )
@@ -102,50 +108,31 @@ def notes_on(descriptions: Sequence[ToolDescription], tools: ToolObjects | None 
     return tuple(notes)
 
 
-class _AtHand:
-    """Tools that are at hand, by the names that a configuration calls them."""
-
-    def __init__(self, tools: ToolObjects | None) -> None:
-        self._registry = tools if isinstance(tools, Registry) else None
-        self._names = None if self._registry is None else ModelNames(self._registry)
-        self._others: dict[str, Any] = {}
-        if isinstance(tools, Mapping):
-            self._others = dict(tools)
-        elif tools is not None and self._registry is None:
-            self._others = {str(getattr(each, "name", "")): each for each in tools}
-
-    def names(self) -> list[str]:
-        return list(self._others) if self._registry is None else list(self._registry.names())
-
-    def schema(self, name: str, provider: ModelProvider) -> Schema | None:
-        """The JSON Schema of a tool's arguments; None where the tool is not at hand."""
-        found = self._found(name)
-        if isinstance(found, Tool):
-            return shown_schema(found, provider)
-        if found is None:
-            return dict(input_schema(name)) if name in META_TOOLS and self._registry is not None else None
-        return _own_schema(name, getattr(found, "args_schema", found))
-
-    def description(self, name: str) -> str:
-        words = getattr(self._found(name), "description", "")
-        return words if isinstance(words, str) else ""
-
-    def may_call(self, name: str) -> bool:
-        found = self._found(name)
-        return not isinstance(found, Tool) or "direct" in found.allowed_callers
-
-    def _found(self, name: str) -> Any:
-        if self._registry is None or self._names is None:
-            return self._others.get(name)
-        known = self._names.resolve(name)
-        return None if known is None else self._registry.get(known)
+def _objects(descriptions: Sequence[ToolDescription], tools: ToolObjects | None) -> dict[str, Any]:
+    """The tools that are at hand, by the names that the configuration calls them."""
+    if isinstance(tools, Registry):
+        resolve = ModelNames(tools).resolve
+        names = {each.name: resolve(each.name) for each in descriptions}
+        found: dict[str, Any] = {name: input_schema(name) for name in names if name in META_TOOLS}
+        return found | {name: tools.get(known) for name, known in names.items() if known is not None}
+    if isinstance(tools, Mapping):
+        return dict(tools)
+    return {str(getattr(each, "name", "")): each for each in tools or ()}
 
 
-def _own_schema(name: str, given: Any) -> Schema | None:
-    """The schema of what stands for a tool's arguments: a pydantic class, or a JSON Schema."""
+def _description(found: Any) -> str:
+    words = getattr(found, "description", "")
+    return words if isinstance(words, str) else ""
+
+
+def _schema(name: str, found: Any, provider: ModelProvider) -> Schema | None:
+    """The JSON Schema of the arguments of a tool, of a pydantic class, or of a schema; None where there is none."""
+    if isinstance(found, Tool):
+        return shown_schema(found, provider)
+    given = getattr(found, "args_schema", found)
     if isinstance(given, type) and issubclass(given, BaseModel):
         try:
-            return _with_its_top(given.model_json_schema())
+            given = given.model_json_schema()
         except PydanticInvalidForJsonSchema as error:
             raise ConfigurationError(f"the args_schema of {name!r} has no JSON Schema: {error.message}") from None
     return _with_its_top(dict(given)) if isinstance(given, Mapping) else None
@@ -154,15 +141,9 @@ def _own_schema(name: str, given: Any) -> Schema | None:
 def _with_its_top(schema: Schema) -> Schema:
     """The schema with the object itself at the top, where there is a reference to it: so pydantic has a class that
     contains itself."""
-    reference = schema.get("$ref")
-    kind, _, name = reference.removeprefix("#/").partition("/") if isinstance(reference, str) else ("", "", "")
+    kind, _, name = str(schema.get("$ref", "")).removeprefix("#/").partition("/")
     found = schema.get(kind, {}).get(name) if kind in ("$defs", "definitions") else None
     return {**schema, **found} if isinstance(found, dict) and "properties" not in schema else schema
-
-
-def _texts(names: Sequence[str]) -> Schema:
-    """The schema where nothing but names is known."""
-    return {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": list(names)}
 
 
 def _parameters(schema: Schema) -> Schema:
@@ -186,18 +167,13 @@ def _told(schema: Schema) -> Schema:
 def _without_null(schema: Any, required: bool) -> Any:
     """``anyOf: [integer, null]`` as an integer; where null has to be said, as a choice of two types."""
     options = schema.get("anyOf") if isinstance(schema, dict) else None
-    if not isinstance(options, list) or {"type": "null"} not in options:
+    others = [each for each in options if each != {"type": "null"}] if isinstance(options, list) else []
+    if len(others) != 1 or others == options or not isinstance(only := others[0], dict):
         return schema
-    others = [each for each in options if each != {"type": "null"}]
     beside = {key: value for key, value in schema.items() if key != "anyOf"}
-    if len(others) != 1 or not isinstance(others[0], dict):
-        return schema
-    only = others[0]
     if required:
         plain = only.get("type") in _PLAIN and "enum" not in only and "const" not in only
         return {**only, "type": [only["type"], "null"], **beside} if plain else schema
     if beside.get("default", 0) is None:
         del beside["default"]
-    if "$ref" in only and beside:
-        return {"anyOf": others, **beside}
-    return {**only, **beside}
+    return {"anyOf": others, **beside} if "$ref" in only and beside else {**only, **beside}

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from callgate.agent.models.model import Assistant, Message, ToolCall, ToolReplies, User
+from callgate.agent.models.model import Assistant, Message, ToolReplies, User
 
 from .actions import Action, arguments_text, noted
 from .messages import newest
@@ -33,18 +33,17 @@ def instructions(definitions: Sequence[Mapping[str, Any]], choice: str, most: in
     functions = [each["function"] for each in definitions]
     if not functions or choice == "none":
         return "You have no tools. Write your answer like this:\n\nFinal Answer: the answer to the task"
-    listed = "\n".join(f"- {each['name']}: {_line(each['description'])}\n  {_of(each)}" for each in functions)
+    listed = "\n".join(
+        f"- {each['name']}: {' '.join(each['description'].split())}\n  {_of(each)}" for each in functions
+    )
     names = ", ".join(each["name"] for each in functions)
     several = (
         f"Where calls need nothing of each other, write several pairs of Action and Action Input, at most {most}.\n"
         if most > 1
         else "Write one Action at a time.\n"
     )
-    now = ""
-    if choice == "required":
-        now = "\nYou have to use a tool now.\n"
-    elif choice != "auto":
-        now = f"\nYou have to use the tool {choice} now.\n"
+    forced = {"auto": "", "required": "\nYou have to use a tool now.\n"}
+    now = forced.get(choice, f"\nYou have to use the tool {choice} now.\n")
     return (
         f"You have these tools:\n\n{listed}\n\nTo use a tool, write exactly this, and stop:\n\n"
         f"Thought: what you need to find out\nAction: the name of the tool, one of: {names}\n"
@@ -53,10 +52,6 @@ def instructions(definitions: Sequence[Mapping[str, Any]], choice: str, most: in
         f"{several}{now}\nWhen you know the answer, write exactly this:\n\n"
         "Thought: I know the answer\nFinal Answer: the answer to the task"
     )
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _of(function: Mapping[str, Any]) -> str:
@@ -72,22 +67,22 @@ def _of(function: Mapping[str, Any]) -> str:
 
 def as_text(messages: Iterable[Message]) -> tuple[Message, ...]:
     """A conversation as words alone."""
-    return tuple(_as_text(each) for each in messages)
-
-
-def _as_text(message: Message) -> Message:
-    match message:
-        case ToolReplies():
-            return told(message, most=len(message.replies))
-        case Assistant(text=text, calls=calls) if calls:
-            written = [] if says_action(text) else [_written(each) for each in calls if each.name != NO_ACTION]
-            return Assistant(text="\n".join(filter(None, (text, *written))) or "...")
-        case _:
-            return message
-
-
-def _written(call: ToolCall) -> str:
-    return _pair(call.name, call.written or call.arguments)
+    made: list[Message] = []
+    for message in messages:
+        match message:
+            case ToolReplies(replies=replies):
+                message = told(message, most=len(replies))
+            case Assistant(text=text, calls=calls) if calls:
+                written = (
+                    []
+                    if says_action(text)
+                    else [_pair(each.name, each.written or each.arguments) for each in calls if each.name != NO_ACTION]
+                )
+                message = Assistant(text="\n".join(filter(None, (text, *written))) or "...")
+            case _:
+                pass
+        made.append(message)
+    return tuple(made)
 
 
 def _pair(name: str, arguments: Mapping[str, Any] | str) -> str:
@@ -96,7 +91,7 @@ def _pair(name: str, arguments: Mapping[str, Any] | str) -> str:
 
 
 def told(replies: ToolReplies, *, most: int) -> User:
-    """What came of a turn's calls, as the user's words.
+    """The results of a turn's calls, as the user's words.
 
     Args:
         replies: in the order of the calls.
@@ -118,10 +113,10 @@ def history_as_text(task: str, history: Iterable[object]) -> tuple[Message, ...]
     kept, left_out = newest(history)
     made: list[Message] = [User(text=f"{task}\n\n({left_out} earlier entries are left out)" if left_out else task)]
     for each in kept:
-        if isinstance(each, Action) and each.tool_name == NO_ACTION:
-            made.append(Assistant(text=each.written or "..."))
-        elif isinstance(each, Action):
-            made.append(Assistant(text=_pair(each.tool_name, each.written or each.tool_args)))
-        else:
+        if not isinstance(each, Action):
             made.append(User(text=f"Observation: {each.content}"))
+        elif each.tool_name == NO_ACTION:
+            made.append(Assistant(text=each.written or "..."))
+        else:
+            made.append(Assistant(text=_pair(each.tool_name, each.written or each.tool_args)))
     return tuple(made)

@@ -48,10 +48,7 @@ async def key_of(call: CallUnderWay) -> str:
         text = hashlib.blake2b((await in_turns(encoding(call.given, sort_keys=True))).encode()).hexdigest()
     else:
         text = canonical_json(call.given)
-    key = f"{call.tool.name}\n{text}"
-    if call.timeout_seconds is None and call.retry is None:
-        return key
-    return f"{key}\n{call.timeout_seconds} {call.retry}"  # nobody else waits for a call that was given terms of its own
+    return f"{call.tool.name}\n{text}"
 
 
 async def copy_of(arguments: dict[str, Any]) -> dict[str, Any]:

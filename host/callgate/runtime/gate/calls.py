@@ -87,7 +87,7 @@ class CallUnderWay:
     shown: dict[str, Any] | None = None
     """A copy of large arguments for whoever approves the call."""
     key: str = ""
-    """The cache key of the call, where its tool has `cache_seconds`."""
+    """The cache key of the call, where its result is kept."""
 
 
 _VALUES_A_TURN = 20_000

@@ -12,7 +12,7 @@ from callgate.runtime.offer import Builtins, Offer
 from callgate.tools import CALLERS, Caller, Registry
 
 from .approval import Approve
-from .cache import Cache, ResultCache
+from .cache import Cache, Effects, ResultCache
 from .events import Event
 from .places import Threads
 from .run_gate import RunGate
@@ -31,6 +31,7 @@ class Gate:
         builtins: gives the built-in tools of an offer, which its runs may call as well; see `callgate.runtime.offer`.
         cache_entries: so many results are kept for tools with `cache_seconds`.
         cache_bytes: so many bytes of results are kept.
+        effects: counts calls of tools with effects, which end results that were read; gates of one runtime share it.
         clock: seconds, never going back; for records and the cache.
         draw: a random number from 0 to 1; for the jitter of retries.
     """
@@ -43,12 +44,14 @@ class Gate:
         builtins: Builtins | None = None,
         cache_entries: int = 1024,
         cache_bytes: int = 64 * 1024 * 1024,
+        effects: Effects | None = None,
         clock: Callable[[], float] = time.perf_counter,
         draw: Callable[[], float] = random.random,
     ) -> None:
         self.registry = registry
         self.approve = approve
         self.cache = ResultCache(max_entries=cache_entries, max_bytes=cache_bytes, clock=clock)
+        self.effects = Effects() if effects is None else effects
         self.threads = Threads()
         self.clock = clock
         self.draw = draw

@@ -41,6 +41,7 @@ from callgate.tools.turns import LARGE_BYTES
 from .approval import ApprovalRequest, ask
 from .arguments import as_dict, copy_of, key_of, validated, validated_by
 from .attempt import ToolCrashed, call_once, copied, in_turns, retry_for, timeout_for
+from .cache import reads_kept_seconds
 from .calls import CallRecord, CallStatus, CallUnderWay, weighing, weight
 from .events import CallEnded, CallStarted, Event, Progressing, listening, tell
 from .places import Slots, Threads
@@ -185,16 +186,18 @@ class RunGate:
                 call.validated = validated_by(tool, call.given)
             else:
                 tool = await self._enter(call, known)
-            if tool.cache_seconds is not None:  # of the arguments that were validated
+            seconds = self._kept_seconds(tool)
+            if seconds is not None:  # of the arguments that were validated
                 call.key = await key_of(call)
             if tool.requires_approval:
                 await self._approve(call)
             call.failure = "failed"
-            if tool.cache_seconds is None:
+            if seconds is None:
                 text = await self._attempts(call)
             else:
+                key = (tool, self.gate.effects.since(tool), call.key)
                 text, record.cached = await self.gate.cache.get_or_run(
-                    call.key, tool.cache_seconds, lambda: self._attempts(call)
+                    key, seconds, lambda: self._attempts(call), terms=(call.timeout_seconds, call.retry)
                 )
             if len(text) * 4 > self.limits.max_message_bytes:
                 self._measure(tool, text)
@@ -308,8 +311,14 @@ class RunGate:
             call.failure = "refused"
             call.record.changed_arguments = call.given = as_dict(tool, changed)
             call.validated = await validated(tool, call.given)
-            if tool.cache_seconds is not None:
+            if call.key:
                 call.key = await key_of(call)
+
+    def _kept_seconds(self, tool: Tool) -> float | None:
+        """For how long a result of this tool is kept; None: not at all."""
+        if tool.cache_seconds is None and tool.read_only and self.caller == "plan":
+            return reads_kept_seconds()
+        return tool.cache_seconds
 
     async def _attempts(self, call: CallUnderWay) -> str:
         """Step 6: call the tool until it gives a result, or fails for good."""
@@ -344,6 +353,7 @@ class RunGate:
             listening.set(progressing)
         called = tool.is_async or threads.have_room(tool)  # otherwise it is refused before it begins
         text: str | None = None
+        self.gate.effects.note(tool)
         started = self._clock()
         try:
             if timeout is None:
@@ -364,7 +374,7 @@ class RunGate:
                 progressing.over = True
             listening.set(before)  # `reset` would refuse where a call is given up in another context
             self._places.release()
-            self._statistics.over(tool.name)
+            self.gate.effects.note(tool)
         if text is not None:
             self._statistics.note(tool.name, self._clock() - started, "succeeded", confidence_in(text))
             return text
