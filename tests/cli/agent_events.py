@@ -10,7 +10,7 @@ from callgate.agent.events import (
     AgentEvent,
     CallBegan,
     CallEnded,
-    CallTold,
+    CallProgress,
     ModelReplied,
     TaskBegan,
 )
@@ -39,8 +39,8 @@ def step(id: str, tool: str = "get_weather", status: Any = "succeeded", **fields
 def plan_events(steps: list[StepResult], **fields: Any) -> Iterator[AgentEvent]:
     yield CallBegan(turn=1, id="p", name="execute_tool_plan", arguments={"steps": ["long"] * 99})
     for each in steps:
-        yield CallTold(turn=1, id="p", event=StepStarted(each.id, each.tool))
-        yield CallTold(turn=1, id="p", event=StepEnded(each))
+        yield CallProgress(turn=1, id="p", event=StepStarted(each.id, each.tool))
+        yield CallProgress(turn=1, id="p", event=StepEnded(each))
     artifact = {"kind": "plan", "goal": "warm?", "steps": [each.to_dict() for each in steps]}
     yield CallEnded(
         turn=1,

@@ -15,11 +15,11 @@ from callgate.agent.events import (
     AgentEvent,
     CallBegan,
     CallEnded,
+    CallProgress,
     CallsQueued,
-    CallTold,
+    MessageAdded,
     ModelAsked,
     TextArrived,
-    Told,
 )
 from callgate.agent.loop.budget import Budget
 from callgate.agent.models.model import ToolCall
@@ -50,11 +50,11 @@ def test_running_calls_their_steps_and_queued_calls_are_shown_until_they_end() -
         replied("", ToolCall(id="l", name="late"), ToolCall(id="m", name="later")),
         CallsQueued(turn=1, running=2, queued=("l", "m")),
         CallBegan(turn=1, id="p", name="execute_tool_plan", arguments={}),
-        CallTold(turn=1, id="p", event=StepStarted("a", "list")),
-        CallTold(turn=1, id="p", event=StepEnded(step("a"))),
-        CallTold(turn=1, id="p", event=StepStarted("b", "check")),
+        CallProgress(turn=1, id="p", event=StepStarted("a", "list")),
+        CallProgress(turn=1, id="p", event=StepEnded(step("a"))),
+        CallProgress(turn=1, id="p", event=StepStarted("b", "check")),
         CallBegan(turn=1, id="c", name="execute_code", arguments={"code": "..."}),
-        CallTold(turn=1, id="c", event=CallStarted(record)),
+        CallProgress(turn=1, id="c", event=CallStarted(record)),
     ]
     assert under_way(*events)[:-1] == [
         "* execute_tool_plan  1 step done  2.5 s", "    * b: check  2.5 s",
@@ -79,7 +79,7 @@ def test_on_a_narrow_terminal_times_are_seen() -> None:
     state = UnderWay(0.0, Budget(turns=40, tokens=20_000, cost=0.5, seconds=600.0), "*")
     state.note(replied(cost=0.00001), 0.0)
     state.note(CallBegan(turn=1, id="a", name="fetch_report", arguments={"customer_identifier": "customer-1"}), 0.0)
-    state.note(CallTold(turn=1, id="a", event=StepStarted("b", "check" * 20)), 0.0)
+    state.note(CallProgress(turn=1, id="a", event=StepStarted("b", "check" * 20)), 0.0)
     rows = [text for text, _ in state.rows(4.2, 40, 20)]
     assert rows == [
         "* fetch_report(cus…  0 steps done  4.2 s",
@@ -111,7 +111,7 @@ async def drained(screen: AgentScreen, *events: AgentEvent) -> None:
 
 
 async def test_nothing_that_is_said_drives_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    events = [BEGAN, replied(HOSTILE), Told(turn=1, text=HOSTILE), *plan_events([step(HOSTILE, HOSTILE)])]
+    events = [BEGAN, replied(HOSTILE), MessageAdded(turn=1, text=HOSTILE), *plan_events([step(HOSTILE, HOSTILE)])]
     await drained(AgentScreen(), *events)
     err = capsys.readouterr().err
     assert "\\x1b]0;owned\\x07" in err

@@ -13,10 +13,11 @@ from callgate.agent.events import (
     AgentEvent,
     CallBegan,
     CallEnded,
+    CallProgress,
     CallsQueued,
-    CallTold,
     Faulted,
     Finished,
+    MessageAdded,
     ModelAsked,
     ModelReplied,
     Planned,
@@ -25,7 +26,6 @@ from callgate.agent.events import (
     Routed,
     TaskBegan,
     TextArrived,
-    Told,
     ToolsFound,
 )
 from callgate.agent.models.model import Assistant, ToolCall, ToolReplies, ToolReply, Usage
@@ -128,8 +128,8 @@ def test_of_a_program_the_first_prints_and_calls_are_told_and_the_rest_counted()
     record = CallRecord(id=1, tool="get_weather", arguments={"city": "Oslo"}, caller="code", started_seconds=0.0)
     record.status = "succeeded"
     told: list[AgentEvent] = [CallBegan(turn=1, id="c", name="execute_code", arguments={"code": "print(1)"})]
-    told.append(CallTold(turn=1, id="c", event=ToolCallEnded(record)))
-    told += [CallTold(turn=1, id="c", event=Printed(f"line {n}\n")) for n in range(30)]
+    told.append(CallProgress(turn=1, id="c", event=ToolCallEnded(record)))
+    told += [CallProgress(turn=1, id="c", event=Printed(f"line {n}\n")) for n in range(30)]
     told.append(CallEnded(turn=1, id="c", name="execute_code", ok=True, text="", seconds=0.2, tool_calls=1))
     lines = shown(*told)
     assert lines[0] == '  call   get_weather(city="Oslo") 0.0 ms succeeded'
@@ -212,9 +212,9 @@ def test_a_planners_plan_and_its_run_are_told() -> None:
     assert shown(dataclasses.replace(run, sources=sources))[-2:] == [
         "source   [1] rules.md, https://x/rules", "source   [2] search",
     ]  # fmt: skip
-    seen = CallTold(turn=0, id="", event=StepEnded(step("a", "search", arguments={"words": "rules"})))
+    seen = CallProgress(turn=0, id="", event=StepEnded(step("a", "search", arguments={"words": "rules"})))
     assert 'a: search(words="rules"); confidence 0.90; [1]' in shown(planned, seen, run)[-1]
-    begun = CallTold(turn=0, id="", event=StepStarted("b", "answer"))
+    begun = CallProgress(turn=0, id="", event=StepStarted("b", "answer"))
     assert under_way(planned, seen, begun)[:2] == ["* plan  1 step done  2.5 s", "    * b: answer  2.5 s"]
     assert len(under_way(planned, seen, begun, run)) == 1
 
@@ -224,7 +224,7 @@ def test_verbose_tells_requests_programs_and_what_the_model_is_told() -> None:
     lines = shown(
         ModelAsked(turn=1, messages=3, tools=("get_weather",), tool_choice="required"),
         CallBegan(turn=1, id="c", name="execute_code", arguments={"code": "x = 1\nprint(x)"}),
-        Told(turn=1, replies=ToolReplies(replies=(reply,))),
+        MessageAdded(turn=1, replies=ToolReplies(replies=(reply,))),
         verbose=True,
     )
     assert lines == [
@@ -242,10 +242,10 @@ def test_whatever_is_said_is_bounded() -> None:
     began = CallBegan(turn=1, id="a", name=long, arguments={long: long, **{f"k{n}": long for n in range(1000)}})
     events: list[AgentEvent] = [
         TaskBegan(task=long, mode="auto", model=long, system="", tools=many, strategic_plan=[long]),
-        Routed(mode="plan", rule=long, reason=long),
+        Routed(mode="plan", reason=long),
         replied(long, ToolCall(id="a", name=long, arguments={long: long})),
         CallsQueued(turn=1, running=1, queued=many), began,
-        CallEnded(turn=1, id="a", name=long, ok=False, text=long, seconds=1), Told(turn=1, text=long),
+        CallEnded(turn=1, id="a", name=long, ok=False, text=long, seconds=1), MessageAdded(turn=1, text=long),
         ToolsFound(turn=1, tools=many), Faulted(turn=1, fault="loop", detail=long, action=long),
     ]  # fmt: skip
     assert max(map(len, shown(*events))) < 2_100

@@ -1,4 +1,4 @@
-"""What every kept file does: statistics, lessons of searches, selections and trials outlive the process.
+"""What every kept file does: statistics, lessons of searches, and selections outlive the process.
 
 The rules are in `callgate.runtime.statistics_file`. What one kind of file does besides is tested beside that kind.
 """
@@ -18,7 +18,6 @@ import pytest
 
 from callgate.agent.learning.memory import SelectionMemory
 from callgate.agent.learning.selections_file import SelectionsFile
-from callgate.agent.learning.trials import Trial, Trials, TrialsFile
 from callgate.agent.planning.outcome import SelectionOutcome
 from callgate.errors import ConfigurationError
 from callgate.runtime import statistics_file
@@ -51,10 +50,6 @@ KINDS = {
         SelectionMemory, SelectionsFile,
         lambda kept, n: kept.note(SelectionOutcome(query=f"q{n}", tools=("a",), strategy="llm", success=True)),
         len, "selections",
-    ),
-    "trials": Kind(
-        lambda: Trials(1_000), lambda path, kept: TrialsFile(path, kept, "e"),
-        lambda kept, n: kept.take(Trial(f"u{n}", "control", True)), lambda kept: len(kept.of("control")), "trials",
     ),
 }  # fmt: skip
 
@@ -181,7 +176,7 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a folder": (Path.mkdir, "unable to open database file"),
     "text": (lambda path: path.write_text("plain text, and long enough. " * 100), "file is not a database"),
     "another program's": (executed("CREATE TABLE attempts (x)", "CREATE TABLE lessons (x)",
-                                   "CREATE TABLE selections (x)", "CREATE TABLE trials (x)"), "no such column"),
+                                   "CREATE TABLE selections (x)"), "no such column"),
     "damaged": (damaged, "database disk image is malformed"),
 }  # fmt: skip
 """What became of the file."""

@@ -1,5 +1,5 @@
 """What an agent tells while it works. Frozen values, in the order in which things happen; each but `TextArrived` and
-`CallTold` is a line of the transcript.
+`CallProgress` is a line of the transcript.
 
 `to_json` gives the line's object: ``{"kind": "call_ended", ...}`` with the fields as JSON values.
 """
@@ -18,10 +18,11 @@ __all__ = [
     "AgentEvent",
     "CallBegan",
     "CallEnded",
-    "CallTold",
+    "CallProgress",
     "CallsQueued",
     "Faulted",
     "Finished",
+    "MessageAdded",
     "ModelAsked",
     "ModelReplied",
     "Outcome",
@@ -31,7 +32,6 @@ __all__ = [
     "Routed",
     "TaskBegan",
     "TextArrived",
-    "Told",
     "ToolsFound",
     "to_json",
 ]
@@ -76,16 +76,14 @@ class Resumed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Routed:
-    """The form was chosen in which tools are called from here on.
+    """A form failed again and again, and another one replaces it from here on.
 
     Attributes:
-        mode: the form.
-        rule: name of the rule that chose.
+        mode: the form that is offered now.
         reason: in words.
     """
 
     mode: Mode
-    rule: str
     reason: str
 
 
@@ -142,7 +140,7 @@ class CallBegan:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CallTold:
+class CallProgress:
     """Something happens inside a call: a print, a step, a tool call of a program."""
 
     turn: int
@@ -160,8 +158,8 @@ class CallEnded:
         tool_calls: made by it.
         artifact: what people may want to see and the model need not: of a plan its steps, of a program its calls and
             prints.
-        failure: what failed, for the router: see `routing.failures.FailureKind`; empty where nothing did, and where the
-            call was not made.
+        failure: what failed, for the way back: see `routing.way_back.FailureKind`; empty where nothing did, and where
+            the call was not made.
     """
 
     turn: int
@@ -177,8 +175,8 @@ class CallEnded:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Told:
-    """What came of a turn's calls goes into the conversation; or, with `text`, words in the user's place."""
+class MessageAdded:
+    """The results of a turn's calls go into the conversation; or, with `text`, words in the user's place."""
 
     turn: int
     replies: ToolReplies | None = None
@@ -262,8 +260,8 @@ class Finished:
 
 
 AgentEvent = (
-    TaskBegan | Resumed | Routed | ModelAsked | TextArrived | ModelReplied | CallsQueued | CallBegan | CallTold
-    | CallEnded | Told | ToolsFound | Planned | PlannedRun | Faulted | Finished
+    TaskBegan | Resumed | Routed | ModelAsked | TextArrived | ModelReplied | CallsQueued | CallBegan | CallProgress
+    | CallEnded | MessageAdded | ToolsFound | Planned | PlannedRun | Faulted | Finished
 )  # fmt: skip
 
 

@@ -15,10 +15,11 @@ from callgate.agent.events import (
     AgentEvent,
     CallBegan,
     CallEnded,
+    CallProgress,
     CallsQueued,
-    CallTold,
     Faulted,
     Finished,
+    MessageAdded,
     ModelAsked,
     ModelReplied,
     Planned,
@@ -26,7 +27,6 @@ from callgate.agent.events import (
     Resumed,
     Routed,
     TaskBegan,
-    Told,
     ToolsFound,
 )
 from callgate.agent.models.model import ToolCall
@@ -108,8 +108,7 @@ class AgentLines:
                 reason = f": {one_line(event.reason, _REASON)}" if event.reason else ""
                 yield Line("resumed", f"after {counted(event.turns, 'turn')}, with {name_of(event.model)}{reason}")
             case Routed():
-                word = "mode" if event.rule == "fallback" else "advice"
-                yield Line(word, f"{event.mode}: {one_line(event.reason, _REASON)} ({name_of(event.rule)})", "cyan")
+                yield Line("mode", f"{event.mode}: {one_line(event.reason, _REASON)}", "cyan")
             case ModelAsked():
                 if self._verbose:
                     choice = "" if event.tool_choice == "auto" else f", tool choice {name_of(event.tool_choice)}"
@@ -123,11 +122,11 @@ class AgentLines:
                 yield Line("queued", f"{counted(event.running, 'call')} at the same time, {waiting}", "yellow")
             case CallBegan():
                 yield from self._call_began(event)
-            case CallTold():
+            case CallProgress():
                 yield from self._told_of(event)
             case CallEnded():
                 yield from self._call_ended(event)
-            case Told():
+            case MessageAdded():
                 yield from self._told(event)
             case ToolsFound():
                 new = [name for name in event.tools if name not in self._found]
@@ -181,7 +180,7 @@ class AgentLines:
         else:
             yield Line("begins", given(event.name, event.arguments), "dim")
 
-    def _told_of(self, event: CallTold) -> Iterator[Line]:
+    def _told_of(self, event: CallProgress) -> Iterator[Line]:
         match event.event:
             case Printed() as printed:
                 for text in printed.text.splitlines():
@@ -227,7 +226,7 @@ class AgentLines:
         if steps and (self._boxes or not seen):
             yield _box(str(artifact.get("goal") or "plan"), steps)
 
-    def _told(self, event: Told) -> Iterator[Line]:
+    def _told(self, event: MessageAdded) -> Iterator[Line]:
         if event.text:
             yield Line("told", f"the model: {one_line(event.text, _REASON)}", "yellow")
         if self._verbose and event.replies is not None:

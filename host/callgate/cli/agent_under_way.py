@@ -15,8 +15,8 @@ from callgate.agent.events import (
     AgentEvent,
     CallBegan,
     CallEnded,
+    CallProgress,
     CallsQueued,
-    CallTold,
     ModelAsked,
     ModelReplied,
     Planned,
@@ -104,7 +104,7 @@ class UnderWay:
                 self._queued.pop(event.id, None)
                 text = event.name if event.name in META else given(event.name, event.arguments, 160)
                 self._calls[event.id] = _Call(text, now)
-            case CallTold() if event.id in self._calls:
+            case CallProgress() if event.id in self._calls:
                 _note_within(self._calls[event.id], event, now)
             case CallEnded():
                 self._calls.pop(event.id, None)
@@ -177,7 +177,7 @@ class UnderWay:
         return self._spinner[int(now * 8) % len(self._spinner)]
 
 
-def _note_within(call: _Call, told: CallTold, now: float) -> None:
+def _note_within(call: _Call, told: CallProgress, now: float) -> None:
     match told.event:
         case StepStarted() as started:
             call.steps[started.id] = (started.tool, now)

@@ -1,5 +1,5 @@
 """What is kept across restarts, in an SQLite file that several processes may share: `StatisticsFile`, `LearnedFile`,
-and the agent's selections and trials.
+and the agent's selections.
 
 1. Read once, when it is opened. Afterwards notes are only added; each process sees the others' after its next start.
 2. Written in batches, each one transaction, in a worker thread: when a batch of notes has come together, and every

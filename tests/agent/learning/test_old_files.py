@@ -13,7 +13,6 @@ import pytest
 
 from callgate.agent.learning.memory import SelectionMemory
 from callgate.agent.learning.selections_file import SelectionsFile
-from callgate.agent.learning.trials import Trial, Trials, TrialsFile
 from callgate.agent.planning.outcome import SelectionOutcome
 from callgate.errors import ConfigurationError
 from callgate.runtime.statistics_file import LearnedFile, StatisticsFile
@@ -67,8 +66,6 @@ async def test_a_file_of_an_earlier_callgate_is_taken_over_with_what_is_in_it(
         assert statistics.all()["forecast"].calls == 1
         assert learned.of("forecast") == lessons
     assert before == 1
-    async with TrialsFile(path, Trials(2), "e"):
-        pass
     with database(path) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (3,)
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -147,13 +144,3 @@ async def test_a_file_that_is_removed_while_it_is_kept_is_made_anew(path: Path) 
         memory.note(OUTCOME)
     async with SelectionsFile(path, again := SelectionMemory()):
         assert len(again) == 2
-
-
-async def test_half_a_character_keeps_no_other_note_waiting(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    trials = Trials(10)
-    async with TrialsFile(path, trials, "e"):
-        for unit in ("a", "\ud800", "ü"):
-            trials.take(Trial(unit, "control", True))
-    assert not caplog.records
-    async with TrialsFile(path, again := Trials(10), "e"):
-        assert list(again.of("control")) == ["a", "?", "ü"]

@@ -56,14 +56,6 @@ async def test_the_file_of_a_runtimes_statistics_will_do(path: Path) -> None:
     assert await read(path) == (OUTCOME,)
 
 
-async def test_without_words_only_terms_are_kept(path: Path) -> None:
-    memory = SelectionMemory()
-    async with SelectionsFile(path, memory, words=False):
-        memory.note(OUTCOME)
-    (kept,) = await read(path)
-    assert (kept.query, kept.reasoning, kept.error, kept.tools) == ("weather zurich", "", "", OUTCOME.tools)
-
-
 async def test_the_file_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SelectionsFile, "most", 5)
     memory = SelectionMemory()

@@ -175,14 +175,6 @@ async def test_a_failure_is_a_result_with_a_reason() -> None:
     assert (result.turns, result.tool_calls, told(result)) == (1, 1, ["2"])
 
 
-async def test_routes_say_how_tools_were_called() -> None:
-    result, _ = await run("done", mode="auto")
-    (route,) = result.routes
-    assert route.mode in ("direct", "plan")
-    assert route.rule
-    assert (await run("done"))[0].routes == ()
-
-
 # two views
 
 

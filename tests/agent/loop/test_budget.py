@@ -12,7 +12,7 @@ import pytest
 
 from agent.loop.scripted_runs import asked_for_an_answer, look, looks, of, play, sandboxed
 from callgate import ConfigurationError, ModelUnavailable, Runtime, tool
-from callgate.agent.events import CallEnded, ModelAsked, Told
+from callgate.agent.events import CallEnded, MessageAdded, ModelAsked
 from callgate.agent.loop.agent import Agent
 from callgate.agent.loop.budget import Budget, Spent
 from callgate.agent.loop.task_run import LAST_WORDS
@@ -108,7 +108,7 @@ async def test_the_last_request_asks_for_an_answer_without_tools(
     assert (result.outcome, result.answer) == ("answered", "This is what I have.")
     assert result.reason == "it was the last turn of the budget"
     assert [each.tool_choice for each in of(result, ModelAsked)] == ["auto"] * before + ["none"]
-    assert [each.text for each in of(result, Told) if each.text] == [LAST_WORDS]
+    assert [each.text for each in of(result, MessageAdded) if each.text] == [LAST_WORDS]
     assert all(request.tools for request in model.requests)  # the conversation has calls of them
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from agent.loop.scripted_runs import asked_for_an_answer, look, looks, of, play
 from callgate import ContextExceeded, Runtime, tool
-from callgate.agent.events import CallEnded, Told
+from callgate.agent.events import CallEnded, MessageAdded
 from callgate.agent.loop.agent import Agent
 from callgate.agent.loop.budget import Budget
 from callgate.agent.loop.task_run import LAST_WORDS
@@ -81,7 +81,7 @@ async def test_the_last_words_are_said_once() -> None:
     turns = [Calls(("report", {})), ContextExceeded("too long"), asked_for_an_answer]
     result, _ = await play([report], *turns, mode="direct", budget=Budget(turns=2))
     assert result.outcome == "answered"
-    assert [each.text for each in of(result, Told) if each.text] == [LAST_WORDS]
+    assert [each.text for each in of(result, MessageAdded) if each.text] == [LAST_WORDS]
 
 
 async def test_a_planner_that_writes_in_words_hears_that_the_only_turn_is_the_last() -> None:

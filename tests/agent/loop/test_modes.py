@@ -126,35 +126,28 @@ async def test_a_text_of_no_meta_tool_is_refused() -> None:
 # auto
 
 
-async def test_auto_offers_all_and_recommends_in_the_system_text() -> None:
+async def test_auto_offers_all_and_the_system_text_says_when_to_use_which() -> None:
     async with sandboxed(WORLD) as runtime:
         result, model = await done(Calls(("execute_tool_plan", PLAN)), ANSWER, tools=runtime, system="Be brief.")
     assert set(shown(model)[0]) == {*TOOLS, "execute_tool_plan", "execute_code"}
-    (routed,) = of(result, Routed)
-    assert (routed.mode, routed.rule) == ("plan", "chain")
-    assert "For this task one plan with execute_tool_plan may be best: " in model.requests[0].system
-    assert model.requests[0].system.startswith("Be brief.")
-    assert result.routes == (routed,)
+    own, _, table = model.requests[0].system.partition("\n\n")
+    assert own == "Be brief."
+    assert "\n- One or two quick calls, or a call whose whole result you have to read: call the tool itself." in table
+    assert "\n- Several calls that are known beforehand, with results passed on as they are: one execute_tool" in table
+    assert "\n- Three or more calls, or loops, conditions, filters, sums: one program with execute_code." in table
+    assert of(result, Routed) == []
 
 
-async def test_the_model_s_own_choice_wins_over_the_recommendation() -> None:
+async def test_the_model_chooses_and_nothing_is_taken_away() -> None:
     result, model = await done(*ONE_BY_ONE)
-    assert of(result, Routed)[0].mode == "plan"
-    assert (result.outcome, result.turns) == ("answered", 4)
-    assert [set(names) for names in shown(model)] == [{*TOOLS, "execute_tool_plan"}] * 4  # and nothing is taken away
+    assert (result.outcome, result.turns, result.routes) == ("answered", 4, ())
+    assert [set(names) for names in shown(model)] == [{*TOOLS, "execute_tool_plan"}] * 4
 
 
 async def test_without_a_sandbox_auto_offers_no_programs() -> None:
     _, model = await done(ANSWER)
     assert "execute_code" not in shown(model)[0]
     assert "execute_code" not in model.requests[0].system
-
-
-@pytest.mark.parametrize("mode", ["direct", "plan"])
-async def test_the_other_modes_recommend_nothing(mode: str) -> None:
-    result, model = await done(ANSWER, mode=mode)
-    assert of(result, Routed) == []
-    assert "For this task" not in model.requests[0].system
 
 
 # plans: dual return, faults, and what follows
@@ -203,12 +196,12 @@ async def test_plans_that_fail_three_times_give_way_to_direct_calls() -> None:
     result, model = await done(*bad, *ONE_BY_ONE)
     assert result.outcome == "answered"
     assert ["execute_tool_plan" in names for names in shown(model)] == [True] * 3 + [False] * 4
-    chain, fallback = of(result, Routed)
-    assert chain.rule == "chain"
-    assert (fallback.mode, fallback.rule) == ("direct", "fallback")
+    (fallback,) = of(result, Routed)
+    assert fallback.mode == "direct"
+    assert fallback.reason.startswith("plan was refused 3 times: direct takes its place (The plan was not run")
+    assert result.routes == (fallback,)
     assert "Plans are no longer offered" in told(model.requests[3])[0]
     assert isinstance(model.requests[3].messages[-2], ToolReplies)  # beside the error that it needs
-    assert "For this task" not in model.requests[3].system
 
 
 async def test_programs_give_way_to_plans_and_plans_to_direct_calls() -> None:
@@ -221,7 +214,7 @@ async def test_programs_give_way_to_plans_and_plans_to_direct_calls() -> None:
     assert meta[:3] == [{"execute_code", "execute_tool_plan"}] * 3
     assert meta[3:6] == [{"execute_tool_plan"}] * 3
     assert meta[6:] == [set()] * 4
-    assert [each.mode for each in of(result, Routed) if each.rule == "fallback"] == ["plan", "direct"]
+    assert [each.mode for each in of(result, Routed)] == ["plan", "direct"]
 
 
 async def test_what_was_found_stays_visible_when_the_mode_changes() -> None:
@@ -305,7 +298,7 @@ async def test_a_strategic_plan_is_cut_at_1500_characters(plan: Any) -> None:
 @pytest.mark.parametrize("nothing", [None, {}, [], ""])
 def test_no_strategic_plan_is_no_text(nothing: Any) -> None:
     assert plan_block(nothing) == ""
-    assert system_text(own=" a ", instructions="", recommendation="b", strategic_plan=nothing) == "a\n\nb"
+    assert system_text(own=" a ", instructions="b", strategic_plan=nothing) == "a\n\nb"
 
 
 # a planner's tools

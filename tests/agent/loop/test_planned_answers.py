@@ -14,7 +14,7 @@ import pytest
 from agent.loop.scripted_runs import faults, of, shown, told
 from callgate import ConfigurationError, ModelUnavailable, Runtime, ToolError, tool
 from callgate.agent.events import (
-    CallTold,
+    CallProgress,
     Faulted,
     ModelAsked,
     ModelReplied,
@@ -122,7 +122,7 @@ async def test_a_task_is_planned_run_and_answered_and_each_has_its_line(tmp_path
     lines = [json.loads(line)["kind"] for line in file.read_text().splitlines()]
     assert lines == ["task_began", "planned", "planned_run", "model_asked", "model_replied", "finished"]
     assert [each["kind"] for each in result.artifacts] == ["planned", "planned"]
-    assert any(isinstance(each, CallTold) for each in heard)
+    assert any(isinstance(each, CallProgress) for each in heard)
     assert "".join(each.text for each in heard if isinstance(each, TextArrived)) == ANSWER
     assert faults(result) == []
     assert len(model.requests) == 2

@@ -19,12 +19,12 @@ from callgate.agent.events import (
     CallEnded,
     Faulted,
     Finished,
+    MessageAdded,
     ModelReplied,
     Planned,
     PlannedRun,
     TaskBegan,
     TextArrived,
-    Told,
 )
 from callgate.agent.loop import transcript as transcript_file
 from callgate.agent.loop.agent import Agent
@@ -81,7 +81,7 @@ async def test_each_event_is_a_line_before_the_next_thing_happens(tmp_path: Path
         result = await agent.run("Look")
     asked = ["task_began", "model_asked"]
     called = [*asked, "model_replied", "call_began"]
-    answered = [*called, "call_ended", "told", "model_asked"]
+    answered = [*called, "call_ended", "message_added", "model_asked"]
     assert seen == [asked, called, answered]
     assert kinds() == [*answered, "model_replied", "finished"]
     assert {type(event).__name__ for event in heard} - {type(event).__name__ for event in result.events} >= {
@@ -191,7 +191,7 @@ def test_whatever_a_model_says_is_a_line(tmp_path: Path) -> None:
     worst = fit(Reply(turn=Assistant(text="\0" * MAX_TEXT_CHARACTERS, calls=calls), ended="calls"), ASKED).turn
     half = Assistant(text="half \ud83d of a pair", calls=(ToolCall(id="1", name="n", arguments={"\udc00": "\ud800"}),))
     native = Assistant(text="t", native=["x" * MAX_LINE_BYTES], provider="openai")
-    told = Told(turn=1, replies=ToolReplies(replies=(ToolReply(id="1", name="n", text="\x01" * 1_000_000),)))
+    told = MessageAdded(turn=1, replies=ToolReplies(replies=(ToolReply(id="1", name="n", text="\x01" * 1_000_000),)))
     file = tmp_path / "t.jsonl"
     written(file, replied(worst), replied(half), replied(native), told)
     assert [line.event for line in read_transcript(file)] == [
@@ -375,7 +375,7 @@ def test_every_kind_comes_back_as_it_was(tmp_path: Path) -> None:
         ),
         CallBegan(turn=1, id="1", name="n", arguments=arguments),
         ended({"kind": "plan", "steps": [arguments]}),
-        Told(turn=1, replies=ToolReplies(replies=(ToolReply(id="1", name="n", text="r", ok=False),))),
+        MessageAdded(turn=1, replies=ToolReplies(replies=(ToolReply(id="1", name="n", text="r", ok=False),))),
         Finished(
             outcome="budget", answer="", reason="r", turns=1, usage=usage, cost=None, seconds=1.5, tool_calls=1
         ),

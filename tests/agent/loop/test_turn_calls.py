@@ -11,9 +11,9 @@ from agent.loop.scripted_runs import faults, of, play, sandboxed, shown, told
 from callgate import ToolError, tool
 from callgate.agent.events import CallBegan, CallEnded, CallsQueued, Faulted, ModelReplied, TaskBegan
 from callgate.agent.loop.budget import Budget
+from callgate.agent.loop.event_log import EventLog
 from callgate.agent.loop.replies import MAX_CALLS
 from callgate.agent.loop.task_state import TaskState
-from callgate.agent.loop.teller import Teller
 from callgate.agent.loop.turn_calls import MAX_MADE, TurnCalls
 from callgate.agent.models.model import NO_USAGE, Assistant, ToolCall, ToolReplies
 from callgate.agent.models.scripted import Calls
@@ -183,12 +183,12 @@ class LosesItsSandbox:
 
 async def test_a_sandbox_that_is_lost_hides_no_fault_of_the_call_beside_it() -> None:
     state = TaskState(lambda replies: replies)
-    teller = Teller(state, None, None)
+    log = EventLog(state, None, None)
     calls = (ToolCall(id="a", name="nothing"), ToolCall(id="b", name="execute_code"))
-    teller.tell(TaskBegan(task="t", mode="auto", model="m", system="", tools=()))
-    teller.tell(ModelReplied(turn=1, message=Assistant(calls=calls), ended="calls", usage=NO_USAGE, seconds=0.0))
+    log.add(TaskBegan(task="t", mode="auto", model="m", system="", tools=()))
+    log.add(ModelReplied(turn=1, message=Assistant(calls=calls), ended="calls", usage=NO_USAGE, seconds=0.0))
     made = TurnCalls(
-        teller,
+        log,
         cast(Any, LosesItsSandbox()),
         offered=("nothing", "execute_code"),
         most_at_once=2,

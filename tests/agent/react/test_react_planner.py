@@ -35,7 +35,9 @@ async def asked(planner: ReActPlanner, task: str = TASK, history: Sequence[Any] 
 
 
 async def one_action(planner: ReActPlanner) -> Action:
-    (action,) = await planner.plan(TASK)
+    actions = await planner.plan(TASK)
+    assert not isinstance(actions, str)
+    (action,) = actions
     assert isinstance(action, Action)
     return action
 

@@ -19,13 +19,13 @@ from callgate.runtime.discovery.loading import Loader
 from callgate.runtime.model.meta import MetaTool
 
 from .budget import Budget
+from .event_log import EventLog
 from .prices import Prices
 from .result import AgentResult
 from .resume import answer_unknown, rebuilt, seconds_of
 from .setup import Answerer, Discovery, Setup
 from .task_run import TaskRun, result_of
 from .task_state import TaskState
-from .teller import Teller
 from .transcript import Transcript
 
 __all__ = ["Agent"]
@@ -156,9 +156,9 @@ class Agent:
             if setup.transcript is not None:
                 transcript = Transcript.create(setup.transcript)
                 stack.callback(transcript.close)
-            teller = Teller(TaskState(self._tell), transcript, setup.on_event)
-            teller.tell(began)
-            return await TaskRun(setup, teller).run()
+            log = EventLog(TaskState(self._tell), transcript, setup.on_event)
+            log.add(began)
+            return await TaskRun(setup, log).run()
 
     async def resume(self, source: str | os.PathLike[str] | AgentResult) -> AgentResult:
         """Go on with a task where it stopped: after an interruption, a spent budget, an endpoint that was not there, a
@@ -196,10 +196,10 @@ class Agent:
                 stack.callback(transcript.close)
                 state = rebuilt([line.event for line in lines], self._tell, lambda place: f"{path}, line {place + 1}")
                 before = seconds_of(lines)
-            teller = Teller(state, transcript, setup.on_event)
+            log = EventLog(state, transcript, setup.on_event)
             end = state.finished
             if end is not None and end.outcome == "answered":
-                return result_of(teller)
+                return result_of(log)
             began = state.began
             assert began is not None
             if setup.budget.cost is not None and state.cost is None:
@@ -208,9 +208,9 @@ class Agent:
                     "budget in dollars cannot hold; bound tokens instead"
                 )
             reason = end.outcome if isinstance(end, Finished) else "the run did not end"
-            teller.tell(Resumed(turns=state.turns, model=setup.model.name, reason=reason))
-            answer_unknown(teller, setup.runtime, setup.tools, loads=setup.loader is not None)
-            return await TaskRun(replace(setup, mode=began.mode), teller, before).run()
+            log.add(Resumed(turns=state.turns, model=setup.model.name, reason=reason))
+            answer_unknown(log, setup.runtime, setup.tools, loads=setup.loader is not None)
+            return await TaskRun(replace(setup, mode=began.mode), log, before).run()
 
     def _tell(self, replies: ToolReplies) -> Message:
         planner = self._setup.planner

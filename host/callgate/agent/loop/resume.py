@@ -16,8 +16,8 @@ from callgate.agent.models.model import Assistant, Message, ToolCall, ToolReplie
 from callgate.errors import ConfigurationError
 from callgate.runtime import Runtime
 
+from .event_log import EventLog
 from .task_state import TaskState
-from .teller import Teller
 from .transcript import Line
 from .turn_calls import MAX_MADE
 
@@ -103,19 +103,19 @@ def words_to_go_on(state: TaskState, last_words: str, *, is_last: bool) -> str:
     return _GO_ON if isinstance(state.messages[-1], Assistant) else ""
 
 
-def answer_unknown(teller: Teller, runtime: Runtime, tools: Collection[str] | None, *, loads: bool = False) -> None:
+def answer_unknown(log: EventLog, runtime: Runtime, tools: Collection[str] | None, *, loads: bool = False) -> None:
     """Answer the calls that had begun, had not ended, and may not be made again.
 
     Args:
-        teller: of the task.
+        log: of the task.
         runtime: whose tools they are calls of.
         tools: the only ones that there are for the model; None for all.
         loads: whether plans and programs may have called tools that the runtime does not know: those of a loader.
     """
-    state = teller.state
+    state = log.state
     for call in state.unanswered:
         if call.id in state.begun and not call.fault and not _repeatable(call, runtime, tools, loads):
-            teller.tell(
+            log.add(
                 CallEnded(turn=state.turns, id=call.id, name=call.name, ok=False, text=OUTCOME_UNKNOWN, seconds=0.0)
             )
 

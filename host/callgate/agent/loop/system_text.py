@@ -1,4 +1,4 @@
-"""The system text of a task: the operator's words, how to choose among the tools, which way is recommended, and the
+"""The system text of a task: the operator's words, how to choose among the tools, and the
 strategic plan that the task is part of. Pure."""
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ PLAN_CHARACTERS = 1_500
 """Of a strategic plan, as JSON: the bound of the tool choice mechanism."""
 
 
-def system_text(*, own: str, instructions: str = "", recommendation: str = "", strategic_plan: Any = None) -> str:
+def system_text(*, own: str, instructions: str = "", strategic_plan: Any = None) -> str:
     """The parts that there are, with a blank line between them.
 
     Args:
         own: the operator's.
-        instructions: how to choose among the tools.
-        recommendation: the form that fits the task, in words.
+        instructions: how to choose among the tools, and when direct calls, a plan or a program is best.
         strategic_plan: phases of workers with their goals, or any other JSON value; None without.
     """
-    parts = (own.strip(), instructions.strip(), recommendation.strip(), plan_block(strategic_plan).strip())
+    parts = (own.strip(), instructions.strip(), plan_block(strategic_plan).strip())
     return "\n\n".join(part for part in parts if part)
 
 

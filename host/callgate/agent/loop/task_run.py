@@ -21,26 +21,26 @@ from callgate.agent.events import (
     Faulted,
     FaultKind,
     Finished,
+    MessageAdded,
     ModelAsked,
     ModelReplied,
     Outcome,
     Routed,
     TextArrived,
-    Told,
 )
 from callgate.agent.models.model import Assistant, Delta, Reply, Usage, User
-from callgate.agent.routing.router import Router
+from callgate.agent.routing.way_back import BELOW, META_OF, form_of, reason_for, words_for, worn_out
 from callgate.errors import ContextExceeded, ModelRejected, ModelUnavailable
 
 from .budget import Spent
-from .offering import Offering, has_sandbox, names_of
+from .event_log import EventLog
+from .offering import Offering, names_of
 from .planned import answer_by_plan
 from .replies import fit
 from .result import AgentResult
 from .resume import words_to_go_on
 from .setup import Setup
 from .task_state import SHORTENED, shortened
-from .teller import Teller
 from .turn_calls import TurnCalls
 from .turn_request import turn_request
 
@@ -52,7 +52,6 @@ LAST_WORDS = (
 )
 _SAY_SOMETHING = "Your reply was empty. Call a tool, or answer the task in words."
 _SAY_LESS = "Your reply was cut off at the limit of its length, and nothing in it was done. Say it again, much shorter."
-_META_OF = {"plan": "execute_tool_plan", "code": "execute_code"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +68,17 @@ class TaskRun:
 
     Args:
         setup: of the agent.
-        teller: with the state of the task, which has begun.
+        log: with the state of the task, which has begun.
         seconds_before: that it took before this run.
     """
 
-    def __init__(self, setup: Setup, teller: Teller, seconds_before: float = 0.0) -> None:
+    def __init__(self, setup: Setup, log: EventLog, seconds_before: float = 0.0) -> None:
         self._setup = setup
-        self._teller = teller
-        self._state = teller.state
+        self._log = log
+        self._state = log.state
         self._before = seconds_before
         self._started = anyio.current_time()
         self._offering = Offering(setup)
-        self._router = Router()
-        self._advice = ""
 
     async def run(self) -> AgentResult:
         """Work until there is an end.
@@ -95,7 +92,7 @@ class TaskRun:
             stack.push_async_callback(self._offering.close)
             end = await self._open(state.conversation) or await self._until_over()
             state.found = self._offering.conversation.found
-        self._teller.tell(
+        self._log.add(
             Finished(
                 outcome=end.outcome,
                 answer=end.answer,
@@ -107,7 +104,7 @@ class TaskRun:
                 tool_calls=state.tool_calls,
             )
         )
-        return result_of(self._teller)
+        return result_of(self._log)
 
     async def _until_over(self) -> End:
         if end := await self._beginning():
@@ -126,19 +123,15 @@ class TaskRun:
             assert isinstance(said, Assistant)
             return End("answered", answer=said.text.strip())
         if state.open_calls:
-            if state.mode == "auto" and setup.planner is None:
-                self._recommend()
             asked = self._asked()
             return await self._make_calls(asked.tools, asked.tool_choice)
         if setup.answerer is not None and not state.turns and len(state.messages) == 1:
             with anyio.move_on_after(self._seconds_left()):
-                answer = await answer_by_plan(setup, self._teller, lambda: setup.budget.over(self._spent()))
+                answer = await answer_by_plan(setup, self._log, lambda: setup.budget.over(self._spent()))
                 if answer is not None:
                     return End("answered", answer=answer)
-        if state.mode == "auto" and setup.planner is None:
-            self._recommend()
         if words := words_to_go_on(state, LAST_WORDS, is_last=self._is_last(self._spent())):
-            self._teller.tell(Told(turn=state.turns, text=words))
+            self._log.add(MessageAdded(turn=state.turns, text=words))
         return None
 
     # a turn
@@ -147,12 +140,12 @@ class TaskRun:
         setup, state = self._setup, self._state
         is_said = state.messages[-1] == User(text=LAST_WORDS) or (not state.turns and setup.planner is None)
         if is_last and not is_said:  # in the first turn `tool_choice` says it, but not to a planner that has none
-            self._teller.tell(Told(turn=state.turns, text=LAST_WORDS))
-        request = turn_request(setup, state, self._offering, recommendation=self._advice, is_last=is_last)
+            self._log.add(MessageAdded(turn=state.turns, text=LAST_WORDS))
+        request = turn_request(setup, state, self._offering, is_last=is_last)
         turn = state.turns + 1
         asked = anyio.current_time()
         offered = names_of(request.tools)
-        self._teller.tell(
+        self._log.add(
             ModelAsked(turn=turn, messages=len(request.messages), tools=offered, tool_choice=request.tool_choice)
         )
         reply: Reply | None = None
@@ -182,7 +175,7 @@ class TaskRun:
         setup, state = self._setup, self._state
         unmade = reply.turn.calls if is_last else ()
         message = Assistant(text=reply.turn.text) if unmade else reply.turn
-        self._teller.tell(
+        self._log.add(
             ModelReplied(
                 turn=turn,
                 message=message,
@@ -219,7 +212,7 @@ class TaskRun:
         if not again:
             return self._ends(turn, fault, fault, f"{detail}, again", answer=answer)
         self._fault(turn, fault, detail, "asked again")
-        self._teller.tell(Told(turn=turn, text=words))
+        self._log.add(MessageAdded(turn=turn, text=words))
         return None
 
     # calls
@@ -228,7 +221,7 @@ class TaskRun:
         setup, state = self._setup, self._state
         planner = setup.planner
         calls = TurnCalls(
-            self._teller,
+            self._log,
             self._offering.conversation,
             offered=offered,
             described=() if planner is None else planner.tool_names,
@@ -241,7 +234,7 @@ class TaskRun:
             sandbox_may_fail=state.mode == "auto",
         )
         replies = await calls.make()
-        self._teller.tell(Told(turn=state.turns, replies=replies))
+        self._log.add(MessageAdded(turn=state.turns, replies=replies))
         verdict = state.turn_verdict
         stopped = calls.stopped or (verdict.words if verdict is not None and verdict.action == "stop" else "")
         if calls.stopped:  # which its call's line says already
@@ -250,7 +243,7 @@ class TaskRun:
             return self._ends(state.turns, "loop", "stuck", stopped)
         if verdict is not None and verdict.action == "warn":
             self._fault(state.turns, "loop", verdict.words, "told the model")
-            self._teller.tell(Told(turn=state.turns, text=verdict.words))
+            self._log.add(MessageAdded(turn=state.turns, text=verdict.words))
         if planner is None and (end := await self._reroute()):
             return end
         if calls.tools_changed and setup.discovery == "interrupt":
@@ -260,17 +253,20 @@ class TaskRun:
     async def _reroute(self) -> End | None:
         """Give up a form that failed too often; end where there is none below it."""
         state = self._state
-        for form, failures in list(state.failures.items()):
-            if failures[-1].turn != state.turns:
+        for form, failed in list(state.failures.items()):
+            kind = worn_out(form, failed)
+            if kind is None or state.turns not in failed[kind]:
                 continue
-            route = self._router.after_failure(form, failures, self._left())
-            if route is None:
-                return self._ends(state.turns, "loop", "stuck", f"{form} calls fail, and there is no other way")
-            if route.rule != "fallback" or form not in self._forms():
+            if form == "direct":
+                return self._ends(state.turns, "loop", "stuck", "direct calls fail, and there is no other way")
+            if META_OF[form] not in self._offering.meta:
                 continue
-            self._advice = ""
-            self._teller.tell(Routed(mode=route.mode, rule=route.rule, reason=route.reason))
-            self._teller.tell(Told(turn=state.turns, text=route.words))
+            said = next(
+                each.text for each in state.ended.values() if each.failure == kind and form_of(each.name) == form
+            )
+            reason = f"{reason_for(form, kind, len(failed[kind]))} ({said[:200]})"
+            self._log.add(Routed(mode=BELOW[form], reason=reason))
+            self._log.add(MessageAdded(turn=state.turns, text=words_for(form, kind)))
             if end := await self._open(None):
                 return end
         return None
@@ -281,26 +277,6 @@ class TaskRun:
             await self._offering.open(self._state.mode, found)
             return None
         return End("budget", reason=self._setup.budget.over(self._spent()) or "the time for this task is over")
-
-    def _forms(self) -> tuple[str, ...]:
-        """The forms that are offered now."""
-        meta = self._offering.meta
-        return ("direct", *(form for form, name in _META_OF.items() if name in meta))
-
-    def _left(self) -> tuple[str, ...]:
-        """The forms that were not given up, whether they are offered now or not."""
-        there = ("direct", "plan", "code") if has_sandbox(self._setup) else ("direct", "plan")
-        return tuple(form for form in there if form not in self._state.given_up)
-
-    def _recommend(self) -> None:
-        setup, began = self._setup, self._state.began
-        assert began is not None
-        tools = setup.runtime.registry.names() if setup.tools is None else tuple(setup.tools)
-        route = self._router.route(self._router.profile(began.task, tools), self._forms())
-        self._advice = route.words
-        said = self._state.advice
-        if said is None or (said.mode, said.rule) != (route.mode, route.rule):
-            self._teller.tell(Routed(mode=route.mode, rule=route.rule, reason=route.reason))
 
     def _asked(self) -> ModelAsked:
         """The request to which the calls that are open are the reply."""
@@ -314,7 +290,7 @@ class TaskRun:
         return End(outcome, answer=answer, reason=reason)
 
     def _fault(self, turn: int, fault: FaultKind, detail: str, action: str) -> None:
-        self._teller.tell(Faulted(turn=turn, fault=fault, detail=detail[:2_000], action=action))
+        self._log.add(Faulted(turn=turn, fault=fault, detail=detail[:2_000], action=action))
 
     def _seconds(self) -> float:
         return self._before + anyio.current_time() - self._started
@@ -334,19 +310,19 @@ class TaskRun:
         return self._setup.budget.seconds_left(self._spent())
 
     def _on_delta(self, turn: int) -> Callable[[Delta], None] | None:
-        if not (self._setup.stream and self._teller.is_heard):
+        if not (self._setup.stream and self._log.is_heard):
             return None
 
         def tell(delta: Delta) -> None:
             if delta.restarted or delta.text:
-                self._teller.tell(TextArrived(turn=turn, text=delta.text, restarted=delta.restarted))
+                self._log.add(TextArrived(turn=turn, text=delta.text, restarted=delta.restarted))
 
         return tell
 
 
-def result_of(teller: Teller) -> AgentResult:
+def result_of(log: EventLog) -> AgentResult:
     """What a finished task came to."""
-    state = teller.state
+    state = log.state
     end = state.finished
     assert end is not None
     return AgentResult(
@@ -361,7 +337,7 @@ def result_of(teller: Teller) -> AgentResult:
         tool_calls=state.tool_calls,
         routes=tuple(state.routes),
         found=tuple(state.found),
-        transcript=None if teller.transcript is None else teller.transcript.path,
+        transcript=None if log.transcript is None else log.transcript.path,
         artifacts=tuple(state.artifacts),
         messages=tuple(state.messages),
         events=tuple(state.events),

@@ -16,6 +16,7 @@ from callgate.agent.events import (
     CallEnded,
     Faulted,
     Finished,
+    MessageAdded,
     Mode,
     ModelReplied,
     Planned,
@@ -23,12 +24,11 @@ from callgate.agent.events import (
     Resumed,
     Routed,
     TaskBegan,
-    Told,
     ToolsFound,
     to_json,
 )
 from callgate.agent.models.model import NO_USAGE, Assistant, Message, ToolCall, ToolReplies, Usage, User
-from callgate.agent.routing.failures import Failure, FailureKind, form_of
+from callgate.agent.routing.way_back import FailureKind, Form, form_of
 
 from .budget import Spent
 from .repetition import Repetition, Verdict
@@ -55,7 +55,7 @@ class TaskState:
         tell: makes the message of a turn's results; the planner's.
         events: all so far.
         messages: the conversation.
-        mode: what is offered now; a recommendation changes nothing in it, a fallback does.
+        mode: what is offered now.
         conversation: the state of the runtime's conversation; None before anything was found.
         open_calls: of the last turn, as long as nothing came of them.
         begun: ids of those that have begun.
@@ -66,9 +66,7 @@ class TaskState:
             for a token.
         planned: whether the tool planner had its go.
         warnings: what the guard said of those that ended, by id.
-        failures: by form, those since a call of that form last worked.
-        given_up: forms that are not offered any more.
-        advice: what was recommended last; None where nothing was.
+        failures: of each form, by kind, the turns with failures since a call of that form last worked.
         has_answered: the last reply was an answer, and nothing came after it.
     """
 
@@ -94,9 +92,7 @@ class TaskState:
     cut_in_row: int = 0
     next_tokens: int = 0
     planned: bool = False
-    failures: dict[str, list[Failure]] = field(default_factory=dict)
-    given_up: set[str] = field(default_factory=set)
-    advice: Routed | None = None
+    failures: dict[Form, dict[FailureKind, set[int]]] = field(default_factory=dict)
     has_answered: bool = False
     finished: Finished | None = None
     resumed: bool = False
@@ -134,7 +130,8 @@ class TaskState:
                 self.stopped, self.finished = self.finished, None
                 self.empty_in_row = self.cut_in_row = 0
             case Routed():
-                self._routed(event)
+                self.routes.append(event)
+                self.mode = event.mode
             case ModelReplied():
                 self._replied(event)
             case CallBegan():
@@ -142,7 +139,7 @@ class TaskState:
                 self.begun.add(event.id)
             case CallEnded():
                 self._ended(event)
-            case Told():
+            case MessageAdded():
                 self._told(event)
             case ToolsFound():
                 self.found = event.tools
@@ -164,18 +161,6 @@ class TaskState:
             case _:
                 pass
         self.events.append(event)
-
-    def _routed(self, event: Routed) -> None:
-        self.routes.append(event)
-        if event.rule != "fallback":
-            self.advice = event
-            return
-        self.mode = event.mode
-        self.advice = None
-        # those above it: to which of them calls were still made matters no more
-        self.given_up = {"plan": {"code"}, "direct": {"code", "plan"}}.get(event.mode, set())
-        for form in self.given_up:
-            self.failures.pop(form, None)
 
     def _replied(self, event: ModelReplied) -> None:
         if self.open_calls:
@@ -220,8 +205,7 @@ class TaskState:
         self.tool_calls += event.tool_calls
         form = form_of(event.name)
         if event.failure:
-            kind = cast(FailureKind, event.failure)
-            self.failures.setdefault(form, []).append(Failure(form, kind, event.text[:500], event.turn))
+            self.failures.setdefault(form, {}).setdefault(cast(FailureKind, event.failure), set()).add(event.turn)
         elif event.ok:
             self.failures.pop(form, None)
         if event.artifact is not None:
@@ -233,7 +217,7 @@ class TaskState:
             if self.verdict.action == "warn":
                 self.warnings[event.id] = self.verdict.words
 
-    def _told(self, event: Told) -> None:
+    def _told(self, event: MessageAdded) -> None:
         self.has_answered = False
         if event.replies is None:
             if self.open_calls:

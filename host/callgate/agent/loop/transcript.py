@@ -33,7 +33,7 @@ from pydantic import TypeAdapter, ValidationError
 from callgate.agent.events import (
     AgentEvent,
     CallEnded,
-    CallTold,
+    CallProgress,
     ModelReplied,
     Planned,
     PlannedRun,
@@ -49,7 +49,7 @@ MAX_LINE_BYTES = 32 * 1024 * 1024
 """A reply has at most about four million characters (see `replies`), and a character at most six bytes."""
 MAX_FILE_BYTES = 1024 * 1024 * 1024
 """Of a transcript that is read. From a half of it on, lines are written without what is for people only."""
-_UNWRITTEN = (TextArrived, CallTold)
+_UNWRITTEN = (TextArrived, CallProgress)
 _PART_BYTES = 1024 * 1024
 """Of a part of what is for people, in a line that is too long as a whole."""
 _OMITTED = {"omitted": "longer than a line of a transcript may be"}

@@ -14,16 +14,16 @@ from typing import Any
 
 import anyio
 
-from callgate.agent.events import CallBegan, CallEnded, CallsQueued, CallTold, Faulted, FaultKind, ToolsFound
+from callgate.agent.events import CallBegan, CallEnded, CallProgress, CallsQueued, Faulted, FaultKind, ToolsFound
 from callgate.agent.models.model import ToolCall, ToolReplies, ToolReply
-from callgate.agent.routing.failures import failure_of
+from callgate.agent.routing.way_back import failure_of
 from callgate.errors import ConfigurationError, SandboxError
 from callgate.limits import Limits
 from callgate.runtime import Answer, CodeResult, Conversation, PlanResult
 from callgate.runtime.model.meta import META_TOOLS
 from callgate.runtime.result import cut
 
-from .teller import Teller
+from .event_log import EventLog
 
 __all__ = ["MAX_MADE", "TurnCalls", "artifact_of"]
 
@@ -43,7 +43,7 @@ class TurnCalls:
     """Makes the calls of turns.
 
     Args:
-        teller: who is told.
+        log: who is told.
         conversation: who answers.
         offered: names of the tools that the model was offered in this turn; empty where it was told in words.
         described: names of the tools that its planner describes; empty without a planner.
@@ -58,7 +58,7 @@ class TurnCalls:
 
     def __init__(
         self,
-        teller: Teller,
+        log: EventLog,
         conversation: Conversation,
         *,
         offered: Sequence[str],
@@ -71,8 +71,8 @@ class TurnCalls:
         barred: bool = False,
         sandbox_may_fail: bool = False,
     ) -> None:
-        self._teller = teller
-        self._state = teller.state
+        self._log = log
+        self._state = log.state
         self._conversation = conversation
         self._offered = frozenset(offered)
         self._described = frozenset(described)
@@ -106,7 +106,7 @@ class TurnCalls:
             self._end(call, f"Error: this call was not made: a turn has at most {MAX_MADE} calls. Make it in the next.")
         if len(waiting) > self._most:
             queued = tuple(call.id for call in list(waiting)[self._most :])
-            self._teller.tell(CallsQueued(turn=state.turns, running=self._most, queued=queued))
+            self._log.add(CallsQueued(turn=state.turns, running=self._most, queued=queued))
         async with anyio.create_task_group() as group:
 
             async def work() -> None:
@@ -142,11 +142,11 @@ class TurnCalls:
             self._end(call, verdict.words if verdict.words.startswith("Error") else f"Error: {verdict.words}")
             return
         started = anyio.current_time()
-        self._teller.tell(CallBegan(turn=self._state.turns, id=call.id, name=call.name, arguments=call.arguments))
+        self._log.add(CallBegan(turn=self._state.turns, id=call.id, name=call.name, arguments=call.arguments))
         if self._barred:
             text = f"Error: the call of {call.name[:60]!r} was not made: {_BARRED}"
             self._fault("unknown_tool", text, "told the model")
-            self._end(call, text, failure=_failure(call.name, _mistake(call, text)))
+            self._end(call, text, failure="refused")
             return
         if call.fault:
             fault: FaultKind = "arguments" if self._is_known(call.name) else "unknown_tool"
@@ -154,7 +154,7 @@ class TurnCalls:
             text = (
                 f"Error: the arguments of {call.name[:60]!r} cannot be used: {call.fault[:500]}. The call was not made."
             )
-            self._end(call, text, failure=_failure(call.name, _mistake(call, text)))
+            self._end(call, text, failure="refused")
             return
         came = await self._answer(call)
         if isinstance(came, SandboxError):
@@ -165,7 +165,7 @@ class TurnCalls:
         if answer.tools_changed:
             self.tools_changed = True
             found = self._conversation.found
-            self._teller.tell(ToolsFound(turn=self._state.turns, tools=found, state=self._conversation.state()))
+            self._log.add(ToolsFound(turn=self._state.turns, tools=found, state=self._conversation.state()))
         self._end(
             call,
             answer.text,
@@ -174,7 +174,7 @@ class TurnCalls:
             mistake=answer.mistake,
             tool_calls=_tool_calls(answer),
             artifact=artifact_of(call.id, answer),
-            failure=_failure(call.name, came),
+            failure=failure_of(came) or "",
         )
         verdict = self._state.verdict or verdict
         if verdict.action == "warn":
@@ -203,7 +203,7 @@ class TurnCalls:
                     call.name,
                     call.arguments,
                     limits=limits,
-                    on_event=lambda event: self._teller.tell(CallTold(turn=turn, id=call.id, event=event)),
+                    on_event=lambda event: self._log.add(CallProgress(turn=turn, id=call.id, event=event)),
                 )
         except SandboxError as error:
             self._fault("sandbox", str(error)[:500], "told the model" if self._sandbox_may_fail else "raised")
@@ -225,7 +225,7 @@ class TurnCalls:
         artifact: Mapping[str, Any] | None = None,
         failure: str = "",
     ) -> None:
-        self._teller.tell(
+        self._log.add(
             CallEnded(
                 turn=self._state.turns,
                 id=call.id,
@@ -257,7 +257,7 @@ class TurnCalls:
         return name in self._offered or name in self._described or (not self._described and name in META_TOOLS)
 
     def _fault(self, fault: FaultKind, detail: str, action: str) -> None:
-        self._teller.tell(Faulted(turn=self._state.turns, fault=fault, detail=detail, action=action))
+        self._log.add(Faulted(turn=self._state.turns, fault=fault, detail=detail, action=action))
 
 
 def artifact_of(id: str, answer: Answer) -> dict[str, Any] | None:
@@ -269,11 +269,6 @@ def artifact_of(id: str, answer: Answer) -> dict[str, Any] | None:
             return {"kind": "code", "id": id, **run.to_dict()}
         case _:
             return None
-
-
-def _failure(name: str, came: Answer | SandboxError) -> str:
-    failure = failure_of(name, came)
-    return "" if failure is None else failure.kind
 
 
 def _tool_calls(answer: Answer) -> int:

@@ -17,26 +17,23 @@ from .task_state import TaskState
 __all__ = ["turn_request"]
 
 
-def turn_request(
-    setup: Setup, state: TaskState, offering: Offering, *, recommendation: str = "", is_last: bool = False
-) -> Request:
+def turn_request(setup: Setup, state: TaskState, offering: Offering, *, is_last: bool = False) -> Request:
     """The request for the next turn; the planner's, where there is one.
 
     Args:
         setup: of the agent.
         state: of the task.
         offering: what the model is offered; open.
-        recommendation: the form that fits the task, in words.
         is_last: no tool can be called in it. Their definitions stay, since the conversation has calls of them.
 
     Raises:
         ConfigurationError: the tool that has to be called is not there, or as the planner's `request` does.
     """
-    request = _own(setup, state, offering, recommendation) if setup.planner is None else _planned(setup, state)
+    request = _own(setup, state, offering) if setup.planner is None else _planned(setup, state)
     return replace(request, tool_choice="none") if is_last and request.tools else request
 
 
-def _own(setup: Setup, state: TaskState, offering: Offering, recommendation: str) -> Request:
+def _own(setup: Setup, state: TaskState, offering: Offering) -> Request:
     began = state.began
     assert began is not None
     definitions = offering.definitions()
@@ -45,7 +42,6 @@ def _own(setup: Setup, state: TaskState, offering: Offering, recommendation: str
         system=system_text(
             own=began.system,
             instructions=offering.conversation.instructions() if definitions else "",
-            recommendation=recommendation,
             strategic_plan=began.strategic_plan,
         ),
         tools=definitions,

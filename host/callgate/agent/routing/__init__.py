@@ -1,1 +1,1 @@
-"""The router: whether a task is done by direct calls, as a plan or as a program, and what to do when one fails."""
+"""The forms in which tools are called: what each mode offers, and the way back when a form fails. The model chooses."""

@@ -11,15 +11,15 @@ Makes options for `Runtime.conversation`; reads no task and makes no definition.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
+from callgate.agent.events import Mode
 from callgate.errors import ConfigurationError
 from callgate.runtime.model.meta import DefinitionOptions, MetaTool
 from callgate.tools.faults import did_you_mean
 
 __all__ = ["MODES", "MOST_SHOWN", "Mode", "mode_of", "offer_of"]
 
-Mode = Literal["direct", "plan", "code", "auto"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 _ALIASES: dict[str, Mode] = {"individual": "direct", "declarative": "plan"}

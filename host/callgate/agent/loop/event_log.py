@@ -1,22 +1,22 @@
-"""Tells what happens: first to the transcript, then to the task's state, then to whoever listens. Decides nothing."""
+"""Where the events of a run go: first to the transcript, then to the task's state, then to the listener."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
 
-from callgate.agent.events import AgentEvent, CallTold, TextArrived
+from callgate.agent.events import AgentEvent, CallProgress, TextArrived
 
 from .task_state import TaskState
 from .transcript import Transcript
 
-__all__ = ["Teller"]
+__all__ = ["EventLog"]
 
 logger = logging.getLogger("callgate")
 
 
-class Teller:
-    """Tells the events of one run of a task.
+class EventLog:
+    """The events of one run of a task, in order.
 
     Args:
         state: of the task.
@@ -37,9 +37,9 @@ class Teller:
         """Whether anybody listens."""
         return self._listener is not None
 
-    def tell(self, event: AgentEvent) -> None:
-        """Tell an event. Raises `ConfigurationError` where the transcript cannot be written."""
-        if not isinstance(event, (TextArrived, CallTold)):
+    def add(self, event: AgentEvent) -> None:
+        """Add an event. Raises `ConfigurationError` where the transcript cannot be written."""
+        if not isinstance(event, (TextArrived, CallProgress)):
             if self.transcript is not None:
                 self.transcript.write(event)
             self.state.apply(event)
