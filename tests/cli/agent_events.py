@@ -14,11 +14,8 @@ from callgate.agent.events import (
     ModelReplied,
     TaskBegan,
 )
-from callgate.agent.loop.budget import Budget
 from callgate.agent.models.model import Assistant, ToolCall, Usage
 from callgate.cli.agent_lines import AgentLines
-from callgate.cli.agent_rows import Line
-from callgate.cli.agent_under_way import UnderWay
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202etxt\rover"
 BEGAN = TaskBegan(task="Is it warm?", mode="auto", model="gpt", system="", tools=("get_weather",))
@@ -55,14 +52,6 @@ def plan_events(steps: list[StepResult], **fields: Any) -> Iterator[AgentEvent]:
     )
 
 
-def shown(*events: AgentEvent, verbose: bool = False, boxes: bool = False) -> list[str]:
-    lines = AgentLines(verbose=verbose, boxes=boxes)
-    told = [each for event in events for each in lines.of(event)]
-    return [str(each) if isinstance(each, Line) else repr(each) for each in told]
-
-
-def under_way(*events: AgentEvent, budget: Budget | None = None) -> list[str]:
-    state = UnderWay(100.0, budget or Budget(turns=None, seconds=None), "*")
-    for event in events:
-        state.note(event, 101.0)
-    return [text for text, _ in state.rows(103.5, 60, 20)]
+def shown(*events: AgentEvent, verbose: bool = False) -> list[str]:
+    lines = AgentLines(verbose=verbose)
+    return [str(each) for event in events for each in lines.of(event)]

@@ -148,20 +148,6 @@ def test_no_key_is_in_the_transcript_or_the_recording(cli: Command) -> None:
 # terminals and streams
 
 
-def test_on_a_terminal_a_plan_is_a_box_with_resolved_arguments_and_times(cli: Command) -> None:
-    steps = [
-        {"id": "oslo", "tool": "get_weather", "arguments": {"city": "Oslo"}},
-        {"id": "next", "tool": "get_weather", "arguments": {"city": "${oslo.temp} miles"}},
-    ]
-    with playing(Call("execute_tool_plan", {"goal": "warm?", "steps": steps}), "Warm.") as (_, model):
-        line = ("agent", "How warm?", *model, *TOOLS, "--mode", "plan")
-        with cli.terminal(*line, environment={"NO_COLOR": "1", "COLUMNS": "100"}) as terminal:
-            shown = terminal.read_all()
-    assert "─ warm? ─" in shown
-    assert re.search(r'│ ok next: get_weather\(city="4 miles"\) +[\d.]+ ms │', shown)
-    assert shown.rstrip().endswith("Warm.")
-
-
 def test_what_the_page_shows_is_what_a_terminal_shows(cli: Command) -> None:
     page = (ROOT / "docs" / "cli.md").read_text()
     command, shown = re.findall(r"^```\n\$ callgate (agent .*?\.py)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0]

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 import pytest
 
-from callgate.cli.mcp_option import Ask
+from callgate.cli.offer import Ask
 from callgate.tools import Registry, Tool
 from callgate.tools.tool import ToolOptions
 from cli.command import SECONDS, Command

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callgate.cli.news import News, why
+from callgate.cli.serve import News, why
 from callgate.mcp import ServerStatus
 
 
@@ -17,7 +17,7 @@ def status(state: Any, **more: Any) -> ServerStatus:
 def test_each_change_of_state_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     news = News()
     news.note(status("failed", error="before the report"))
-    news.begin([status("starting")])
+    news.begin((status("starting"),))
     up = status("running", tools=("a", "b"))
     ended = status("restarting", error="exit code 3", next_attempt_seconds=0.5)
     failed = status("failed", error="given up after 5 starts: exit code 3")

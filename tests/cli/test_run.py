@@ -180,7 +180,7 @@ def test_packages_can_be_offered(cli: Command) -> None:
 def test_unsafe_runs_with_a_warning(cli: Command) -> None:
     done = cli("run", "--sandbox", "unsafe", "-c", "import os\nos.path.exists('/etc/passwd')")
     assert (done.status, done.out) == (0, "true\n")
-    assert done.err.startswith("WARNING sandbox 'unsafe': nothing confines this program")
+    assert done.err.startswith("WARNING sandbox 'unsafe': nothing confines programs")
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ from callgate.agent.loop.transcript import read_transcript
 from callgate.agent.react.config import GatewayConfig, PlannerConfig, read_config
 from callgate.agent.routing.offers import mode_of
 from callgate.cli import words
-from callgate.cli.agent_report import exit_code
+from callgate.cli.agent import exit_code
 from callgate.cli.commands import callgate
 from callgate.cli.options import size_text
 from callgate.mcp.config import read_config as read_servers

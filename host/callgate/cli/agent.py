@@ -1,54 +1,156 @@
-"""``callgate agent``: a task, solved by a model that calls tools, with its work live."""
+"""``callgate agent``: a task, solved by a model that calls tools, with its work in lines on stderr."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
+import math
 import shlex
-import sys
-import warnings
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from callgate import ConfigurationError, Runtime, SandboxError, SandboxUnavailable, event_loop
-from callgate.sandbox.unsafe import UnsandboxedWarning
+from callgate import ConfigurationError, SandboxUnavailable, event_loop
+from callgate.cut import cut
 
-from .agent_options import Chosen, agent_options, chosen_from
-from .agent_report import raised, report
-from .ending import only_end
-from .live import data_only, log_to_stderr
-from .live_view import ApproverBelow
-from .load import load_tools
-from .mcp_option import Ask, ask_option, mcp_option, servers_from, with_servers
-from .options import limit_options, limits_from, policy_option, sandbox_from, sandbox_options, tools_option
-from .words import INTERRUPTED, NO_SANDBOX, Stop, say, tame
+from .commands import only_end
+from .offer import Offer
+from .options import Source, given_flags, limit_options, shared
+from .screen import Approver, Screen
+from .words import (
+    FAILED,
+    INTERRUPTED,
+    LIMIT,
+    OK,
+    USAGE,
+    Stop,
+    data_only,
+    emit,
+    explain,
+    log_to_stderr,
+    one_line,
+    say,
+)
 
 if TYPE_CHECKING:
     from callgate.agent.events import AgentEvent
     from callgate.agent.loop.result import AgentResult
 
-    from .agent_live import AgentScreen
+    from .agent_lines import AgentLines
 
-__all__ = ["command"]
+__all__ = ["command", "exit_code"]
 
-_FORGOTTEN = ("task", "resume", "transcript")
-"""Options that a resumption has no use for, or has otherwise."""
+_MOST_WORDS = 2_000
+
+
+def _path(given: str | None) -> Path | None:
+    return None if given is None else Path(given)
+
+
+def _new_file(context: click.Context, parameter: click.Parameter, given: str | None) -> Path | None:
+    """A file that is to be written. It must not be there yet; a resumed task goes on in its recording."""
+    path, name = _path(given), f"--{parameter.name}"
+    if path is None:
+        return None
+    if not path.parent.is_dir():
+        tip = "make it first, or name another"
+        raise Stop(f"{name} {path} cannot be written: there is no folder {path.parent}", tip)
+    if path.is_dir():
+        raise Stop(f"{name} {path} cannot be written: it is a folder", "name a file")
+    if path.exists() and not (name == "--record" and context.params["resume"]):
+        tip = (
+            f"--resume {path} goes on with it; or name another file" if name == "--transcript" else "name another file"
+        )
+        raise Stop(f"{name} {path} is there already, and is not replaced", tip)
+    return path
+
+
+def _system(given: str | None) -> str:
+    return Source.of(given[1:], "system prompt").code if given and given.startswith("@") else given or ""
+
+
+def _strategic_plan(file: str | None) -> Any:
+    if file is None:
+        return None
+    try:
+        return json.loads(Source.of(file, "strategic plan").code)
+    except (ValueError, RecursionError) as error:
+        raise Stop(f"{file} is not JSON: {error}", "a strategic plan is any JSON value") from None
+
+
+def _price(given: str | None) -> tuple[float, float] | None:
+    if given is None:
+        return None
+    try:
+        into, out = (float(part) for part in given.split(","))
+    except ValueError:
+        into = out = math.nan
+    if not (0 <= into < math.inf and 0 <= out < math.inf):
+        tip = "write dollars for a million tokens, in and out: --price 1.25,10"
+        raise Stop(f"--price {given!r} is not a pair of numbers", tip)
+    return into, out
 
 
 @click.command("agent", short_help="Solve a task with a model that calls tools.")
 @click.argument("task", required=False)
-@agent_options
-@tools_option
-@mcp_option
-@ask_option
-@click.option("-y", "--yes", is_flag=True, help="Approve every call of a tool that asks for approval.")
-@click.option("-v", "--verbose", is_flag=True, help="Tell everything on stderr, a line each, instead of the live view.")
-@click.option("--json", "as_json", is_flag=True, help="Print the whole result as one JSON object on stdout.")
-@sandbox_options
-@policy_option
-@limit_options
+@click.option(
+    "--model",
+    "-m",
+    metavar="NAME",
+    help="claude-..., openai:NAME, anthropic:NAME, ollama:NAME, replay:FILE; any other name is OpenAI's. It may be "
+    "left out where --planner FILE.yaml names a gateway.",
+)
+@click.option("--base-url", metavar="URL", help="The model's endpoint, instead of the provider's own.")
+@click.option(
+    "--mode",
+    type=click.Choice(["auto", "direct", "individual", "plan", "declarative", "code"]),
+    default="auto",
+    help="How tools are called: by the model one by one (direct, or individual), in plans (plan, or declarative), in "
+    "programs (code), or whichever fits. Default auto.",
+)
+@click.option(
+    "--planner",
+    metavar="tool|FILE.yaml",
+    help="Who plans: `tool` chooses tools, runs them in stages and puts the answer together; FILE.yaml is a "
+    "ReActPlanner's configuration.",
+)
+@click.option(
+    "--planning-seconds",
+    type=float,
+    metavar="S",
+    help="With --planner tool: the time in which the model has to choose tools; then rules choose. Default 20.",
+)
+@click.option(
+    "--tool-choice",
+    metavar="auto|required|none|TOOL",
+    help="Whether the model has to call a tool, and which, until it has. Default: OPENAI_TOOL_CHOICE, or auto.",
+)
+@click.option("--system", metavar="TEXT|@FILE", help="The system prompt.")
+@click.option("--strategic-plan", metavar="FILE.json", help="The larger plan that the task is a step of.")
+@click.option("--max-turns", type=int, default=40, metavar="N", help="Replies of the model. Default 40.")
+@click.option("--max-tokens", type=int, metavar="N", help="Tokens of all requests and replies. Default: no bound.")
+@click.option("--max-cost", type=float, metavar="X", help="US dollars. Default: no bound.")
+@click.option("--seconds", type=float, default=600.0, metavar="S", help="Seconds for the task. Default 600.")
+@click.option("--price", metavar="IN,OUT", help="US dollars for a million tokens of input, and of output.")
+@click.option(
+    "--discovery",
+    type=click.Choice(["filter", "interrupt", "none"]),
+    default="filter",
+    help="With many tools: those that a search finds are shown (filter, the default), shown to an agent made anew "
+    "(interrupt), or all are shown from the beginning (none).",
+)
+@click.option(
+    "--transcript", metavar="FILE", callback=_new_file, help="Write all events to FILE, a JSON object a line."
+)
+@click.option(
+    "--resume", metavar="FILE", is_eager=True, help="Go on with the task of a transcript, and write on there."
+)
+@click.option(
+    "--record", metavar="FILE", callback=_new_file, help="Keep the model's replies in FILE, for --model replay:FILE."
+)
+@shared("statistics", "tools", "mcp", "ask", "yes", "verbose", "json", "sandbox", "policy")
+@limit_options()
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
     """Solve TASK, or - for stdin: a model calls the tools by itself, in plans or in programs, until it answers.
@@ -59,159 +161,229 @@ def command(context: click.Context, /, **options: Any) -> int:
     Exit codes: 0 answered, 1 not answered, 2 usage (the model's name and its key, too), 3 no sandbox works here, 4 the
     budget is spent, 130 interrupted.
     """
-    limits = limits_from(options)
-    chosen = chosen_from(options)
-    sandbox = sandbox_from(options)
-    ask = Ask(options["ask"], yes=options["yes"])
+    _check(options)
+    source = _task(options)
+    read = {"system": _system, "strategic_plan": _strategic_plan, "price": _price}
+    options |= {name: reading(options[name]) for name, reading in read.items()}
     log_to_stderr(options["verbose"])
-    with data_only() as data:
-        tools = ask.of(load_tools(options["tool_files"]))
-        servers = servers_from(options["mcp_file"], ask)
-        runtime_options = {
-            "tools": tools,
-            "limits": limits,
-            "statistics": chosen.statistics,
-            "policy": options.pop("policy"),
-            **(sandbox if chosen.runs_programs else {"sandbox": None}),
-        }
-        work = _Work(chosen, runtime_options, servers, ask, options)
+    with data_only():
+        work = _Work(source, Offer(options), options)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UnsandboxedWarning)
-                result = event_loop.run(work.run)
+            result = event_loop.run(work.run)
         except KeyboardInterrupt:
             only_end()
-            turns = work.turns
-            say(f"interrupted in turn {turns}" if turns else "interrupted", "bold red")
-            _say_again(_again(context, chosen))
-            status = INTERRUPTED
+            say(f"interrupted in turn {work.turn}" if work.turn else "interrupted", "bold red")
+            _say_again(context)
+            return INTERRUPTED
         except ConfigurationError as error:
-            raise Stop(str(error), _tip(chosen)) from None
-        except SandboxError as error:
-            tip = "`callgate doctor` says what works on this machine and what to do; --mode plan needs none"
-            raise Stop(str(error), tip, NO_SANDBOX) from None
-        else:
-            if work.lost:  # the answer is wanted all the same
-                sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (for as long as the process lives)
-            with contextlib.redirect_stdout(data):
-                status = report(result, chosen, work.model_calls, as_json=options["as_json"])
-            if not work.went_on:
-                say(f"this task had ended before, as {result.outcome}; nothing was done", "dim")
-            if result.outcome == "budget":
-                _say_again(_again(context, chosen, raised(result, chosen)))
-            elif result.outcome in ("unavailable", "rejected"):
-                _say_again(_again(context, chosen))
+            if options["max_cost"] is None or options["price"] is not None:
+                raise
+            raise Stop(str(error), "--max-cost needs the model's price: --price IN,OUT says it") from None
+    status = _report(result, options)
+    if not work.went_on:
+        say(f"this task had ended before, as {result.outcome}; nothing was done", "dim")
+    if result.outcome == "budget":
+        _say_again(context, _raised(result, options))
+    elif result.outcome in ("unavailable", "rejected"):
+        _say_again(context)
     return status
 
 
-class _Work:
-    """One task, from the model to the result."""
+def _check(options: dict[str, Any]) -> None:
+    """Refuse options that do not go together. Raises `Stop`."""
+    planner, model, mode = options["planner"], options["model"], options["mode"]
+    if planner not in (None, "tool") and not planner.lower().endswith((".yaml", ".yml")):
+        raise Stop(f"--planner {planner!r} is neither `tool` nor a .yaml file", "write --planner tool, or name a file")
+    if model is None and planner in (None, "tool"):
+        raise Stop("there is no model", "name one: --model openai:NAME, anthropic:NAME, ollama:NAME, replay:FILE")
+    if options["planning_seconds"] is not None and planner != "tool":
+        raise Stop("--planning-seconds is for the tool planner", "add --planner tool, or leave it out")
+    if planner in (None, "tool"):
+        return
+    gateway = f"into a gateway of {planner}"
+    if options["tool_choice"] is not None:
+        raise Stop("--tool-choice is not for a planner's file", f"write tool_choice {gateway}")
+    if options["base_url"] is not None and model is None:
+        raise Stop("--base-url is for --model, and there is none", f"name the model, or write base_url {gateway}")
+    if mode not in ("auto", "direct", "individual"):
+        raise Stop(f"a ReActPlanner calls tools one by one, and --mode is {mode}", "leave out --mode, or --planner")
+    if options["discovery"] != "filter":
+        raise Stop("a ReActPlanner has the tools of its file, and searches none", "leave out --discovery, or --planner")
 
-    def __init__(
-        self, chosen: Chosen, runtime_options: dict[str, Any], servers: Any, ask: Ask, options: dict[str, Any]
-    ) -> None:
-        self._chosen = chosen
-        self._runtime_options = runtime_options
-        self._servers = servers
-        self._ask = ask
+
+def _task(options: dict[str, Any]) -> Source:
+    """The task; empty where a transcript has it. Raises `Stop`."""
+    task, resume = options["task"], _path(options["resume"])
+    options["resume"] = resume
+    if resume is not None:
+        if task is not None:
+            raise Stop("there are two tasks: the transcript has its own", "leave out the task, or --resume")
+        if options["transcript"] is not None:
+            raise Stop("--resume writes on in its own file", "leave out --transcript; copy the file to keep it")
+        if not resume.is_file():
+            raise Stop(f"{resume} cannot be read: there is no such file", "name the file that --transcript wrote")
+        return Source("", "")
+    if task is None:
+        raise Stop("there is no task", "write it behind `callgate agent`, or '-' to read it from stdin")
+    source = Source.of("-", "task") if task == "-" else Source("", task)
+    if not source.code.strip():
+        raise Stop("the task is empty", "say what is to be done")
+    return source
+
+
+class _Work:
+    """One task, from the options to the result."""
+
+    def __init__(self, source: Source, offer: Offer, options: dict[str, Any]) -> None:
+        self._source = source
+        self._offer = offer
         self._options = options
-        self._screen: AgentScreen | None = None
+        self._lines: AgentLines | None = None
         self.went_on = False
         """Something happened, and not all of it before, where a transcript is resumed."""
 
     @property
-    def turns(self) -> int:
+    def turn(self) -> int:
         """Of the model, so far."""
-        return 0 if self._screen is None else self._screen.under_way.turn
-
-    @property
-    def model_calls(self) -> int:
-        """Replies of the model, a planner's included."""
-        return 0 if self._screen is None else self._screen.lines.model_calls
-
-    @property
-    def lost(self) -> bool:
-        """Nobody reads stderr any more."""
-        return self._screen is not None and self._screen.lost
+        return 0 if self._lines is None else self._lines.turn
 
     async def run(self) -> AgentResult:
         """Solve it. Raises `ConfigurationError`, `SandboxError`."""
-        from .agent_live import AgentScreen
+        options, mode = self._options, self._options["mode"]
+        screen = Screen(lines=not options["as_json"] or options["verbose"])
+        more: dict[str, Any] = {"approve": Approver(screen, yes=options["yes"], person=self._source.person)}
+        if mode not in ("auto", "code") or options["planner"] not in (None, "tool"):
+            more["sandbox"] = None  # there are no programs
+        try:
+            return await self._solve(screen, more | {"pool_size": 0})
+        except SandboxUnavailable as error:
+            if mode != "auto" or options["sandbox"] != "auto":
+                raise
+            say(f"WARNING programs are not offered, since no sandbox works here: {error}", "yellow")
+        return await self._solve(screen, more | {"sandbox": None})
+
+    async def _solve(self, screen: Screen, more: dict[str, Any]) -> AgentResult:
+        from .agent_lines import AgentLines, finished
+        from .agent_make import solve
 
         options = self._options
-        screen = self._screen = AgentScreen(
-            lines=not options["as_json"] or options["verbose"],
-            verbose=options["verbose"],
-            budget=self._chosen.budget(),
-            asked_mode=self._chosen.mode,
-        )
-        terminal = sys.stdin.isatty() and not self._chosen.from_stdin
-        approver = ApproverBelow(everything=options["yes"], terminal=terminal, screen=screen)
-        runtime = Runtime(**self._runtime_options, approve=approver, pool_size=0)
-        if self._runtime_options["sandbox"] == "unsafe":
-            say("WARNING sandbox 'unsafe': nothing confines programs, they may do whatever you may do", "bold yellow")
-
-        async def solve() -> AgentResult:
-            try:
-                return await self._solve(runtime, screen)
-            except SandboxUnavailable as error:
-                if self._chosen.mode != "auto" or self._runtime_options["sandbox"] != "auto":
-                    raise
-                say(f"WARNING programs are not offered, since no sandbox works here: {error}", "yellow")
-            without = Runtime(**(self._runtime_options | {"sandbox": None}), approve=approver)
-            return await self._solve(without, screen)
-
-        return await with_servers(self._servers, runtime.registry, solve, ask=self._ask, warnings=options["verbose"])
-
-    async def _solve(self, runtime: Runtime, screen: AgentScreen) -> AgentResult:
-        from callgate.agent.loop.transcript import read_transcript
-
-        from .agent_make import solve
+        lines = self._lines = AgentLines(verbose=options["verbose"], asked_mode=options["mode"])
 
         def tell(event: AgentEvent) -> None:
             self.went_on = True
-            screen.tell(event)
+            screen.add(*lines.of(event))
 
-        if self._chosen.resume is not None:
-            screen.remember(line.event for line in read_transcript(self._chosen.resume))
-        async with runtime:
-            return await screen.during(lambda: solve(self._chosen, runtime, tell))
+        async def solved() -> AgentResult:
+            result = await solve(self._source.code, options, runtime, tell)
+            if self.went_on:
+                screen.add(finished(result, lines.fault))
+            return result
+
+        async with self._offer.opened(self._offer.runtime(**more), warnings=options["verbose"]) as runtime:
+            return await screen.during(solved)
 
 
-def _tip(chosen: Chosen) -> str:
-    shows = "callgate agent --help shows what each option takes"
-    if chosen.max_cost is not None and chosen.price is None:
-        return f"--max-cost needs the model's price, --price IN,OUT says it; {shows}"
-    return shows
+# the result
+
+_STATUS = {"answered": OK, "budget": LIMIT, "rejected": USAGE}
+"""Exit codes by outcome; any other outcome is a task without an answer."""
+_TOLD = {
+    "refused": ("the model refused", "say the task in other words, or name another model"),
+    "empty": (
+        "the model said nothing, again and again", "name another model; small ones do better with --mode direct",
+    ),
+    "cut": (
+        "the model's replies were cut at its limit of tokens, again and again",
+        "ask for less in one answer, or name another model",
+    ),
+    "stuck": (
+        "the model went round in circles",
+        "--verbose shows every call and every result; a tool's error should say what to do instead",
+    ),
+    "budget": ("the budget is spent", "raise it with {raise}, or ask for less"),
+    "unavailable": ("the model's endpoint gives no answer", "try again later; --base-url names another endpoint"),
+    "rejected": (
+        "the model's endpoint will not take the request", "look at --model, at --base-url, and at the key in {key}",
+    ),
+    "too_long": (
+        "the conversation is longer than the model takes",
+        "offer fewer tools, let programs and plans keep results out of the conversation, or name another model",
+    ),
+    "rejected by replay": (
+        "the recording does not fit",
+        "give the task, the mode, the system prompt and the tools of the recording; --record FILE makes another",
+    ),
+    "unavailable by ollama": (
+        "the model's endpoint gives no answer", "start it: ollama serve; --base-url names another endpoint",
+    ),
+}  # fmt: skip
+"""What is said of an outcome, and what to do."""
+
+
+def exit_code(outcome: str) -> int:
+    """Of the command, for a task that ended so."""
+    return _STATUS.get(outcome, FAILED)
+
+
+def _report(result: AgentResult, options: dict[str, Any]) -> int:
+    """Show the answer, or why there is none; the exit code. Raises `OutputLost`."""
+    if options["as_json"]:
+        emit(json.dumps(_whole(result), ensure_ascii=False, default=str))
+    elif result.ok:
+        emit(result.answer)
+    if result.ok:
+        return OK
+    if result.answer and not options["as_json"]:
+        say("what there was of an answer:", "dim")
+        say(cut(result.answer, _MOST_WORDS))
+    model = options["model"] or ""
+    told = _TOLD.get(f"{result.outcome} by {model.partition(':')[0]}") or _TOLD.get(
+        result.outcome, (result.outcome, "")
+    )
+    key = "ANTHROPIC_API_KEY" if model.startswith(("anthropic:", "claude")) else "OPENAI_API_KEY"
+    reason, headline = one_line(result.reason), told[0]
+    if reason and not reason.startswith(headline):
+        headline = f"{headline}: {reason}"
+    explain(reason if reason.startswith(headline) else headline,
+            told[1].format_map({"raise": " ".join(_raised(result, options)), "key": key}))  # fmt: skip
+    return exit_code(result.outcome)
+
+
+def _raised(result: AgentResult, options: dict[str, Any]) -> tuple[str, str]:
+    """Which of the budget's bounds to raise, and to what: twice what was allowed, or was spent."""
+    tokens = result.usage.input_tokens + result.usage.output_tokens
+    turns, most_tokens, most_cost = options["max_turns"], options["max_tokens"], options["max_cost"]
+    if result.turns >= turns:
+        return "--max-turns", f"{turns * 2}"
+    if most_tokens is not None and tokens >= most_tokens * 0.9:
+        return "--max-tokens", f"{max(most_tokens, tokens) * 2}"
+    if most_cost is not None and result.cost is not None and result.cost >= most_cost * 0.9:
+        return "--max-cost", f"{max(most_cost, result.cost) * 2:g}"
+    return "--seconds", f"{max(options['seconds'], result.seconds) * 2:.10g}"
+
+
+_WHOLE = ("ok", "outcome", "answer", "reason", "turns", "model_calls", "tool_calls", "cost", "seconds", "transcript")
+
+
+def _whole(result: AgentResult) -> dict[str, Any]:
+    """The result as JSON values; the conversation is in the transcript."""
+    return {
+        **{name: getattr(result, name) for name in _WHOLE},
+        "usage": asdict(result.usage),
+        "routes": [asdict(route) for route in result.routes],
+        **{name: [*getattr(result, name)] for name in ("sources", "found", "artifacts")},
+    }
 
 
 # going on later
 
 
-def _again(context: click.Context, chosen: Chosen, raised: tuple[str, ...] = ()) -> str:
-    """The command line that goes on, with a bound of the budget `raised`; empty where there is no transcript."""
-    if chosen.transcript is None:
-        return ""
-    words = [*context.command_path.split(), "--resume", str(chosen.transcript)]
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        if name in _FORGOTTEN or context.get_parameter_source(name) is not click.core.ParameterSource.COMMANDLINE:
-            continue
-        value = context.params[name]
-        flag = max(parameter.opts, key=len)
-        if flag in raised:
-            continue
-        for each in value if isinstance(value, (tuple, list)) else [value]:
-            words += [flag] if each is True else [flag, _written(each)]
-    return shlex.join([*words, *raised])
-
-
-def _written(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _say_again(again: str) -> None:
-    if again:
-        print(tame(f"to go on: {again}"), file=sys.stderr, flush=True)
-    else:
+def _say_again(context: click.Context, raised: tuple[str, ...] = ()) -> None:
+    """The command line that goes on, with a bound of the budget `raised`."""
+    transcript = context.params["transcript"] or context.params["resume"]
+    if transcript is None:
         say("nothing of it was kept; with --transcript FILE it can be resumed", "dim")
+        return
+    without = ("resume", "transcript", *(each.removeprefix("--").replace("-", "_") for each in raised[:1]))
+    words = [*context.command_path.split(), "--resume", str(transcript), *given_flags(context, without), *raised]
+    say(f"to go on: {shlex.join(words)}")

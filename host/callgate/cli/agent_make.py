@@ -1,8 +1,8 @@
-"""From what was asked for to an agent at work: its model, its planner, its budget."""
+"""From the options to an agent at work: its model, its planner, its budget. The one file that makes them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from callgate.agent.learning.memory import SelectionMemory
 from callgate.agent.learning.ranked import LearnedSelector
 from callgate.agent.learning.selections_file import SelectionsFile
 from callgate.agent.loop.agent import Agent
+from callgate.agent.loop.budget import Budget
 from callgate.agent.loop.result import AgentResult
 from callgate.agent.models.model import Model
 from callgate.agent.models.named import model_named, tool_choice_from_environment
@@ -29,7 +30,6 @@ from callgate.agent.react.config import read_config
 from callgate.agent.react.gateway_model import gateway_model
 from callgate.agent.react.planner import ReActPlanner
 
-from .agent_options import Chosen
 from .words import one_line, say
 
 __all__ = ["solve"]
@@ -37,65 +37,61 @@ __all__ = ["solve"]
 _CLOSED_WITHIN_SECONDS = 2.0
 
 
-async def solve(chosen: Chosen, runtime: Runtime, tell: Callable[[AgentEvent], None]) -> AgentResult:
+async def solve(
+    task: str, options: Mapping[str, Any], runtime: Runtime, tell: Callable[[AgentEvent], None]
+) -> AgentResult:
     """Solve the task, or go on with it. With ``--discovery interrupt`` the agent is made anew where tools were found.
 
     Args:
-        chosen: what was asked for.
+        task: empty where ``--resume`` names a transcript.
+        options: of the command.
         runtime: open.
-        tell: told of every event.
+        tell: called with every event.
 
     Raises:
-        ConfigurationError: something that was asked for cannot be.
-        SandboxError: programs were asked for, and there is no guest.
+        ConfigurationError: an option cannot be.
+        SandboxError: programs need a sandbox, and there is no guest.
     """
+    resume: Path | None = options["resume"]
     async with AsyncExitStack() as stack:
-        options = await _options(chosen, runtime, tell, stack)
-        if chosen.resume is None:
-            result = await Agent(**options, transcript=chosen.transcript).run(chosen.task)
+        given = {name: options[name] for name in ("mode", "system", "strategic_plan", "discovery", "price")}
+        given |= {"runtime": runtime, "budget": _budget(options), "on_event": tell}
+        given |= await _models(options, runtime, stack)
+        if resume is None:
+            result = await Agent(**given, transcript=options["transcript"]).run(task)
         else:
-            result = await Agent(**options).resume(chosen.resume)
+            result = await Agent(**given).resume(resume)
         while result.outcome == "interrupted":
-            result = await Agent(**options).resume(result.transcript or result)
+            result = await Agent(**given).resume(result.transcript or result)
         return result
 
 
-async def _options(
-    chosen: Chosen, runtime: Runtime, tell: Callable[[AgentEvent], None], stack: AsyncExitStack
-) -> dict[str, Any]:
-    """Of the agent. What the stack holds is closed at its end."""
-    planning: dict[str, Any] = {}
-    config = read_config(Path(chosen.planner)) if chosen.planner not in (None, "tool") else None
-    if chosen.model is not None:
-        model = model_named(chosen.model, base_url=chosen.base_url)
+def _budget(options: Mapping[str, Any]) -> Budget:
+    turns, tokens, cost = options["max_turns"], options["max_tokens"], options["max_cost"]
+    return Budget(turns=turns, tokens=tokens, cost=cost, seconds=options["seconds"])
+
+
+async def _models(options: Mapping[str, Any], runtime: Runtime, stack: AsyncExitStack) -> dict[str, Any]:
+    """The agent's model and planner. The stack closes what it holds at its end."""
+    planner, recording = options["planner"], options["record"]
+    config = read_config(Path(planner)) if planner not in (None, "tool") else None
+    if options["model"] is not None:
+        model = model_named(options["model"], base_url=options["base_url"])
     else:
         assert config is not None
         model = gateway_model(config)
     stack.push_async_callback(_close, model)
-    if chosen.record is not None:
-        model = RecordingModel(model, chosen.record, append=chosen.resume is not None)
+    if recording is not None:
+        model = RecordingModel(model, recording, append=options["resume"] is not None)
     if config is not None:
-        planner = ReActPlanner(config, model, runtime.registry)
-        for note in planner.notes:
-            say(f"WARNING {one_line(f'{chosen.planner}: {note}')}", "yellow")
-        planning["planner"] = planner
-    elif chosen.planner == "tool":
-        planning["answerer"] = await _answerer(chosen, runtime, model, stack)
-    if config is None:
-        of_openai = model.provider == "openai"
-        planning["tool_choice"] = chosen.tool_choice or (tool_choice_from_environment() if of_openai else "auto")
-    return {
-        "model": model,
-        "runtime": runtime,
-        "mode": chosen.mode,
-        "system": chosen.system,
-        "budget": chosen.budget(),
-        "strategic_plan": chosen.strategic_plan,
-        "discovery": chosen.discovery,
-        "price": chosen.price,
-        "on_event": tell,
-        **planning,
-    }
+        react = ReActPlanner(config, model, runtime.registry)
+        for note in react.notes:
+            say(f"WARNING {one_line(f'{planner}: {note}')}", "yellow")
+        return {"model": model, "planner": react}
+    of_openai = model.provider == "openai"
+    choice = options["tool_choice"] or (tool_choice_from_environment() if of_openai else "auto")
+    answerer = {"answerer": await _answerer(options, runtime, model, stack)} if planner == "tool" else {}
+    return {"model": model, "tool_choice": choice, **answerer}
 
 
 _PLANNING_SECONDS = 20.0
@@ -103,21 +99,22 @@ _PLANNING_SECONDS = 20.0
 answers many; here one person waits, who would rather have the model's choice than that of the rules."""
 
 
-async def _answerer(chosen: Chosen, runtime: Runtime, model: Model, stack: AsyncExitStack) -> PlannedAnswerer:
-    """The tool planner, and who runs its plans."""
-    seconds = _PLANNING_SECONDS if chosen.planning_seconds is None else chosen.planning_seconds
-    settings = PlannerSettings.from_environment(planning_seconds=seconds)
+async def _answerer(
+    options: Mapping[str, Any], runtime: Runtime, model: Model, stack: AsyncExitStack
+) -> PlannedAnswerer:
+    """The tool planner, and what runs its plans."""
+    settings = PlannerSettings.from_environment(planning_seconds=options["planning_seconds"] or _PLANNING_SECONDS)
     plans = model
     if settings.planner_model:
-        if chosen.record is not None or (chosen.model or "").startswith("replay:"):
+        if options["record"] is not None or options["model"].startswith("replay:"):
             raise ConfigurationError(
                 "a recording is of one model, and TOOL_PLANNER_MODEL names a second: record and replay without it"
             )
         plans = model_named(settings.planner_model)
         stack.push_async_callback(_close, plans)
     memory = SelectionMemory(runtime.registry)
-    if chosen.statistics is not None:
-        await stack.enter_async_context(SelectionsFile(chosen.statistics, memory))
+    if options["statistics"] is not None:
+        await stack.enter_async_context(SelectionsFile(options["statistics"], memory))
     selector = LearnedSelector(ModelSelector(plans, runtime, memory=memory, settings=settings), memory)
     decomposer = Decomposer(plans, temperature=settings.temperature)
     planner = ToolPlanner(runtime, plans, selector=selector, decomposer=decomposer, memory=memory, settings=settings)

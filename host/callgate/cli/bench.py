@@ -12,13 +12,11 @@ import shlex
 import signal
 import sys
 import tempfile
-import threading
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,7 +24,8 @@ import click
 from callgate.cut import cut
 from callgate.extras import how_to_clone, how_to_install
 
-from .words import FAILED, INTERRUPTED, OK, OutputLost, Stop, page, say
+from .options import given_flags
+from .words import FAILED, INTERRUPTED, OK, Stop, page, progress, say
 
 if TYPE_CHECKING:
     from callgate_bench.results import Results
@@ -37,11 +36,10 @@ __all__ = ["command"]
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _OLD_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 _ALL_WORKLOADS = "workloads"
-_TOLD = ("quick", "only", "modes", "peers", "rounds", "cell_seconds", "wire", "model", "turn_seconds", "token_seconds", "context_tokens")  # fmt: skip  # noqa: E501
-"""Options that the results name; the others are paths of this machine."""
+_PATHS = ("out", "compare", "source", "base_url", "calls", "markdown")
+"""Options that the results do not name: paths of this machine, and an address that may have a password."""
 _WIDTH = 140
 _REASON_CHARACTERS = 400
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
 _MODEL_TIP = "callgate bench --help says what a model needs"
 _RESULTS, _PAGE, _MARKDOWN = "results.json", "report.html", "report.md"
 
@@ -159,7 +157,7 @@ def _asked(options: dict[str, Any]) -> Asked:
         "peers": _chosen("--peers", options["peers"], [each.name for each in PEERS]),
         "wire": options["wire"],
         "model": model,
-        "command": _command(),
+        "command": shlex.join(["callgate", "bench", *given_flags(click.get_current_context(), _PATHS)]),
     }
     if options["calls"] is not None:
         changes["calls"] = options["calls"]
@@ -180,22 +178,6 @@ def _known(option: str, given: Collection[str], known: list[str]) -> Collection[
         if name not in known:
             raise Stop(f"{option}: there is no {name!r}{did_you_mean(name, known)}", f"there are: {', '.join(known)}")
     return given
-
-
-def _command() -> str:
-    """The command line, without the paths of this machine."""
-    context = click.get_current_context()
-    words = ["callgate", "bench"]
-    for name in _TOLD:
-        if context.get_parameter_source(name) is not click.core.ParameterSource.COMMANDLINE:
-            continue
-        value, option = context.params[name], f"--{name.replace('_', '-')}"
-        if value is True:
-            words.append(option)
-        else:
-            for each in value if isinstance(value, tuple) else (value,):
-                words += [option, str(each)]
-    return shlex.join(words)
 
 
 def _model_must_be_there(asked: Asked) -> None:
@@ -228,7 +210,7 @@ def _must_be_writable(options: dict[str, Any]) -> None:
 
 
 def _measured(asked: Asked, out: Path) -> tuple[Results, int]:
-    """Measure; whatever ends the run, what was measured before is kept."""
+    """Measure; however the run ends, what was measured before is kept."""
     from callgate_bench import whole_run
     from callgate_bench.model.talks import EndpointMissing
     from callgate_bench.results import write
@@ -240,97 +222,52 @@ def _measured(asked: Asked, out: Path) -> tuple[Results, int]:
         with contextlib.suppress(OSError):  # there may be room again at the end, where it is an error
             write(results, out / _RESULTS)
 
-    with _terminated_is_interrupted():
-        try:
-            with _progress() as told:
-                whole_run.run(asked, results, told, saved)
-            return results, OK
-        except BaseException as error:
-            if _is_interruption(error):
-                why, status = "interrupted", INTERRUPTED
-            elif not isinstance(error, Exception):
-                raise
-            elif isinstance(error, EndpointMissing) and not (results.cells or results.rows):
-                raise Stop(str(error), _MODEL_TIP) from None
-            else:
-                say("".join(traceback.format_exception(error)).rstrip())
-                why, status = cut(f"ended by {type(error).__name__}: {error}", _REASON_CHARACTERS), FAILED
-            with _handled(signal.SIG_IGN, signal.SIGINT, *_ENDING):  # a second Ctrl-C loses nothing
-                results.interrupted = f"{why} after {time.monotonic() - started:.0f} s; the rest was not measured"
-                saved()
+    _end_as_by_ctrl_c()
+    try:
+        with progress("starting ...") as tell:
+            whole_run.run(asked, results, tell if sys.stderr.isatty() else _each_once(tell), saved)
+        return results, OK
+    except EndpointMissing as error:
+        if results.cells or results.rows:
+            raise
+        raise Stop(str(error), _MODEL_TIP) from None
+    except KeyboardInterrupt:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C loses nothing
+        why, status = "interrupted", INTERRUPTED
+    except (Exception, BaseExceptionGroup) as error:
+        say("".join(traceback.format_exception(error)).rstrip())
+        why, status = cut(f"ended by {type(error).__name__}: {error}", _REASON_CHARACTERS), FAILED
+    results.interrupted = f"{why} after {time.monotonic() - started:.0f} s; the rest was not measured"
+    saved()
     return results, status
 
 
-def _is_interruption(error: BaseException) -> bool:
-    """Whether this is Ctrl-C, which trio wraps in groups."""
-    if isinstance(error, BaseExceptionGroup):
-        return error.subgroup(KeyboardInterrupt) is not None
-    return isinstance(error, KeyboardInterrupt)
+def _end_as_by_ctrl_c() -> None:
+    """SIGTERM, and a terminal that is closed, do what Ctrl-C does; what is ignored stays ignored (`nohup`)."""
 
-
-def _terminated_is_interrupted() -> contextlib.AbstractContextManager[None]:
-    """SIGTERM, and a terminal that is closed, do what Ctrl-C does; event loops end by it in a way that closes all."""
-
-    def interrupt(_: int, frame: FrameType | None) -> None:
-        handler = signal.getsignal(signal.SIGINT)
-        if callable(handler):
-            handler(signal.SIGINT, frame)
-        else:  # our parent has Ctrl-C ignored
+    def interrupt(*_: object) -> None:
+        if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
             raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
-    return _handled(interrupt, *_ENDING)
-
-
-@contextlib.contextmanager
-def _handled(
-    handler: Callable[[int, FrameType | None], None] | signal.Handlers, *numbers: signal.Signals
-) -> Iterator[None]:
-    """Handle these signals so for a while; what is ignored stays ignored (`nohup`)."""
-    before = {}
-    if threading.current_thread() is threading.main_thread():
-        before = {number: signal.getsignal(number) for number in numbers}
-        before = {number: each for number, each in before.items() if each not in (None, signal.SIG_IGN)}
-    for number in before:
-        signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        for number, each in before.items():
-            signal.signal(number, each)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
 
 
-@contextlib.contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Where the run is: one line that changes on a terminal, else a line for each thing, rounds left out.
-
-    When nobody reads it any more, the run goes on.
-    """
-    if sys.stderr.isatty():
-        unread = contextlib.suppress(OSError, OutputLost)
-        status = page(sys.stderr).status("starting ...")
-
-        def change(doing: str) -> None:
-            with unread:
-                status.update(doing)
-
-        with unread:
-            status.start()
-        try:
-            yield change
-        finally:
-            with unread:
-                status.stop()
-        return
+def _each_once(tell: Callable[[str], None]) -> Callable[[str], None]:
+    """Where nobody watches a line that changes: a line for each thing, rounds left out."""
     before = ""
 
-    def tell(doing: str) -> None:
+    def told(doing: str) -> None:
         nonlocal before
         thing = doing.partition(", round ")[0]
         if thing != before:
             before = thing
-            say(thing)
+            tell(thing)
 
-    yield tell
+    return told
 
 
 def _folder(out: Path) -> Path:

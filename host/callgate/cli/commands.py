@@ -1,21 +1,25 @@
-"""The entry point: finds the command, and turns whatever ends it into one ERROR line, one TIP and an exit code."""
+"""The entry point: finds the command, and turns any end of it into one ERROR line, one TIP and an exit code."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 import os
+import signal
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
-from .ending import leave_threads_behind, only_end
-from .words import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, OutputLost, Stop, explain
+from callgate.errors import ConfigurationError, SandboxError
 
-__all__ = ["COMMANDS", "main"]
+from .words import FAILED, INTERRUPTED, NO_SANDBOX, OK, PIPE_CLOSED, USAGE, OutputLost, Stop, explain
+
+__all__ = ["COMMANDS", "DOCTOR", "main", "only_end"]
 
 COMMANDS = {
     "run": "Run a program: in the sandbox, or as a plan where it is certain to be one.",
@@ -31,21 +35,33 @@ COMMANDS = {
     "demo": "See a program call tools from inside the sandbox, on real data.",
 }
 """Commands and what they do; `callgate --help` needs none of their modules."""
+DOCTOR = "`callgate doctor` says what works on this machine and what to do"
+
+_THREADS_END_WITHIN_SECONDS = 0.5
+_WORDS_TAKE_SECONDS = 5.0
 
 
 class _Commands(click.Group):
-    def list_commands(self, _: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, _: click.Context, name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
         found: click.Command = importlib.import_module(f"callgate.cli.{name}").command
         return found
 
-    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ConfigurationError as error:
+            raise Stop(str(error), f"callgate {ctx.invoked_subcommand} --help shows what each option takes") from None
+        except SandboxError as error:
+            raise Stop(str(error), DOCTOR, NO_SANDBOX) from None
 
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -56,13 +72,19 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
         context.exit()
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+)  # fmt: skip
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
-def callgate() -> None:
+@click.pass_context
+def callgate(context: click.Context) -> None:
     """Run a model's Python in a sandbox, and let it call your tools.
 
     Exit codes: 0 ok, 1 the program failed, 2 usage, 3 no sandbox works here, 4 a limit was reached, 130 interrupted.
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -73,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
-        if stream is None:  # closed by whoever started us
+        if stream is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (for as long as the process lives)
         elif mode == "w":
             stream.reconfigure(errors="backslashreplace")
@@ -90,7 +112,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         with contextlib.suppress(OSError):
             traceback.print_exc()
         status = FAILED
-    leave_threads_behind(status)
+    try:
+        sys.stderr.flush()
+    except OSError:
+        _nowhere(sys.stderr.fileno())
+    _leave_threads_behind(status)
     sys.exit(status)
 
 
@@ -101,12 +127,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     except Stop as stop:
         explain(stop.message, stop.tip)
         return stop.status
-    except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "callgate"
-        explain(error.format_message(), f"{command} --help shows what it takes")
-        return USAGE
     except click.ClickException as error:
-        explain(error.format_message(), "callgate --help shows what there is")
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        explain(error.format_message(), f"{context.command_path if context else 'callgate'} --help shows what it takes")
         return USAGE
     except (KeyboardInterrupt, click.Abort):
         only_end()
@@ -115,10 +138,39 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _without_stdout(lost.fault)
 
 
+# ends
+
+
+def _nowhere(descriptor: int) -> None:
+    """What is left in the buffer has no reader; without this, Python complains about the buffer at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+
+
 def _without_stdout(fault: OSError) -> int:
-    # what is left in the buffer has nowhere to go; without this, Python complains about it at its end
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _nowhere(sys.stdout.fileno())
     if isinstance(fault, BrokenPipeError):
         return PIPE_CLOSED
     explain(f"stdout cannot be written: {fault.strerror}", "make room, or send the output somewhere else")
     return FAILED
+
+
+def only_end() -> None:
+    """After Ctrl-C: ignore another one, and end within seconds, even where a write to a full pipe never returns."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end = threading.Timer(_WORDS_TAKE_SECONDS, os._exit, (INTERRUPTED,))
+    end.daemon = True
+    end.start()
+
+
+def _leave_threads_behind(status: int) -> None:
+    """End the process where a cancelled sync tool still runs in a thread: Python would wait for the thread."""
+    ours = threading.current_thread()
+    deadline = time.monotonic() + _THREADS_END_WITHIN_SECONDS
+    with contextlib.suppress(KeyboardInterrupt):  # an impatient person: end now
+        for thread in threading.enumerate():
+            if thread is not ours and not thread.daemon:
+                thread.join(max(deadline - time.monotonic(), 0))
+                if thread.is_alive():
+                    os._exit(status)
+        return
+    os._exit(status)

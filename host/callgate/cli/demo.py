@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from callgate import CallEnded, CodeResult, Event, Printed, Runtime, SandboxError, Tool, event_loop
+from callgate import CallEnded, CodeResult, Event, Printed, Runtime, Tool, event_loop
 
 from .demo_data import ask_for_text, tools
-from .live import call_line
+from .screen import call_line
 from .tips import headline
-from .words import FAILED, NO_SANDBOX, OK, OutputLost, Stop, page, tame
+from .words import FAILED, OK, OutputLost, page, tame
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,27 +37,20 @@ def command() -> int:
 
 async def _demo() -> int:
     console = page(sys.stdout)
-    try:
-        async with Runtime(tools()) as runtime:
-            console.print(f"Sandbox: {runtime.backend.description}", style="dim")
-            answered = await _answer(console, runtime)
-            held = await _escape(console, runtime)
-    except SandboxError as error:
-        raise Stop(str(error), "`callgate doctor` says what works on this machine and what to do", NO_SANDBOX) from None
+    async with Runtime(tools()) as runtime:
+        console.print(f"Sandbox: {runtime.backend.description}", style="dim")
+        answered = await _answer(console, runtime)
+        held = await _escape(console, runtime)
     console.print()
     console.print("Your own tools: `callgate run --tools FILE.py PROGRAM.py`, or `from callgate import Runtime, tool`.")
     return OK if answered and held else FAILED
 
 
 async def _answer(console: Console, runtime: Runtime) -> bool:
-    code = ask_for_text("question.txt")
+    heading = "It runs: every call passes the gate to the host, and prints arrive as they happen"
     _heading(console, f"A user asks: {_QUESTION}")
     console.print("A model would write this program; here it comes with callgate.")
-    _program(console, code)
-    _heading(console, "It runs: every call passes the gate to the host, and prints arrive as they happen")
-    teller = _Teller(console)
-    result = await runtime.execute_code(code, on_event=teller.tell)
-    teller.finish()
+    result = await _run(console, runtime, ask_for_text("question.txt"), heading)
     if not result.ok:
         console.print(headline(result), style="bold red")
         return False
@@ -65,6 +58,49 @@ async def _answer(console: Console, runtime: Runtime) -> bool:
     for line in _saved(result, {tool.name: tool for tool in runtime.registry}):
         console.print(f"  {line}")
     return True
+
+
+async def _escape(console: Console, runtime: Runtime) -> bool:
+    _heading(console, "Now a program that tries to get out, with the same Python and no rules in the language")
+    result = await _run(console, runtime, ask_for_text("escape.txt"), "The kernel's answers")
+    if result.ok and result.value is True:
+        return True
+    console.print("It was NOT confined. Please report this.", style="bold red")
+    return False
+
+
+async def _run(console: Console, runtime: Runtime, code: str, heading: str) -> CodeResult:
+    """Show a program, and run it: the first calls of each tool, a count of the others, and every print."""
+    _program(console, code)
+    _heading(console, heading)
+    seen: Counter[str] = Counter()
+    lost: list[OutputLost] = []
+
+    def count_the_others() -> None:
+        for tool, calls in seen.items():
+            if calls > _SHOWN_PER_TOOL:
+                console.print(f"  call  {tool}: {calls - _SHOWN_PER_TOOL} more", style="dim")
+        seen.clear()
+
+    def tell(event: Event) -> None:
+        try:
+            if isinstance(event, Printed):
+                count_the_others()
+                console.print(tame(event.text), end="")
+            elif isinstance(event, CallEnded):
+                if event.record.tool not in seen:
+                    count_the_others()
+                seen[event.record.tool] += 1
+                if seen[event.record.tool] <= _SHOWN_PER_TOOL:
+                    console.print(f"  call  {call_line(event.record)}", style="dim")
+        except OutputLost as fault:  # raised when the run is over: this is called from within
+            lost.append(fault)
+
+    result = await runtime.execute_code(code, on_event=tell)
+    if lost:
+        raise lost[0]
+    count_the_others()
+    return result
 
 
 def _saved(result: CodeResult, known: dict[str, Tool]) -> list[str]:
@@ -92,20 +128,6 @@ def _called_again(tool: Tool, arguments: dict[str, object]) -> object:
     raise AssertionError("a tool of the demo waited")
 
 
-async def _escape(console: Console, runtime: Runtime) -> bool:
-    code = ask_for_text("escape.txt")
-    _heading(console, "Now a program that tries to get out, with the same Python and no rules in the language")
-    _program(console, code)
-    _heading(console, "The kernel's answers")
-    teller = _Teller(console)
-    result = await runtime.execute_code(code, on_event=teller.tell)
-    teller.finish()
-    if result.ok and result.value is True:
-        return True
-    console.print("It was NOT confined. Please report this.", style="bold red")
-    return False
-
-
 def _heading(console: Console, text: str) -> None:
     console.print()
     console.print(text, style="bold")
@@ -121,44 +143,3 @@ def _program(console: Console, code: str) -> None:
     # the terminal's own colours, which suit its background; lines are left to wrap, not cut
     for line in Syntax("", "python", theme="ansi_dark", background_color="default").highlight(code.rstrip()).split():
         console.print("    ", line, sep="")
-
-
-class _Teller:
-    """Shows a run as it goes on: the first calls of each tool, a count of the others, and every print."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._seen: Counter[str] = Counter()
-        self._told: Counter[str] = Counter()
-        self.lost: OutputLost | None = None
-
-    def tell(self, event: Event) -> None:
-        """Show an event. Raises nothing, since it is called from within the run: see `lost`."""
-        if self.lost is None:
-            try:
-                self._show(event)
-            except OutputLost as lost:
-                self.lost = lost
-
-    def _show(self, event: Event) -> None:
-        if isinstance(event, Printed):
-            self.finish()
-            self._console.print(tame(event.text), end="")
-        elif isinstance(event, CallEnded):
-            tool = event.record.tool
-            if tool not in self._seen:
-                self.finish()
-            self._seen[tool] += 1
-            if self._seen[tool] <= _SHOWN_PER_TOOL:
-                self._told[tool] += 1
-                self._console.print(f"  call  {call_line(event.record)}", style="dim")
-
-    def finish(self) -> None:
-        """Say how many calls were not shown. Raises `OutputLost`."""
-        if self.lost is not None:
-            raise self.lost
-        for tool, seen in self._seen.items():
-            hidden = seen - self._told[tool]
-            if hidden:
-                self._told[tool] = seen
-                self._console.print(f"  call  {tool}: {hidden} more", style="dim")

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from callgate import event_loop
-from callgate.tools import Registry
 
-from .mcp_option import mcp_option, servers_from, with_servers
+from .offer import Offer
+from .options import shared
 from .words import NO_SANDBOX, OK, emit, explain, one_line, page
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from callgate.mcp import McpServers, ServerStatus
+    from callgate.mcp import ServerStatus
     from callgate.sandbox.docker.doctor import DockerReport
     from callgate.sandbox.doctor import Report
     from callgate.sandbox.self_test import Fact, Trial
@@ -27,9 +27,8 @@ __all__ = ["command"]
 
 
 @click.command("doctor", short_help="Say what confines programs on this machine, and what to do where nothing does.")
-@mcp_option
-@click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON object.")
-def command(mcp_file: str | None, as_json: bool) -> int:
+@shared("mcp", "json")
+def command(**options: Any) -> int:
     """Look at this machine, try each tier of the jail by starting it, and docker by opening a container.
 
     The engine is that of DOCKER_HOST, of the current docker context, or the system's. A missing engine is not an error.
@@ -39,53 +38,39 @@ def command(mcp_file: str | None, as_json: bool) -> int:
     """
     from callgate.sandbox.doctor import examine
 
-    # what a backend warns of while it is tried is in the report
-    logging.getLogger("callgate").addHandler(logging.NullHandler())
-    servers = servers_from(mcp_file)
+    logging.getLogger("callgate").addHandler(logging.NullHandler())  # what a backend warns of is in the report
+    offer = Offer(options)
     report = event_loop.run(examine)
-    states = _asked(servers)
-    if as_json:
-        known = {"servers": [_entry(each) for each in states]} if servers is not None else {}
+    states = () if offer.servers is None else event_loop.run(_asked, offer)
+    if options["as_json"]:
+        known = {} if offer.servers is None else {"servers": [_entry(each) for each in states]}
         emit(json.dumps(report.to_dict() | known, ensure_ascii=False))
     else:
-        _show(report, states)
+        _show(page(sys.stdout), report, states)
     if not report.ok:
         explain("no sandbox works here", report.verdict.partition(": ")[2] or "see the reasons above")
     return OK if report.ok else NO_SANDBOX
 
 
-def _asked(servers: McpServers | None) -> list[ServerStatus]:
+async def _asked(offer: Offer) -> tuple[ServerStatus, ...]:
     """How the servers are, once they have listed their tools. They are ended again."""
-    if servers is None:
-        return []
-
-    async def states() -> list[ServerStatus]:
-        return list(servers.status())
-
-    return event_loop.run(lambda: with_servers(servers, Registry(), states))
+    assert offer.servers is not None
+    async with offer.opened(offer.runtime()):
+        return offer.servers.status()
 
 
 def _entry(state: ServerStatus) -> dict[str, Any]:
-    return {
-        "name": state.name,
-        "state": state.state,
-        "tools": len(state.tools),
-        "error": state.error,
-        "warnings": list(state.warnings),
-    }
+    told = {"name": state.name, "state": state.state, "tools": len(state.tools)}
+    return {**told, "error": state.error, "warnings": list(state.warnings)}
 
 
-def _show(report: Report, states: list[ServerStatus]) -> None:
-    console = page(sys.stdout)
+def _show(console: Console, report: Report, states: tuple[ServerStatus, ...]) -> None:
     _heading(console, "This machine")
     for fact in report.facts:
         _fact(console, fact)
     _heading(console, "The jail, tried")
     for trial in report.trials:
-        if trial.works:
-            _line(console, True, f"tier {trial.tier}", f"passes its self-test; {_times(trial)}")
-        else:
-            _line(console, False, f"tier {trial.tier}", trial.reason)
+        _trial(console, f"tier {trial.tier}", trial)
     _heading(console, "Docker")
     _docker(console, report.docker)
     _heading(console, "What `auto` takes")
@@ -109,23 +94,21 @@ def _docker(console: Console, docker: DockerReport) -> None:
         return
     for fact in docker.facts:
         _fact(console, fact)
-    if docker.trial is not None and docker.trial.works:
-        _line(console, True, "tried", f"passes its self-test; {_times(docker.trial)}")
-    elif docker.trial is not None:
-        _line(console, False, "tried", docker.trial.reason)
+    if docker.trial is not None:
+        _trial(console, "tried", docker.trial)
     for obstacle in docker.obstacles if docker.works else ():
         _line(console, None, "auto", f"leaves it alone: {obstacle}")
     _list(console, "What a guest's container gets", docker.hardened)
     _list(console, "What this engine cannot give", docker.lacks)
 
 
-def _times(trial: Trial) -> str:
-    return f"started in {trial.start_seconds * 1000:.0f} ms, a guest in {trial.open_seconds * 1000:.1f} ms"
+def _trial(console: Console, name: str, trial: Trial) -> None:
+    times = f"started in {trial.start_seconds * 1000:.0f} ms, a guest in {trial.open_seconds * 1000:.1f} ms"
+    _line(console, trial.works, name, f"passes its self-test; {times}" if trial.works else trial.reason)
 
 
 def _heading(console: Console, text: str) -> None:
-    console.print()
-    console.print(text, style="bold")
+    console.print(f"\n{text}", style="bold")
 
 
 def _list(console: Console, heading: str, lines: list[str]) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib.util
 import json
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +15,9 @@ from callgate import event_loop
 from callgate.errors import ConfigurationError, SandboxError
 from callgate.extras import how_to_install
 
-from .words import FAILED, NO_SANDBOX, OK, Stop, emit, one_line, page, say
+from .commands import DOCTOR
+from .options import shared
+from .words import FAILED, NO_SANDBOX, OK, Stop, emit, one_line, progress, say
 
 if TYPE_CHECKING:
     from callgate.sandbox.docker.engine import Engine
@@ -27,12 +27,10 @@ __all__ = ["command"]
 
 _TAG = "callgate-sandbox"
 _BASE = "python:3.13-slim"
-_STATUS_CHARACTERS = 100
 
 _docker_host = click.option(
     "--docker-host", metavar="URL", help="The engine. Default: the one that the docker command would use."
 )
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print what is known of the image as one JSON object.")
 
 
 @click.group("image", short_help="Build the image that Docker's containers run, or say what is in it.")
@@ -59,8 +57,8 @@ def command() -> None:
     "--network", metavar="MODE", help="The network of the build's steps, e.g. host. Default: the engine's own choice."
 )
 @_docker_host
-@_as_json
-def build(base: str, requirements: str, tag: str, network: str | None, docker_host: str | None, as_json: bool) -> int:
+@shared("json")
+def build(tag: str, docker_host: str | None, as_json: bool, **options: Any) -> int:
     """Build the image, and say on stderr how it goes. An image that has the name already is replaced: it loses the
     name when the new one is built, and is removed unless it has another name or a container uses it.
 
@@ -69,17 +67,22 @@ def build(base: str, requirements: str, tag: str, network: str | None, docker_ho
     from callgate.sandbox.docker import image
 
     async def work(engine: Engine) -> ImageFacts:
-        _say_what_is_replaced(await image.find(engine, tag))
-        with _progress() as told:
-            return await image.build(
-                engine, base=base, requirements=requirements, tag=tag, on_progress=told, network=network
-            )
+        older = await image.find(engine, tag)
+        if older is not None:
+            packages = f"packages {', '.join(older.packages)}" if older.packages else "no packages"
+            made = f"Python {older.python}, {packages}" if older.guest else "not made by `callgate image build`"
+            replaced = f"replaces the image {older.tag} of {_time(older)} ({made}) once the new one is built"
+            say(one_line(replaced), "dim")
+        with progress("starting") as tell:
+            return await image.build(engine, tag=tag, on_progress=tell, **options)
 
     begun = time.monotonic()
-    try:
-        made = _with_engine("build", docker_host, work)
-    except SandboxError as error:
-        raise Stop(str(error), _tip(base, requirements), FAILED) from None
+    tip = "`callgate doctor` says whether the engine works"
+    if options["base"] != "host":
+        tip = "a base needs Python 3.11 or newer as python3 on its PATH; `--base host` takes this machine's"
+    elif options["requirements"]:
+        tip = "`pip download` with the same requirements says more; without --requirements nothing is installed"
+    made = _with_engine("build", docker_host, work, tip)
     _show(made, as_json, time.monotonic() - begun)
     return OK
 
@@ -87,7 +90,7 @@ def build(base: str, requirements: str, tag: str, network: str | None, docker_ho
 @command.command("show")
 @click.option("--tag", metavar="NAME", default=_TAG, show_default=True, help="The image.")
 @_docker_host
-@_as_json
+@shared("json")
 def show(tag: str, docker_host: str | None, as_json: bool) -> int:
     """Say what is in the image that the engine has.
 
@@ -96,21 +99,13 @@ def show(tag: str, docker_host: str | None, as_json: bool) -> int:
     """
     from callgate.sandbox.docker import image
 
-    async def work(engine: Engine) -> ImageFacts | None:
-        return await image.find(engine, tag)
-
-    try:
-        found = _with_engine("show", docker_host, work)
-    except SandboxError as error:
-        raise Stop(str(error), "`callgate doctor` says what works on this machine and what to do", FAILED) from None
+    found: ImageFacts | None = _with_engine("show", docker_host, lambda engine: image.find(engine, tag), DOCTOR)
     again = "callgate image build" + (f" --tag {tag}" if tag != _TAG else "")
     if found is None:
         raise Stop(f"the engine has no image {tag}", f"{again} (without a registry: {again} --base host)", FAILED)
     if not found.guest:
-        raise Stop(
-            f"the image {tag} was not made by `callgate image build`",
-            f"callgate image build --base {tag} --tag ANOTHER makes one of it, if it has Python 3.11 or newer", FAILED,
-        )  # fmt: skip
+        tip = f"callgate image build --base {tag} --tag ANOTHER makes one of it, if it has Python 3.11 or newer"
+        raise Stop(f"the image {tag} was not made by `callgate image build`", tip, FAILED)
     _show(found, as_json)
     if found.outdated:
         packages = f' --requirements "{" ".join(found.packages)}"' if found.packages else ""
@@ -118,8 +113,8 @@ def show(tag: str, docker_host: str | None, as_json: bool) -> int:
     return OK
 
 
-def _with_engine(verb: str, docker_host: str | None, work: Callable[[Engine], Any]) -> Any:
-    """What `work` gives, called with an engine. Raises `Stop` where none can be reached."""
+def _with_engine(verb: str, docker_host: str | None, work: Callable[[Engine], Any], tip: str) -> Any:
+    """What `work` gives, called with an engine. Raises `Stop`: none can be reached, or it failed (then with `tip`)."""
     if importlib.util.find_spec("docker") is None:
         raise Stop("the docker SDK is not installed", how_to_install("docker"), NO_SANDBOX)
     from callgate.sandbox.docker.engine import Engine, EngineUnreachable
@@ -135,41 +130,10 @@ def _with_engine(verb: str, docker_host: str | None, work: Callable[[Engine], An
         return event_loop.run(connected)
     except EngineUnreachable as error:
         raise Stop(str(error), "`callgate doctor` says what else works on this machine", NO_SANDBOX) from None
+    except SandboxError as error:
+        raise Stop(str(error), tip, FAILED) from None
     except ConfigurationError as error:
         raise Stop(str(error), f"callgate image {verb} --help shows what it takes") from None
-
-
-def _tip(base: str, requirements: str) -> str:
-    if base != "host":
-        return "a base needs Python 3.11 or newer as python3 on its PATH; `--base host` takes this machine's"
-    if requirements:
-        return "`pip download` with the same requirements says more; without --requirements there is nothing to install"
-    return "`callgate doctor` says whether the engine works"
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Where lines about a build go: one line that changes, at a terminal; else each its own, on stderr."""
-    if not sys.stderr.isatty():
-        yield lambda line: say(one_line(line))
-        return
-    from rich.text import Text
-
-    begun = time.monotonic()
-    with page(sys.stderr).status(Text("starting")) as status:
-
-        def tell(line: str) -> None:
-            status.update(Text(f"{time.monotonic() - begun:3.0f} s  {one_line(line, _STATUS_CHARACTERS)}"))
-
-        yield tell
-
-
-def _say_what_is_replaced(older: ImageFacts | None) -> None:
-    if older is None:
-        return
-    packages = f"packages {', '.join(older.packages)}" if older.packages else "no packages"
-    made = f"Python {older.python}, {packages}" if older.guest else "not made by `callgate image build`"
-    say(one_line(f"replaces the image {older.tag} of {_time(older)} ({made}) once the new one is built"), "dim")
 
 
 def _time(facts: ImageFacts) -> str:
@@ -177,8 +141,8 @@ def _time(facts: ImageFacts) -> str:
 
 
 def _show(facts: ImageFacts, as_json: bool, seconds: float | None = None) -> None:
-    took = {} if seconds is None else {"seconds": round(seconds, 1)}
     if as_json:
+        took = {} if seconds is None else {"seconds": round(seconds, 1)}
         emit(json.dumps({**dataclasses.asdict(facts), "outdated": facts.outdated, **took}, ensure_ascii=False))
         return
     rows = {
@@ -189,8 +153,7 @@ def _show(facts: ImageFacts, as_json: bool, seconds: float | None = None) -> Non
         "Packages": ", ".join(facts.packages) or "none: the standard library only",
         "Guest": f"{facts.guest} ({'of another callgate' if facts.outdated else 'of this callgate'})",
         "Created": _time(facts),
+        **({} if seconds is None else {"Took": f"{seconds:.1f} s"}),
     }
-    if seconds is not None:
-        rows["Took"] = f"{seconds:.1f} s"
     for name, text in rows.items():
         emit(f"{name:<9} {one_line(text)}")

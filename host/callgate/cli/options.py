@@ -1,4 +1,4 @@
-"""Options that several commands share; one flag for every field of `Limits`, made from the dataclass."""
+"""Every option that more than one command has, once; and what they say: limits, inputs, a sandbox, a program."""
 
 from __future__ import annotations
 
@@ -7,35 +7,107 @@ import dataclasses
 import inspect
 import json
 import re
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from callgate.errors import ConfigurationError
 from callgate.limits import Limits
 from callgate.sandbox.choose import SANDBOXES, make_backend
-from callgate.tools import Registry
-from callgate.tools.faults import did_you_mean
 
 from .words import Stop
 
 __all__ = [
-    "allowed_from",
+    "Source",
     "flag",
+    "given_flags",
     "inputs_from",
     "limit_options",
     "limits_from",
-    "policy_option",
     "sandbox_from",
-    "sandbox_options",
+    "shared",
     "size_text",
-    "some_limit_options",
-    "tools_option",
 ]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_ASK = """Ask for approval before calls of this tool: a name, SERVER.TOOL, a pattern, or `destructive` for what may
+destroy; may be repeated."""
+_POLICY = """Check programs more strictly before they run: `restricted` refuses imports outside a short list, and names
+that lead into the interpreter. This check is not the boundary: the sandbox is. Default none."""
+
+_OPTIONS: dict[str, tuple[Callable[[Any], Any], ...]] = {
+    "program": (
+        click.argument("file", required=False),
+        click.option("-c", "--code", metavar="CODE", help="The program itself, instead of a file."),
+    ),
+    "tools": (
+        click.option(
+            "--tools", "-t", "tool_files", multiple=True, metavar="FILE_OR_MODULE[:NAME]",
+            help="Tools to offer; may be repeated.",
+        ),
+    ),
+    "mcp": (
+        click.option("--mcp", "mcp_file", metavar="FILE", help="JSON with mcpServers, whose tools to offer."),
+    ),
+    "allow": (
+        click.option("--allow", multiple=True, metavar="TOOL", help="Offer only this tool; may be repeated."),
+    ),
+    "input": (
+        click.option(
+            "-i", "--input", "inputs", multiple=True, metavar="NAME=JSON",
+            help="A variable of the program; may be repeated.",
+        ),
+    ),
+    "ask": (click.option("--ask", multiple=True, metavar="WHAT", help=_ASK),),
+    "yes": (click.option("-y", "--yes", is_flag=True, help="Approve every call of a tool that asks for approval."),),
+    "verbose": (
+        click.option(
+            "-v", "--verbose", is_flag=True,
+            help="Tell more on stderr: each call, what was used, and where a tool failed.",
+        ),
+    ),
+    "json": (click.option("--json", "as_json", is_flag=True, help="Print everything as JSON on stdout."),),
+    "statistics": (
+        click.option("--statistics", metavar="FILE", help="Keep in FILE how long tools take and how often they fail."),
+    ),
+    "policy": (
+        click.option("--policy", type=click.Choice(["none", "restricted"]), default="none", help=_POLICY),
+    ),
+    "sandbox": (
+        click.option(
+            "--sandbox", type=click.Choice(SANDBOXES), default="auto",
+            help="What confines programs. Default auto: the first that works of the jail's tier 1, docker, tier 2.",
+        ),
+        click.option("--tier", type=click.IntRange(1, 2), help="Insist on this tier of the jail."),
+        click.option("--packages", metavar="DIR", help="The jail: a site-packages folder to import from."),
+        click.option("--image", metavar="NAME", help="With --sandbox docker: the image. Default callgate-sandbox."),
+        click.option(
+            "--docker-runtime", metavar="NAME", help="With --sandbox docker: what starts containers, e.g. runsc."
+        ),
+        click.option(
+            "--docker-host", metavar="URL", help="With --sandbox docker: the engine. Default as for the docker command."
+        ),
+    ),
+}  # fmt: skip
+
+
+def shared(*names: str) -> Callable[[_Command], _Command]:
+    """Add the options of these names, in this order."""
+
+    def add(command: _Command) -> _Command:
+        for option in reversed([each for name in names for each in _OPTIONS[name]]):
+            command = option(command)
+        return command
+
+    return add
+
+
+# limits
 
 _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGT", start=1):
@@ -43,14 +115,17 @@ for _power, _letter in enumerate("KMGT", start=1):
     _UNITS[f"{_letter}B"] = 1000**_power
 
 
-def _size(text: str) -> int:
+class _Size(click.ParamType[int]):
     """Bytes: ``65536``, ``64KiB``, ``512M`` (1024s), ``1GB`` (1000s)."""
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
-    unit = _UNITS.get(match.group(2).upper()) if match else None
-    if match is None or unit is None:
-        raise click.BadParameter(f"{text!r} is no size: write bytes, or a unit such as 512MiB, 64K or 1GB")
-    number = match.group(1)
-    return int(float(number) * unit) if "." in number else int(number) * unit
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", value)
+        unit = _UNITS.get(match.group(2).upper()) if match else None
+        if match is None or unit is None:
+            self.fail(f"{value!r} is not a size: write bytes, or a unit such as 512MiB, 64K or 1GB", param, ctx)
+        return int(float(match[1]) * unit) if "." in match[1] else int(match[1]) * unit
 
 
 def size_text(size: int) -> str:
@@ -61,9 +136,9 @@ def size_text(size: int) -> str:
     return str(size)
 
 
-def flag(limit: str) -> str:
-    """The flag of a field of `Limits`."""
-    return "--" + limit.replace("_", "-")
+def flag(name: str) -> str:
+    """The flag of an option or of a field of `Limits`."""
+    return "--" + name.replace("_", "-")
 
 
 @cache
@@ -78,122 +153,115 @@ def _docs() -> dict[str, str]:
     return found
 
 
-def limit_options(command: _Command) -> _Command:
-    """Add one flag for every field of `Limits`."""
-    return _limit_options(command, _docs())
+def limit_options(docs: Mapping[str, str] | None = None) -> Callable[[_Command], _Command]:
+    """Add one flag for every field of `Limits`, or for those in `docs`, with what each means to the command."""
+    told = docs or _docs()
+
+    def add(command: _Command) -> _Command:
+        for field in reversed([each for each in dataclasses.fields(Limits) if each.name in told]):
+            size = field.name.endswith("_bytes")
+            kind = _Size() if size else click.FLOAT if field.type == "float" else click.INT
+            default = size_text(int(str(field.default))) if size else f"{field.default:g}"
+            command = click.option(
+                flag(field.name), field.name, type=kind, metavar="SIZE" if size else "N",
+                help=f"{told[field.name]}. Default {default}.",
+            )(command)  # fmt: skip
+        return command
+
+    return add
 
 
-def some_limit_options(docs: Mapping[str, str]) -> Callable[[_Command], _Command]:
-    """Add flags for some fields of `Limits`, with what each means to the command."""
-    return lambda command: _limit_options(command, docs)
+def limits_from(options: Mapping[str, Any]) -> Limits:
+    """The limits among a command's options. Raises `ConfigurationError`."""
+    names = [field.name for field in dataclasses.fields(Limits)]
+    return Limits(**{name: options[name] for name in names if options.get(name) is not None})
 
 
-def _limit_options(command: _Command, docs: Mapping[str, str]) -> _Command:
-    for field in reversed(dataclasses.fields(Limits)):
-        if field.name not in docs:
-            continue
-        size = field.name.endswith("_bytes")
-        kind: Any = _size if size else click.FLOAT if field.type == "float" else click.INT
-        shown = size_text(field.default) if size and isinstance(field.default, int) else f"{field.default:g}"
-        command = click.option(
-            flag(field.name),
-            field.name,
-            type=kind,
-            metavar="SIZE" if size else "N",
-            help=f"{docs[field.name]}. Default {shown}.",
-        )(command)
-    return command
+# sandboxes
+
+_JAIL = {
+    "tier": "leave it out: a container has tier 2 of the jail inside",
+    "packages": "put them into the image: callgate image build --requirements FILE",
+}
+"""Options of the jail, and what to do instead with Docker."""
+_DOCKER = ("image", "docker_runtime", "docker_host")
 
 
-def limits_from(options: dict[str, Any]) -> Limits:
-    """Take the limits out of a command's options. Raises `Stop` for one that cannot be."""
-    given = {field.name: options.pop(field.name, None) for field in dataclasses.fields(Limits)}
-    try:
-        return Limits(**{name: value for name, value in given.items() if value is not None})
-    except ConfigurationError as error:
-        name, _, fault = str(error).partition(" ")
-        raise Stop(f"{flag(name)} {fault}", "every limit is a number above 0") from None
-
-
-tools_option = click.option(
-    "--tools",
-    "-t",
-    "tool_files",
-    multiple=True,
-    metavar="FILE_OR_MODULE[:NAME]",
-    help="Tools to offer; may be repeated.",
-)
-
-
-def allowed_from(given: tuple[str, ...], registry: Registry) -> list[str] | None:
-    """``--allow``: the tools to offer; None offers all. Raises `Stop` for one that is not there."""
-    for name in given:
-        if registry.resolve(name) is None:
-            there = sorted({*registry.names(), *registry.callable_names().values()})
-            tip = (
-                "`callgate tools`, with the same --tools and --mcp, lists what there is"
-                if there
-                else "there are no tools at all: name what has them with --tools FILE.py"
-            )
-            raise Stop(f"--allow {name}: there is no such tool{did_you_mean(name, there)}", tip)
-    return list(given) or None
-
-
-policy_option = click.option(
-    "--policy",
-    type=click.Choice(["none", "restricted"]),
-    default="none",
-    help="Check programs more strictly before they run: `restricted` refuses imports outside a short list, and "
-    "names that lead into the interpreter. This check is not the boundary: the sandbox is. Default none.",
-)
-
-_SANDBOX_OPTIONS = (
-    click.option(
-        "--sandbox",
-        type=click.Choice(SANDBOXES),
-        default="auto",
-        help="What confines programs. Default auto: the first that works of the jail's tier 1, docker, tier 2.",
-    ),
-    click.option("--tier", type=click.IntRange(1, 2), help="Insist on this tier of the jail."),
-    click.option("--packages", metavar="DIR", help="The jail: a site-packages folder to import from."),
-    click.option("--image", metavar="NAME", help="With --sandbox docker: the image. Default callgate-sandbox."),
-    click.option("--docker-runtime", metavar="NAME", help="With --sandbox docker: what starts containers, e.g. runsc."),
-    click.option(
-        "--docker-host", metavar="URL", help="With --sandbox docker: the engine. Default as for the docker command."
-    ),
-)
-
-
-def sandbox_options(command: _Command) -> _Command:
-    """Add the flags that say what confines a program."""
-    for option in reversed(_SANDBOX_OPTIONS):
-        command = option(command)
-    return command
-
-
-def sandbox_from(options: dict[str, Any]) -> dict[str, Any]:
-    """Take what confines the program out of a command's options, as `Runtime` takes it. Raises `Stop`."""
-    sandbox = options.pop("sandbox")
-    jail = {name: options.pop(name) for name in ("tier", "packages")}
-    docker = {name: options.pop(name) for name in ("image", "docker_runtime", "docker_host")}
+def sandbox_from(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What confines programs, as `Runtime` takes it. Raises `Stop`, `ConfigurationError`."""
+    sandbox = options["sandbox"]
     if sandbox == "docker":
-        for name, value in jail.items():
-            if value is not None:
-                tip = (
-                    "put them into the image: callgate image build --requirements FILE"
-                    if name == "packages"
-                    else "leave it out: a container has tier 2 of the jail inside"
-                )
-                raise Stop(f"--{name} is for the jail, not for docker", tip)
+        for name, tip in _JAIL.items():
+            if options[name] is not None:
+                raise Stop(f"{flag(name)} is for the jail, not for docker", tip)
+        return {"sandbox": make_backend("docker", **{name: options[name] for name in _DOCKER})}
+    for name in _DOCKER:
+        if options[name] is not None:
+            write = f"write --sandbox docker {flag(name)} {options[name]}"
+            raise Stop(f"{flag(name)} is for docker, not for {sandbox}", write)
+    return {"sandbox": sandbox, **{name: options[name] for name in _JAIL}}
+
+
+# the command line itself
+
+
+def given_flags(context: click.Context, without: Collection[str]) -> list[str]:
+    """The options as a person wrote them, but for those in `without` (by name)."""
+    words: list[str] = []
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if not given or name in without or not isinstance(parameter, click.Option):
+            continue
+        option, value = max(parameter.opts, key=len), context.params[name]
+        for each in value if isinstance(value, (tuple, list)) else [value]:
+            words += [option] if each is True else [option, str(each)]
+    return words
+
+
+# programs and plans, and what they are given
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The text of a program or a plan, and the name to show for it."""
+
+    name: str
+    code: str
+    from_stdin: bool = False
+
+    @property
+    def person(self) -> bool:
+        """Whether there is a person on stdin who can be asked."""
+        return sys.stdin.isatty() and not self.from_stdin
+
+    @classmethod
+    def read(cls, file: str | None, code: str | None) -> Source:
+        """The program that the arguments name. Raises `Stop` when there is none, or two, or it cannot be read."""
+        if code is not None and file is not None:
+            raise Stop(f"there are two programs: -c and {file}", "leave one of them out")
+        if code is not None:
+            return cls("<command>", code)
+        if file is None:
+            tip = "name a file, or give the program with -c CODE, or '-' to read it from stdin"
+            raise Stop("there is no program", tip)
+        return cls.of(file, "program")
+
+    @classmethod
+    def of(cls, file: str, kind: str) -> Source:
+        """The text in `file`, or on stdin where that is ``-``. Raises `Stop` when it cannot be read."""
         try:
-            return {"sandbox": make_backend("docker", **docker)}
-        except ConfigurationError as error:
-            raise Stop(str(error), "callgate run --help shows what each option takes") from None
-    for name, value in docker.items():
-        if value is not None:
-            flag_name = flag(name)
-            raise Stop(f"{flag_name} is for docker, not for {sandbox}", f"write --sandbox docker {flag_name} {value}")
-    return {"sandbox": sandbox, **jail}
+            data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+            text = data.decode("utf-8-sig")
+        except OSError as error:
+            tip = f"name the file that holds the {kind}"
+            if file.lstrip()[:1] in ("{", "["):
+                tip += f"; JSON itself is read from stdin: echo '...' | callgate {kind} -"
+            raise Stop(f"{file[:200]} cannot be read: {error.strerror}", tip) from None
+        except UnicodeDecodeError as error:
+            fault = f"{file} is not UTF-8: byte {error.start} is {error.object[error.start]:#04x}"
+            raise Stop(fault, "save it as UTF-8") from None
+        return cls("<stdin>" if file == "-" else file, text, from_stdin=file == "-")
 
 
 def inputs_from(given: tuple[str, ...], *, values: bool = True) -> dict[str, Any]:
@@ -207,19 +275,15 @@ def inputs_from(given: tuple[str, ...], *, values: bool = True) -> dict[str, Any
     for each in given:
         name, equals, text = each.partition("=")
         if not name.isidentifier():
-            raise Stop(
-                f"--input {each!r}: {name!r} cannot be a variable",
-                "write --input NAME=JSON, for example --input limit=3",
-            )
+            tip = "write --input NAME=JSON, for example --input limit=3"
+            raise Stop(f"--input {each!r}: {name!r} cannot be a variable", tip)
         if not equals and values:
             raise Stop(f"--input {each!r} has no value", f"write --input {name}=JSON, for example --input {name}=3")
         try:
             found[name] = json.loads(text, parse_constant=_not_json) if equals else None
         except ValueError:
-            shown = json.dumps(text, ensure_ascii=False)
-            raise Stop(
-                f"--input {name}: {text!r} is not JSON", f"text needs its quotes: --input '{name}={shown}'"
-            ) from None
+            tip = f"text needs its quotes: --input '{name}={json.dumps(text, ensure_ascii=False)}'"
+            raise Stop(f"--input {name}: {text!r} is not JSON", tip) from None
     return found
 
 

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import json
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from callgate import ConfigurationError, Limits, PlanResult, Runtime, event_loop
+from callgate import CallEnded, CallStarted, Event, PlanResult, Runtime, StepEnded, StepResult, StepStarted, event_loop
 from callgate.cut import duration
 
-from .ending import only_end
-from .live import data_only, log_to_stderr
-from .live_view import ApproverBelow
-from .load import load_tools
-from .mcp_option import Ask, listed, mcp_option, servers_from, with_servers
-from .options import allowed_from, limits_from, some_limit_options, tools_option
-from .plan_approval import PlanApprover
-from .plan_live import PlanScreen, tally
-from .plan_look import say_faults, show_estimate, show_explanation, show_faults
-from .source import Source
+from .commands import only_end
+from .offer import Offer
+from .options import Source, limit_options, shared
+from .plan_look import PlanApprover, say_faults, show_estimate, show_explanation, show_faults
+from .screen import Approver, Line, Screen, call_line, step_line
 from .tips import plan_headline, plan_tip
-from .words import FAILED, INTERRUPTED, LIMIT, OK, Stop, emit, explain, say
+from .words import FAILED, INTERRUPTED, LIMIT, OK, Stop, counted, data_only, emit, explain, log_to_stderr, one_line, say
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 __all__ = ["command"]
 
@@ -41,6 +38,9 @@ _LIMITS = {
 }
 _PAGES = (".html", ".htm")
 _WIDTH = 100
+_NAME = 27
+_MOST_SHOWN = 12
+"""Steps under way that the live table has."""
 _COLUMNS_FOR = 512 * 1024
 """Characters; a longer plan is not read beforehand to line up its progress."""
 
@@ -72,9 +72,7 @@ def _spelled_out(args: list[str]) -> Iterator[str]:
 
 @click.command("plan", cls=_Command, short_help="Run a declarative plan of tool calls; needs no sandbox.")
 @click.argument("files", nargs=-1, metavar="FILE")
-@tools_option
-@mcp_option
-@click.option("--allow", multiple=True, metavar="TOOL", help="Offer only this tool; may be repeated.")
+@shared("tools", "mcp", "allow")
 @click.option("--check", is_flag=True, help="Print what is wrong with the plan, a line each, and run nothing.")
 @click.option(
     "--explain",
@@ -83,8 +81,6 @@ def _spelled_out(args: list[str]) -> Iterator[str]:
     help="Print what the plan would do, and run nothing.",
 )
 @click.option("--estimate", is_flag=True, help="Print how long the plan would take, and its cost; run nothing.")
-@click.option("--statistics", metavar="FILE", help="Keep in FILE how long tools take and how often they fail.")
-@click.option("--json", "as_json", is_flag=True, help="Print the whole result as one JSON object on stdout.")
 @click.option("--for-model", is_flag=True, help="Print what a model would be given, instead of the outputs.")
 @click.option(
     "--timeline",
@@ -98,9 +94,8 @@ def _spelled_out(args: list[str]) -> Iterator[str]:
     help="Show the plan and ask before it runs. With WHAT, ask before calls of this tool: a name, SERVER.TOOL, a "
     "pattern, or `destructive` for what may destroy; may be repeated.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Approve every call of a tool that asks for approval.")
-@click.option("-v", "--verbose", is_flag=True, help="Tell of every tool call, too, on stderr.")
-@some_limit_options(_LIMITS)
+@shared("statistics", "yes", "verbose", "json")
+@limit_options(_LIMITS)
 def command(**options: Any) -> int:
     """Run a plan, which is JSON: FILE, or - for stdin. Every step runs as soon as its inputs are there.
 
@@ -109,79 +104,59 @@ def command(**options: Any) -> int:
 
     Exit codes: 0 ok, 1 the plan was refused or a step failed, 2 usage, 4 a limit was reached, 130 interrupted.
     """
-    limits = limits_from(options)
     _check_choices(options)
     source = _source(options["files"])
-    page = _page_file(options["timeline"], source)
-    asked = "" in options["ask"]
-    if asked and options["yes"]:
+    page = _page_file(options["timeline"])
+    if "" in options["ask"] and options["yes"]:
         raise Stop("--yes approves what --ask wants to be asked about", "leave one of them out")
-    ask = Ask(filter(None, options["ask"]), yes=options["yes"])
     log_to_stderr(options["verbose"])
     with data_only() as data:
-        tools = ask.of(load_tools(options["tool_files"]))
-        servers = servers_from(options["mcp_file"], ask)
-        runs = not (options["check"] or options["explain"] or options["estimate"])
+        offer = Offer(options)
+        if options["check"] or options["explain"] or options["estimate"]:
+            return _look(data, offer, source, options)
+        run = _Run(offer, source, options)
         try:
-            if not runs:
-                tools = listed(servers, tools, ask=ask)
-            look = Runtime(tools, sandbox=None, limits=limits, statistics=options["statistics"])
-            allow = None if runs else allowed_from(options["allow"], tools)
-            if options["check"]:
-                return show_faults(data, source, look.check_plan(source.code, tools=allow), options["as_json"])
-            if options["explain"]:
-                return show_explanation(data, look, source, options["explain"], allow)
-            if options["estimate"]:
-                return event_loop.run(show_estimate, data, look, source, options["as_json"], allow)
-            screen = PlanScreen(
-                [],
-                lines=not options["as_json"] or options["verbose"],
-                calls=options["verbose"],
-            )
-            run = functools.partial(
-                _run, source, screen, look, options["allow"], everything=options["yes"], asked=asked
-            )
-            result = _interruptible(
-                lambda: with_servers(servers, look.registry, run, ask=ask, warnings=options["verbose"]), screen
-            )
-            if screen.lost:  # the outputs are wanted all the same
-                sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (for as long as the process lives)
-        except ConfigurationError as error:
-            raise Stop(str(error), "callgate plan --help shows what each option takes") from None
-        return INTERRUPTED if result is None else _report(result, data, source, limits, page, options)
+            result = event_loop.run(run.run)
+        except KeyboardInterrupt:
+            only_end()
+            say(run.interrupted(), "bold red")
+            return INTERRUPTED
+        return _report(result, data, source, run.runtime, page, options)
 
 
 def _check_choices(options: dict[str, Any]) -> None:
-    names = ("check", "explain", "estimate", "json", "for_model")
-    chosen = [name for name in names if options["as_json" if name == "json" else name]]
-    shown = [f"--{name.replace('_', '-')}" for name in chosen]
+    names = {
+        "check": "check",
+        "explain": "explain",
+        "estimate": "estimate",
+        "as_json": "json",
+        "for_model": "for-model",
+    }
+    chosen = [name for option, name in names.items() if options[option]]
     if len(chosen) > 1 and chosen not in (["check", "json"], ["estimate", "json"]):
         tip = "write --explain=json" if set(chosen) == {"explain", "json"} else "leave one of them out"
-        raise Stop(f"{' and '.join(shown)} cannot both be on stdout", tip)
+        raise Stop(f"{' and '.join(f'--{name}' for name in chosen)} cannot both be on stdout", tip)
     if options["timeline"] is not None and chosen and chosen[0] in ("check", "explain", "estimate"):
-        raise Stop(f"--timeline shows a run, and {shown[0]} runs nothing", "leave one of them out")
+        raise Stop(f"--timeline shows a run, and --{chosen[0]} runs nothing", "leave one of them out")
 
 
 def _source(files: tuple[str, ...]) -> Source:
     if not files:
-        raise Stop(
-            "there is no plan", "name a JSON file, or '-' to read the plan from stdin; before --ask, not after it"
-        )
+        tip = "name a JSON file, or '-' to read the plan from stdin; before --ask, not after it"
+        raise Stop("there is no plan", tip)
     if len(files) > 1:
-        tip = (
-            "leave one of them out; a timeline's page is named OUT.html, a form of --explain is written --explain=FORM"
-        )
+        tip = "leave one out; a timeline's page is named OUT.html, a form of --explain is written --explain=FORM"
         raise Stop(f"there are two plans: {files[0]} and {files[1]}", tip)
     return Source.of(files[0], "plan")
 
 
-def _page_file(given: str | None, source: Source) -> Path | None:
+def _page_file(given: str | None) -> Path | None:
     """The file for the timeline's page; looked at before anything runs."""
     if not given:
         return None
     page = Path(given)
     if page.suffix.lower() not in _PAGES:
-        raise Stop(f"--timeline writes a page, and {given!r} is no .html file", "for example --timeline=out.html")
+        raise Stop(f"--timeline writes a page, and {given!r} is not a .html file", "for example --timeline=out.html")
     if not page.parent.is_dir():
         raise Stop(f"{given} cannot be written: there is no folder {page.parent}", "make it first, or name another")
     if page.is_dir():
@@ -189,92 +164,148 @@ def _page_file(given: str | None, source: Source) -> Path | None:
     return page
 
 
-def _steps(look: Runtime, source: Source, allow: list[str] | None) -> list[tuple[str, str]]:
-    """Ids and tools of the plan, for the columns; none where it is refused anyway, or too long to read twice."""
-    if len(source.code) > _COLUMNS_FOR:
-        return []
-    try:
-        told = json.loads(look.explain_plan(source.code, "json", tools=allow))
-    except ValueError:
-        return []
-    return [(step["id"], step["tool"]) for step in told["steps"]]
+def _look(data: TextIO, offer: Offer, source: Source, options: dict[str, Any]) -> int:
+    """``--check``, ``--explain`` and ``--estimate``, which run nothing."""
+    offer.look()
+    look, allow = offer.runtime(), offer.allowed()
+    if options["check"]:
+        return show_faults(data, source, look.check_plan(source.code, tools=allow), options["as_json"])
+    if options["explain"]:
+        return show_explanation(data, look, source, options["explain"], allow)
+    return event_loop.run(show_estimate, data, look, source, options["as_json"], allow)
 
 
-# running it
+class _Run:
+    """One run of a plan: a line for each step that ended, and below, what is under way."""
 
+    def __init__(self, offer: Offer, source: Source, options: dict[str, Any]) -> None:
+        self._offer = offer
+        self._source = source
+        self._options = options
+        self._screen = Screen(lines=not options["as_json"] or options["verbose"], table=self._table)
+        approver = Approver(self._screen, yes=options["yes"], person=source.person)
+        self.runtime = offer.runtime(approve=approver)
+        self._total = 0
+        self._widths = (0, 0)
+        self._began = time.monotonic()
+        self._running: dict[str, tuple[str, float]] = {}
+        self._ended: list[StepResult] = []
+        self._calls = 0
 
-async def _run(
-    source: Source, screen: PlanScreen, runtime: Runtime, allowed: tuple[str, ...], *, everything: bool, asked: bool
-) -> PlanResult:
-    allow = allowed_from(allowed, runtime.registry)
-    screen.line_up(_steps(runtime, source, allow))
-    terminal = sys.stdin.isatty() and not source.from_stdin
-    runtime.gate.approve = ApproverBelow(everything=everything, terminal=terminal, screen=screen)
-    approve = PlanApprover(terminal=terminal, screen=screen, look=runtime, allow=allow) if asked else None
-    async with runtime:
-        return await screen.during(
-            lambda: runtime.execute_tool_plan(source.code, tools=allow, on_event=screen.put, approve_plan=approve)
-        )
+    async def run(self) -> PlanResult:
+        """Run it. Raises `ConfigurationError`."""
+        runtime, code = self.runtime, self._source.code
+        async with self._offer.opened(runtime, warnings=self._options["verbose"]):
+            allow = self._offer.allowed()
+            self._line_up(allow)
+            approve = None
+            if "" in self._options["ask"]:
+                approve = PlanApprover(person=self._source.person, screen=self._screen, look=runtime, allow=allow)
+            return await self._screen.during(
+                lambda: runtime.execute_tool_plan(code, tools=allow, on_event=self._tell, approve_plan=approve)
+            )
 
-
-def _interruptible(run: Any, screen: PlanScreen) -> PlanResult | None:
-    """What came of the run; None where it was interrupted, which is said."""
-    try:
-        result: PlanResult = event_loop.run(run)
-    except KeyboardInterrupt:
-        only_end()
-        good = sum(step.status == "succeeded" for step in screen.ended)
-        running = screen.under_way()
+    def interrupted(self) -> str:
+        """What had been done, and what was under way."""
+        good = sum(step.status == "succeeded" for step in self._ended)
+        running = [f"{_name(name)} ({_name(tool)})" for name, (tool, _) in self._running.items()]
         others = f" and {len(running) - 5} more" if len(running) > 5 else ""
         rest = f"; under way: {', '.join(running[:5])}{others}" if running else ""
-        say(f"interrupted: {good} step{'' if good == 1 else 's'} had succeeded{rest}", "bold red")
-        return None
-    return result
+        return f"interrupted: {counted(good, 'step')} had succeeded{rest}"
+
+    def _line_up(self, allow: list[str] | None) -> None:
+        """Make columns for the plan's steps, unless it is refused anyway, or too long to read twice."""
+        try:
+            told = self.runtime.explain_plan(self._source.code, "json", tools=allow)
+            steps = json.loads(told)["steps"] if len(self._source.code) <= _COLUMNS_FOR else []
+        except ValueError:
+            return
+        self._total = len(steps)
+        ids, tools = ([len(_name(step[what])) for step in steps] for what in ("id", "tool"))
+        self._widths = (max(ids, default=0), max(tools, default=0))
+
+    def _tell(self, event: Event) -> None:
+        match event:
+            case StepStarted():
+                self._running[event.id] = (event.tool, time.monotonic())
+            case StepEnded(step):
+                self._running.pop(step.id, None)
+                self._ended.append(step)
+                first, second = self._widths
+                self._screen.add(step_line(step, f"{_name(step.id):<{first}}  {_name(step.tool):<{second}}"))
+                self._screen.add(*(Line("", f"note: {one_line(each, 240)}", "yellow") for each in step.warnings[:3]))
+            case CallStarted():
+                self._calls += 1
+            case CallEnded() if self._options["verbose"]:
+                self._screen.add(Line("call", call_line(event.record), "dim"))
+
+    def _table(self) -> RenderableType:
+        """What is under way, and how far the plan is."""
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        now, running = time.monotonic(), list(self._running.copy().items())
+        table = Table.grid("", "", "", "", padding=(0, 2, 0, 0))
+        for name, (tool, since) in running[:_MOST_SHOWN]:
+            cells = ("runs   ", _name(name), _name(tool), f"{now - since:.1f} s")
+            table.add_row(*(Text(cell, "cyan", no_wrap=True) for cell in cells))
+        more = f" ({len(running) - _MOST_SHOWN} not shown)" if len(running) > _MOST_SHOWN else ""
+        done = f"{len(self._ended)}{f'/{self._total}' if self._total else ''} steps"
+        told = f"{done}, {len(running)} under way{more}, {self._calls} calls, {now - self._began:.1f} s"
+        return Group(table, Text(told, "dim"))
+
+
+def _name(text: str) -> str:
+    return one_line(text, _NAME)
 
 
 # afterwards
 
 
 def _report(
-    result: PlanResult, data: TextIO, source: Source, limits: Limits, page: Path | None, options: dict[str, Any]
+    result: PlanResult, data: TextIO, source: Source, runtime: Runtime, page: Path | None, options: dict[str, Any]
 ) -> int:
-    with contextlib.redirect_stdout(data):
-        if options["as_json"]:
-            emit(json.dumps(result.to_dict(), ensure_ascii=False))
-        elif options["for_model"]:
-            emit(result.for_model())
-        else:
-            _show_outputs(result)
+    if options["as_json"]:
+        emit(json.dumps(result.to_dict(), ensure_ascii=False), data)
+    elif options["for_model"]:
+        emit(result.for_model(), data)
+    else:
+        _show_outputs(result, data)
     quiet = options["as_json"] and not options["verbose"]
     if not quiet or result.error is not None:
         say_faults(source, result.faults)
     if options["timeline"] == "" and result.steps:
         _draw(result)
     elif result.steps and not quiet:
-        good = sum(step.status == "succeeded" for step in result.steps)
-        took = duration(result.usage.wall_seconds)
-        say(", ".join([f"{good}/{len(result.steps)} steps succeeded in {took}", *tally(result.steps)]))
+        say(_summary(result))
     written = page is None or not result.steps or _write_page(result, page, quiet=quiet)
     if result.error is None:
         return OK if written else FAILED
-    explain(plan_headline(result), plan_tip(result, limits))
+    explain(plan_headline(result), plan_tip(result, runtime.limits))
     return LIMIT if result.error.limit is not None else FAILED
 
 
-def _show_outputs(result: PlanResult) -> None:
+def _summary(result: PlanResult) -> str:
+    named = {"failed": "failed", "unknown_outcome": "with an unknown outcome", "skipped": "skipped"}
+    counts = {status: sum(step.status == status for step in result.steps) for status in ("succeeded", *named)}
+    others = [f", {counts[status]} {words}" for status, words in named.items() if counts[status]]
+    took = duration(result.usage.wall_seconds)
+    return f"{counts['succeeded']}/{len(result.steps)} steps succeeded in {took}{''.join(others)}"
+
+
+def _show_outputs(result: PlanResult, data: TextIO) -> None:
     """One output as its value, several as an object, a line each; which it is depends on the plan alone."""
     if result.plan is None or not result.outputs:
         return
     wanted = result.plan.get("output_steps") or [step.id for step in result.steps]
+    written = json.JSONEncoder(ensure_ascii=False).encode
     if len(wanted) == 1:
         (value,) = result.outputs.values()
-        emit(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-        return
-    lines = [
-        f"  {json.dumps(name, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
-        for name, value in result.outputs.items()
-    ]
-    emit("{\n" + ",\n".join(lines) + "\n}")
+        emit(value if isinstance(value, str) else written(value), data)
+    else:
+        lines = [f"  {written(name)}: {written(value)}" for name, value in result.outputs.items()]
+        emit("{\n" + ",\n".join(lines) + "\n}", data)
 
 
 def _draw(result: PlanResult) -> None:

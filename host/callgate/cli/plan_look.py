@@ -1,68 +1,79 @@
-"""What can be said of a plan without running it: its faults, what it would do, how long that would take."""
+"""What can be said of a plan before it runs: its faults, what it would do, how long that would take; and may it run?"""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from pathlib import Path
 from typing import Any, TextIO
 
-from callgate import PlanFault, Runtime
+import anyio
 
-from .json_places import line_and_column
-from .source import Source
-from .words import FAILED, OK, emit, explain, say
+from callgate import Allow, Deny, PlanApprovalRequest, PlanFault, Runtime
 
-__all__ = ["say_faults", "show_estimate", "show_explanation", "show_faults"]
+from .options import Source
+from .plan_places import line_and_column
+from .screen import Screen, answer_to
+from .words import FAILED, OK, counted, emit, explain, one_line, say
+
+__all__ = ["PlanApprover", "say_faults", "show_estimate", "show_explanation", "show_faults"]
+
+
+def _placed(source: Source, faults: list[PlanFault]) -> list[tuple[tuple[int, int] | None, PlanFault]]:
+    placed = [(line_and_column(source.code, fault.place), fault) for fault in faults]
+    return sorted(placed, key=lambda each: each[0] or (0, 0))
 
 
 def _fault_lines(source: Source, faults: list[PlanFault]) -> list[tuple[str, PlanFault]]:
     """Faults as compilers write theirs, in the text's order: ``file:line:column: severity code message; hint``."""
-    placed = [(line_and_column(source.code, fault.place) or (0, 0), fault) for fault in faults]
-    placed.sort(key=lambda each: each[0])
     return [
-        (f"{source.name}{f':{line}:{column}' if line else ''}: {fault.severity} {fault.code} {fault}", fault)
-        for (line, column), fault in placed
+        (f"{source.name}{':{}:{}'.format(*place) if place else ''}: {fault.severity} {fault.code} {fault}", fault)
+        for place, fault in _placed(source, faults)
     ]
 
 
+def say_faults(source: Source, faults: list[PlanFault]) -> None:
+    """The faults, a line each, on stderr."""
+    for line, fault in _fault_lines(source, faults):
+        say(line, "yellow" if fault.severity == "warning" else "red")
+
+
 def show_faults(data: TextIO, source: Source, faults: list[PlanFault], as_json: bool) -> int:
-    with contextlib.redirect_stdout(data):
-        if as_json:
-            told = []
-            for fault in faults:
-                place = line_and_column(source.code, fault.place) or (None, None)
-                told.append({**dataclasses.asdict(fault), "line": place[0], "column": place[1]})
-            emit(json.dumps(told, ensure_ascii=False))
-        else:
-            for line, _ in _fault_lines(source, faults):
-                emit(line)
+    """``--check``: the faults on stdout."""
+    if as_json:
+        told = []
+        for place, fault in _placed(source, faults):
+            line, column = place or (None, None)
+            told.append({**dataclasses.asdict(fault), "line": line, "column": column})
+        emit(json.dumps(told, ensure_ascii=False), data)
+    else:
+        for text, _ in _fault_lines(source, faults):
+            emit(text, data)
     if not faults:
         say("nothing found")
     return FAILED if any(fault.severity == "error" for fault in faults) else OK
 
 
 def show_explanation(data: TextIO, look: Runtime, source: Source, form: Any, allow: list[str] | None) -> int:
+    """``--explain``: what the plan would do."""
     if _cannot(look, source, allow, "explained"):
         return FAILED
-    with contextlib.redirect_stdout(data):
-        emit(look.explain_plan(source.code, form, tools=allow))
+    emit(look.explain_plan(source.code, form, tools=allow), data)
     return OK
 
 
-def say_faults(source: Source, faults: list[PlanFault]) -> None:
-    for line, fault in _fault_lines(source, faults):
-        say(line, "yellow" if fault.severity == "warning" else "red")
-
-
 async def show_estimate(data: TextIO, look: Runtime, source: Source, as_json: bool, allow: list[str] | None) -> int:
-    """How long the plan would take, by what is known of its tools: in words, or as JSON."""
+    """``--estimate``: how long the plan would take, by what is known of its tools."""
     if _cannot(look, source, allow, "estimated"):
         return FAILED
-    async with look:  # what the statistics file knows is read on entering
+    async with look:  # which reads the file of statistics
         told = look.estimate(source.code, tools=allow)
-    with contextlib.redirect_stdout(data):
-        emit(json.dumps(told.to_dict(), ensure_ascii=False) if as_json else told.for_people())
+    emit(json.dumps(told.to_dict(), ensure_ascii=False) if as_json else told.for_people(), data)
     return OK
 
 
@@ -72,6 +83,84 @@ def _cannot(look: Runtime, source: Source, allow: list[str] | None, what: str) -
     say_faults(source, faults)
     errors = [fault for fault in faults if fault.severity == "error"]
     if errors:
-        count = f"{len(errors)} fault{'' if len(errors) == 1 else 's'}"
-        explain(f"the plan cannot be {what}: it has {count}", errors[0].hint or "correct what is named above")
+        tip = errors[0].hint or "correct what is named above"
+        explain(f"the plan cannot be {what}: it has {counted(len(errors), 'fault')}", tip)
     return bool(errors)
+
+
+class PlanApprover:
+    """Asks the person at the terminal whether a plan may run, and lets that person edit it. Without a terminal: no.
+
+    Args:
+        person: whether there is a person to ask on stdin.
+        screen: shows nothing while the question stands there.
+        look: checks and explains a plan that was edited.
+        allow: the tools that the plan may call; None for all.
+    """
+
+    def __init__(self, *, person: bool, screen: Screen, look: Runtime, allow: list[str] | None) -> None:
+        self._person = person
+        self._screen = screen
+        self._look = look
+        self._allow = allow
+
+    async def __call__(self, request: PlanApprovalRequest) -> Allow | Deny:
+        if not self._person:
+            return Deny("there is no terminal to ask on; without --ask the plan runs unasked")
+        async with self._screen.asking():
+            for warning in request.warnings:
+                say(f"note: {one_line(str(warning))}", "yellow")
+            say(request.explain())
+            text = json.dumps(request.plan, ensure_ascii=False, indent=2)
+            changed: dict[str, Any] | None = None
+            sound = True
+            while True:
+                choices = "[y/N/e, e edits it]" if sound else "[N/e, e edits it again]"
+                answer = await answer_to(f"Run this plan? {choices} ")
+                if answer in ("e", "edit"):
+                    edited = await _edited(text)
+                    if edited is not None:
+                        text, changed = edited, self._read(edited)
+                        sound = changed is not None
+                elif answer in ("y", "yes") and sound:
+                    return Allow(changed)
+                elif answer not in ("y", "yes"):
+                    return Deny("the person at the terminal said no")
+
+    def _read(self, text: str) -> dict[str, Any] | None:
+        """The edited plan, which is shown; None where it has faults, which are told."""
+        faults = [str(each) for each in self._look.check_plan(text, tools=self._allow) if each.severity == "error"]
+        plan = None
+        try:
+            plan = json.loads(text)
+        except ValueError as error:  # which a plan's reader may forgive
+            faults = faults or [f"the plan is not JSON: {error}"]
+        for fault in faults:
+            say(f"fault: {one_line(fault)}", "red")
+        if not faults:
+            say(self._look.explain_plan(text, tools=self._allow))
+        return plan if isinstance(plan, dict) and not faults else None
+
+
+async def _edited(text: str) -> str | None:
+    """The text after the person has edited it; None where there is no editor, or it failed."""
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or shutil.which("nano") or shutil.which("vi")
+    if not command:
+        say("there is no editor: set EDITOR to the command of one", "red")
+        return None
+    with tempfile.TemporaryDirectory(prefix="callgate-") as folder:
+        file = Path(folder) / "plan.json"
+        file.write_text(f"{text}\n", encoding="utf-8")
+        try:  # stdout may be a pipe; the terminal is where stdin and stderr are
+            done = await anyio.run_process(
+                [*shlex.split(command), str(file)], stdin=sys.stdin.fileno(), stdout=sys.stderr.fileno(), stderr=None,
+                check=False,
+            )  # fmt: skip
+            if not done.returncode:
+                return file.read_text(encoding="utf-8")
+            say(f"the editor ended with exit code {done.returncode}: the plan is as it was", "red")
+        except UnicodeDecodeError as error:
+            say(f"what the editor left cannot be read: {error}", "red")
+        except (OSError, ValueError) as error:
+            say(f"the editor {one_line(command)} cannot be started: {error}; set EDITOR to the command of one", "red")
+    return None

@@ -6,29 +6,23 @@ import contextlib
 import logging
 import os
 import signal
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import click
 
-from callgate import Allow, ApprovalRequest, ConfigurationError, Runtime, SandboxError, event_loop
+from callgate import Allow, ApprovalRequest, CallgateError, ConfigurationError, Runtime, event_loop
 from callgate.extras import how_to_install
-from callgate.sandbox.unsafe import UnsandboxedWarning
-from callgate.tools import Registry
 
-from .live import log_to_stderr
-from .load import load_tools
-from .mcp_option import Ask, ask_option, servers_from
-from .news import News, why
-from .options import limit_options, limits_from, policy_option, sandbox_from, sandbox_options, tools_option
-from .words import INTERRUPTED, NO_SANDBOX, OK, Stop, one_line, say
+from .offer import Offer
+from .options import limit_options, shared
+from .words import INTERRUPTED, OK, Stop, counted, log_to_stderr, one_line, say
 
 if TYPE_CHECKING:
-    from callgate.mcp import McpServers
+    from callgate.mcp import ServerStatus
     from callgate.mcp.server import Serving, StdioWire
 
-__all__ = ["command"]
+__all__ = ["News", "command", "why"]
 
 _ADDRESS = "127.0.0.1:8765"
 _MOST_NAMED = 5
@@ -36,33 +30,40 @@ _MOST_NAMED = 5
 
 
 @click.command("serve", short_help="Serve tools, and what runs them, to MCP clients.")
-@click.option("--mcp", "mcp_file", metavar="FILE", help="MCP servers to stand in front of: JSON with mcpServers.")
+@shared("mcp")
 @click.option(
-    "--ready-seconds", type=click.FloatRange(min=0), default=5.0, show_default=True, metavar="SECONDS",
+    "--ready-seconds",
+    type=click.FloatRange(min=0),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
     help="Wait so long for MCP servers that are still starting; the tools of slower ones come later.",
-)  # fmt: skip
-@tools_option
+)
+@shared("tools")
 @click.option(
-    "--pass", "-p", "direct", multiple=True, metavar="TOOL",
+    "--pass",
+    "-p",
+    "direct",
+    multiple=True,
+    metavar="TOOL",
     help="Show this tool to the client as it is, too: a name, SERVER.TOOL, or a pattern; may be repeated.",
-)  # fmt: skip
+)
 @click.option("--reveal", is_flag=True, help="Show tools that search_tools found to the client as they are, too.")
 @click.option(
-    "--http", "address", is_flag=False, flag_value=_ADDRESS, metavar="[HOST:PORT]",
+    "--http",
+    "address",
+    is_flag=False,
+    flag_value=_ADDRESS,
+    metavar="[HOST:PORT]",
     help=f"Serve over HTTP instead of stdio. Default {_ADDRESS}; port 0 takes a free one.",
-)  # fmt: skip
+)
 @click.option("--token-env", metavar="NAME", help="HTTP: the environment variable that holds the bearer token.")
 @click.option(
     "--allow-host", "hosts", multiple=True, metavar="NAME", help="HTTP: another name the server is reached by."
 )
 @click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="HTTP: web pages that may use it.")
-@ask_option
-@click.option("-y", "--yes", is_flag=True, help="Approve every call of a tool that asks for approval; ask nobody.")
-@click.option("--statistics", metavar="FILE", help="Keep how tools do, and which ones searches led to, in this file.")
-@click.option("-v", "--verbose", is_flag=True, help="Show where the tools' own failures came from, on stderr.")
-@sandbox_options
-@policy_option
-@limit_options
+@shared("ask", "yes", "statistics", "verbose", "sandbox", "policy")
+@limit_options()
 def command(**options: Any) -> int:
     """Serve an MCP client: it sees search_tools, describe_tools, execute_code and execute_tool_plan, and behind them
     all tools of the MCP servers in --mcp and of --tools.
@@ -75,78 +76,59 @@ def command(**options: Any) -> int:
         from callgate.mcp.server import stdio_wire
     except ModuleNotFoundError as missing:
         raise Stop(f"{missing.name} is not installed", how_to_install("mcp")) from None
-    limits = limits_from(options)
-    sandbox = sandbox_from(options)
     http = _http_from(options)
-    ask = options["ask"] = Ask(options["ask"], yes=options["yes"])
-    log_to_stderr(options.pop("verbose"))
-    for name in ("mcp", "uvicorn"):  # they tell of every request's fate; what matters, callgate says itself
+    log_to_stderr(options["verbose"])
+    for name in ("mcp", "uvicorn"):  # they log every request; callgate says what matters
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    logging.getLogger("callgate.mcp.servers").setLevel(logging.ERROR)  # `News` tells of each change of theirs, once
+    logging.getLogger("callgate.mcp.servers").setLevel(logging.ERROR)  # `News` tells each change of a server, once
     news = News()
     with contextlib.ExitStack() as stack:
         # before any code of the operator's runs: what it prints must not be taken for the protocol
         wire = stack.enter_context(stdio_wire(for_good=True)) if http is None else None
-        registry = ask.of(load_tools(options.pop("tool_files")))
-        ready_seconds = options.pop("ready_seconds")
-        servers = servers_from(options.pop("mcp_file"), ask, ready_seconds=ready_seconds, on_status=news.note)
-        if not len(registry) and (servers is None or not servers.status()):
-            raise Stop(
-                "there are no tools to serve", "name MCP servers with --mcp FILE, or own tools with --tools FILE.py"
-            )
-        kept = {name: options.pop(name) for name in ("statistics", "policy")}
-        runtime_options = {**sandbox, "limits": limits, **kept}
-        return event_loop.run(_serve, registry, servers, news, runtime_options, wire, http, options)
+        offer = Offer(options, ready_seconds=options["ready_seconds"], on_status=news.note)
+        if not len(offer.registry) and (offer.servers is None or not offer.servers.names):
+            tip = "name MCP servers with --mcp FILE, or own tools with --tools FILE.py"
+            raise Stop("there are no tools to serve", tip)
+        return event_loop.run(_serve, offer, news, wire, http, options)
 
 
 def _http_from(options: dict[str, Any]) -> dict[str, Any] | None:
-    address, name = options.pop("address"), options.pop("token_env")
-    hosts, origins = options.pop("hosts"), options.pop("origins")
+    address, name = options["address"], options["token_env"]
     if address is None:
-        for flag, given in (("--token-env", name), ("--allow-host", hosts), ("--allow-origin", origins)):
-            if given:
+        for flag, option in (("--token-env", "token_env"), ("--allow-host", "hosts"), ("--allow-origin", "origins")):
+            if options[option]:
                 raise Stop(f"{flag} is for HTTP", f"add --http, or --http HOST:PORT, or leave {flag} out")
         return None
     host, colon, port = address.rpartition(":")
     if not colon:
-        host, port = (_ADDRESS.rpartition(":")[0], address) if address.isdecimal() else (address, "8765")
+        own_host, _, own_port = _ADDRESS.partition(":")
+        host, port = (own_host, address) if address.isdecimal() else (address, own_port)
     if not port.isdecimal() or len(port) > 5 or int(port) > 65535:
-        raise Stop(
-            f"--http {address!r} is no address: {port[:20]!r} is no port, which is a number from 0 to 65535",
-            f"write HOST:PORT, for example {_ADDRESS}",
-        )
-    token = None
-    if name is not None:
-        token = os.environ.get(name)
-        if not token:
-            raise Stop(
-                f"the environment variable {name} is not set", f"put a long random token into {name}, and export it"
-            )
+        fault = f"--http {address!r} is not an address: {port[:20]!r} is not a port, a number from 0 to 65535"
+        raise Stop(fault, f"write HOST:PORT, for example {_ADDRESS}")
+    token = os.environ.get(name) if name is not None else None
+    if name is not None and not token:
+        tip = f"put a long random token into {name}, and export it"
+        raise Stop(f"the environment variable {name} is not set", tip)
     host = host.removeprefix("[").removesuffix("]")
-    _check_policy(host, token)
-    return {"host": host, "port": int(port), "token": token, "allowed_hosts": hosts, "allowed_origins": origins}
-
-
-def _check_policy(host: str, token: str | None) -> None:
-    """Refuse what may not be served, before anything is started."""
     from callgate.mcp.server.guard import Policy
 
-    try:
+    try:  # before anything is started
         Policy(bind=host, token=token)
     except ConfigurationError as error:
         raise Stop(str(error), "for example: export CALLGATE_TOKEN=$(openssl rand -hex 32)") from None
+    allowed = {"allowed_hosts": options["hosts"], "allowed_origins": options["origins"]}
+    return {"host": host, "port": int(port), "token": token, **allowed}
 
 
 async def _serve(
-    registry: Registry,
-    servers: McpServers | None,
-    news: News,
-    runtime_options: dict[str, Any],
-    wire: StdioWire | None,
-    http: dict[str, Any] | None,
-    options: dict[str, Any],
+    offer: Offer, news: News, wire: StdioWire | None, http: dict[str, Any] | None, options: dict[str, Any]
 ) -> int:
+    from callgate.mcp.server import Serving, ask_client, serve_http, serve_stdio
+
     status = OK
+    serving = Serving(direct=options["direct"], reveal=options["reveal"])
+    runtime = offer.runtime(approve=_yes if options["yes"] else ask_client)
 
     async def until_signal(scope: anyio.CancelScope) -> None:
         nonlocal status
@@ -156,79 +138,51 @@ async def _serve(
                     status = INTERRUPTED if each == signal.SIGINT else OK
                     scope.cancel()
 
-    failure: Exception | None = None
+    def report(where: str) -> None:
+        states = () if offer.servers is None else offer.servers.status()
+        _report(runtime, states, serving, where)
+        news.begin(states)
+        offer.ask.tell()
+
+    failure: BaseException | None = None
     async with anyio.create_task_group() as tasks:
         with anyio.CancelScope() as scope:
             tasks.start_soon(until_signal, scope)
             try:
-                await _served(registry, servers, news, runtime_options, wire, http, options)
-            except* (ConfigurationError, SandboxError) as group:
-                failure = _first(group)
+                async with runtime:
+                    if http is None:
+                        await serve_stdio(runtime, serving, wire=wire, ready=lambda: report("stdio"))
+                    else:
+                        await serve_http(runtime, serving, **http, ready=report)
+            except* CallgateError as group:
+                failure = group
         tasks.cancel_scope.cancel()
-    if isinstance(failure, SandboxError):
-        tip = "`callgate doctor` says what works on this machine and what to do"
-        raise Stop(str(failure), tip, NO_SANDBOX)
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
     if failure is not None:
-        raise Stop(str(failure), "callgate serve --help shows what each option takes")
+        raise failure
     return status
-
-
-def _first(group: BaseExceptionGroup[Any]) -> Any:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-async def _served(
-    registry: Registry,
-    servers: McpServers | None,
-    news: News,
-    runtime_options: dict[str, Any],
-    wire: StdioWire | None,
-    http: dict[str, Any] | None,
-    options: dict[str, Any],
-) -> None:
-    from callgate.mcp.server import Serving, ask_client, serve_http, serve_stdio
-
-    serving = Serving(direct=options["direct"], reveal=options["reveal"])
-    approve = _yes if options["yes"] else ask_client
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnsandboxedWarning)
-        if runtime_options["sandbox"] == "unsafe":
-            say("WARNING sandbox 'unsafe': nothing confines programs, they may do whatever you may do", "bold yellow")
-        async with Runtime(
-            registry, **runtime_options, approve=approve, sources=[] if servers is None else [servers]
-        ) as runtime:
-
-            def report(where: str) -> None:
-                _report(runtime, servers, serving, where)
-                news.begin([] if servers is None else servers.status())
-                options["ask"].tell()
-
-            if http is None:
-                await serve_stdio(runtime, serving, wire=wire, ready=lambda: report("stdio"))
-            else:
-                await serve_http(runtime, serving, **http, ready=report)
 
 
 async def _yes(_: ApprovalRequest) -> Allow:
     return Allow()
 
 
-def _report(runtime: Runtime, servers: McpServers | None, serving: Serving, where: str) -> None:
+# words
+
+
+def _report(runtime: Runtime, states: tuple[ServerStatus, ...], serving: Serving, where: str) -> None:
     """The start-up report: one line. What is merely odd has lines of its own."""
     from callgate.mcp.server.listing import chosen
 
-    tools = len(runtime.registry)
-    parts = [f"{tools} tool{'' if tools == 1 else 's'}"]
-    states = [] if servers is None else servers.status()
+    parts = [counted(len(runtime.registry), "tool")]
     if up := [f"{each.name} {len(each.tools)}" for each in states if each.state == "running"]:
         parts.append(f"servers: {', '.join(up)}")
     parts += [f"not up: {each.name} ({why(each)})" for each in states if each.state != "running"]
-    passed = chosen(runtime.registry, serving.direct)
     if serving.direct:
-        parts.append(f"passed through: {_some(passed)}")
+        passed = chosen(runtime.registry, serving.direct)
+        more = f" and {len(passed) - _MOST_NAMED} more" if len(passed) > _MOST_NAMED else ""
+        parts.append(f"passed through: {', '.join(passed[:_MOST_NAMED]) or 'none'}{more}")
     parts.append(f"sandbox: {runtime.backend.description}")
     say(one_line(f"callgate serves on {where}: {'; '.join(parts)}", 4_000))
     for each in states:
@@ -239,8 +193,40 @@ def _report(runtime: Runtime, servers: McpServers | None, serving: Serving, wher
             say(f"WARNING --pass {one_line(pattern)}: no tool of that name may be called directly, so far", "yellow")
 
 
-def _some(names: tuple[str, ...]) -> str:
-    """Names, where they are few; else some of them, and how many others there are."""
-    if len(names) <= _MOST_NAMED:
-        return ", ".join(names) or "none"
-    return f"{', '.join(names[:_MOST_NAMED])} and {len(names) - _MOST_NAMED} more"
+class News:
+    """Says each change of an MCP server that is being served, once: a line on stderr.
+
+    Nothing is said before the start-up report, which has the state of each; a server that has failed and is tried again
+    is news when it is up.
+    """
+
+    def __init__(self) -> None:
+        self._told: dict[str, str] | None = None
+
+    def begin(self, states: tuple[ServerStatus, ...]) -> None:
+        """From here on; these have been told."""
+        self._told = {status.name: status.state for status in states}
+
+    def note(self, status: ServerStatus) -> None:
+        """A server has changed."""
+        if self._told is None:
+            return
+        before, now = self._told.get(status.name), status.state
+        if now == before or now not in ("running", "restarting", "failed") or (now, before) == ("restarting", "failed"):
+            return
+        self._told[status.name] = now
+        line = f"{'went away: ' if now == 'restarting' else ''}{why(status)}"
+        if now == "running":
+            line = f"up{'' if before == 'starting' else ' again'}, {counted(len(status.tools), 'tool')}"
+        say(f"MCP server {one_line(status.name, 100)}: {line}")
+
+
+def why(status: ServerStatus) -> str:
+    """Why a server does not run, what to do, and what comes next."""
+    told = [one_line(each, 300) for each in (status.error, status.remedy) if each]
+    if status.next_attempt_seconds is not None:
+        told.append(f"starts again in {status.next_attempt_seconds:.1f} s")
+    elif status.state == "starting":
+        told.append("its tools come when it is up")
+    waits = status.state in ("starting", "restarting") and status.next_attempt_seconds is not None
+    return "; ".join(told if waits and told else [status.state, *told])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from callgate import CodeResult, Limits, PlanResult
+from callgate import CallRecord, CodeResult, Limits, PlanResult
 
 from .options import flag, size_text
 
@@ -19,15 +19,16 @@ _BY_KIND = {
     "SandboxCrashed": "run it again; `callgate doctor` says whether the sandbox works here",
 }
 _BY_STATUS = {
-    "denied": "the program can catch it; answer y at a terminal, or pass --yes, to approve",
+    "denied": "answer y at a terminal, or pass --yes, to approve",
     "refused": "`callgate tools --tools ...` lists what there is, with signatures",
     "timed_out": "give the tool more time with @tool(timeout_seconds=...)",
     "unknown_outcome": "find out whether it did its work, or give it more time with @tool(timeout_seconds=...)",
 }
+"""By the status of the call that failed last."""
 
 
 def headline(result: CodeResult) -> str:
-    """Why it failed, in one line."""
+    """Why a program failed, in one line."""
     error = result.error
     assert error is not None
     if error.kind == "CheckFailed" or (error.kind == "NotAGraph" and result.plan is None):
@@ -37,35 +38,29 @@ def headline(result: CodeResult) -> str:
     if error.kind in ("LimitReached", "GuestDied", "SandboxCrashed", "ProtocolError"):
         return error.message
     place = f" at line {error.line}" if error.line is not None else ""
-    said = f": {error.message}" if error.message else ""
-    return f"the program failed{place}: {error.kind}{said}"
+    return f"the program failed{place}: {error.kind}{f': {error.message}' if error.message else ''}"
 
 
 def tip(result: CodeResult, limits: Limits) -> str:
-    """What to do about it."""
+    """What to do about a program that failed."""
     error = result.error
     assert error is not None
     if error.kind == "CheckFailed":
         first = next(finding for finding in result.findings if finding.severity == "error")
         if first.code.startswith("restricted"):
             return f"{first.hint}; or run it without --policy restricted"
-        if first.code in ("syntax", "too-complex"):
-            return first.hint
-        return f"{first.hint}; or run it unchecked with --no-check"
+        unchecked = "" if first.code in ("syntax", "too-complex") else "; or run it unchecked with --no-check"
+        return f"{first.hint}{unchecked}"
     if error.kind == "NotAGraph":
         more = "; `callgate compile --why` lists all that is in the way" if result.plan is None else ""
         return f"with --path auto it runs in the sandbox{more}"
     if error.limit is not None:
-        return f"raise it with {flag(error.limit)} {_doubled(error.limit, limits)}, or let the program use less"
+        return f"{_raise(error.limit, limits)}, or let the program use less"
     if error.kind == "ModuleNotFoundError" and result.sandbox.startswith("docker"):
-        return (
-            "a container has its image's packages: `callgate image build --requirements ... --tag NAME`, --image NAME"
-        )
+        return "a container has its image's packages: callgate image build --requirements ... --tag NAME, --image NAME"
     if error.kind == "ToolError":
-        status = next((call.status for call in reversed(result.calls) if call.error is not None), "failed")
-        return _BY_STATUS.get(
-            status, "the program can catch it: `except ToolError as error`; --verbose shows every call"
-        )
+        caught = "the program can catch it: `except ToolError as error`; --verbose shows every call"
+        return _BY_STATUS.get(_failed(result.calls), caught)
     if error.kind in _BY_KIND:
         return _BY_KIND[error.kind]
     if result.calls:
@@ -73,33 +68,19 @@ def tip(result: CodeResult, limits: Limits) -> str:
     return "the traceback names the program's own line; print what led to it"
 
 
-def _doubled(limit: str, limits: Limits) -> str:
-    value = getattr(limits, limit) * 2
-    return size_text(value) if limit.endswith("_bytes") else f"{value:g}"
-
-
-_PLAN_BY_STATUS = {
-    "denied": "answer y at a terminal, or pass --yes, to approve",
-    "refused": "`callgate tools --tools ...` lists what there is, with signatures",
-    "timed_out": "give the step more time with timeout_seconds, or the tool with @tool(timeout_seconds=...)",
-    "unknown_outcome": "find out whether it did its work; give the step more time with timeout_seconds",
-}
-
-
 def plan_headline(result: PlanResult) -> str:
     """Why a plan was refused or failed, in one line."""
     error = result.error
     assert error is not None
-    if error.kind == "PlanRefused":
-        errors = [fault for fault in result.faults if fault.severity == "error"]
-        first = f"step {errors[0].step!r}: {errors[0].message}" if errors[0].step is not None else errors[0].message
-        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        return f"the plan was not run: {first}{more}"
-    return error.message
+    if error.kind != "PlanRefused":
+        return error.message
+    first, *others = [fault for fault in result.faults if fault.severity == "error"]
+    step = f"step {first.step!r}: " if first.step is not None else ""
+    return f"the plan was not run: {step}{first.message}{f' (and {len(others)} more)' if others else ''}"
 
 
 def plan_tip(result: PlanResult, limits: Limits) -> str:
-    """What to do about it."""
+    """What to do about a plan that was refused or failed."""
     error = result.error
     assert error is not None
     if error.kind == "PlanRefused":
@@ -110,10 +91,19 @@ def plan_tip(result: PlanResult, limits: Limits) -> str:
     if error.kind == "PlanDenied":
         return "answer y at a terminal to run it, e to edit it first; or leave --ask out"
     if error.limit is not None:
-        return f"raise it with {flag(error.limit)} {_doubled(error.limit, limits)}, or split the plan"
+        return f"{_raise(error.limit, limits)}, or split the plan"
     step = next(step for step in result.steps if step.status in ("failed", "unknown_outcome"))
     if step.warnings:
         return step.warnings[0]
-    by_id = {call.id: call for call in result.calls}
-    status = next((by_id[call].status for call in reversed(step.calls) if by_id[call].error is not None), "failed")
-    return _PLAN_BY_STATUS.get(status, "--verbose shows every call with its arguments; --json keeps everything")
+    status = _failed([call for call in result.calls if call.id in step.calls])
+    return _BY_STATUS.get(status, "--verbose shows every call with its arguments; --json keeps everything")
+
+
+def _raise(limit: str, limits: Limits) -> str:
+    value = getattr(limits, limit) * 2
+    return f"raise it with {flag(limit)} {size_text(value) if limit.endswith('_bytes') else f'{value:g}'}"
+
+
+def _failed(calls: list[CallRecord]) -> str:
+    """The status of the call that failed last."""
+    return next((call.status for call in reversed(calls) if call.error is not None), "failed")

@@ -1,15 +1,17 @@
-"""Words for people, on stderr: what happened, what went wrong, what to do. Knows terminals; knows no command.
+"""Words for people on stderr, data on stdout: what happened, what went wrong, what to do. Knows no command.
 
-What a guest, a tool or a file wrote never drives the user's terminal: `tame` makes control characters visible first.
+Text of a guest, a tool or a file never drives the user's terminal: `tame` makes control characters visible first.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Final, Literal, TextIO
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,10 +28,14 @@ __all__ = [
     "USAGE",
     "OutputLost",
     "Stop",
+    "counted",
+    "data_only",
     "emit",
     "explain",
+    "log_to_stderr",
     "one_line",
     "page",
+    "progress",
     "say",
     "tame",
 ]
@@ -41,8 +47,6 @@ NO_SANDBOX: Final = 3
 LIMIT: Final = 4
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
-
-_LONGEST: Final = 600
 
 # C0 but tab and newline, DEL, C1, and what changes the direction or is invisible (Unicode Cf and line separators)
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
@@ -59,20 +63,11 @@ class Stop(Exception):
 
 
 class OutputLost(Exception):
-    """stdout cannot be written any more: nobody reads it, or there is no room. No `OSError`: click would catch it."""
+    """stdout cannot be written any more: its reader has gone, or the disk is full. Click would catch an `OSError`."""
 
     def __init__(self, fault: OSError) -> None:
         super().__init__(str(fault))
         self.fault = fault
-
-
-def emit(text: str) -> None:
-    """Write data and a newline to stdout, tamed where it is a terminal. Raises `OutputLost`."""
-    try:
-        sys.stdout.write(f"{tame(text) if sys.stdout.isatty() else text}\n")
-        sys.stdout.flush()
-    except OSError as fault:
-        raise OutputLost(fault) from None
 
 
 def tame(text: str) -> str:
@@ -85,9 +80,24 @@ def _visible(character: str) -> str:
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
-def one_line(text: str, longest: int = _LONGEST) -> str:
+def one_line(text: str, longest: int = 600) -> str:
     """`text` tamed, on one line, its middle left out between two words when it is long."""
     return cut_middle(" ".join(tame(text).split()), longest)
+
+
+def counted(number: int, what: str) -> str:
+    """``1 turn``, ``2 turns``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def emit(text: str, data: TextIO | None = None) -> None:
+    """Write data and a newline to `data` or stdout, tamed where it is a terminal. Raises `OutputLost`."""
+    stream = data or sys.stdout
+    try:
+        stream.write(f"{tame(text) if stream.isatty() else text}\n")
+        stream.flush()
+    except OSError as fault:
+        raise OutputLost(fault) from None
 
 
 def say(text: str, style: str = "") -> None:
@@ -100,10 +110,17 @@ def say(text: str, style: str = "") -> None:
             print(text, file=sys.stderr, flush=True)
 
 
-def page(stream: TextIO) -> Console:
-    """Something to write styled text on: plain where `stream` is no terminal, or ``NO_COLOR`` is set (no-color.org).
+def explain(message: str, tip: str) -> None:
+    """The one ERROR line and the one TIP."""
+    say(f"ERROR {one_line(message)}", "bold red")
+    if tip:
+        say(f"TIP {one_line(tip)}", "cyan")
 
-    Its `print` raises `OutputLost` where nobody reads any more.
+
+def page(stream: TextIO) -> Console:
+    """Something to write styled text on: plain where `stream` is not a terminal, or ``NO_COLOR`` is set (no-color.org).
+
+    Its `print` raises `OutputLost` when the reader has gone.
     """
     from rich.console import Console
 
@@ -111,12 +128,64 @@ def page(stream: TextIO) -> Console:
         def on_broken_pipe(self) -> None:
             raise OutputLost(BrokenPipeError()) from None
 
-    colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
-    return Page(file=stream, color_system=colours, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    colours = None if os.environ.get("NO_COLOR") else "auto"
+    return Page(file=stream, color_system=colours, highlight=False, markup=False, emoji=False, soft_wrap=True)  # type: ignore[arg-type]
 
 
-def explain(message: str, tip: str) -> None:
-    """The one ERROR line and the one TIP."""
-    say(f"ERROR {one_line(message)}", "bold red")
-    if tip:
-        say(f"TIP {one_line(tip)}", "cyan")
+@contextlib.contextmanager
+def progress(first: str) -> Iterator[Callable[[str], None]]:
+    """How a long command goes on: one line that changes on a terminal, else each line by itself, on stderr.
+
+    When nobody reads it any more, the command goes on.
+    """
+    if not sys.stderr.isatty():
+        yield lambda line: say(one_line(line))
+        return
+    from rich.text import Text
+
+    status = page(sys.stderr).status(first)
+    unread = (OSError, OutputLost)
+    with contextlib.suppress(*unread):
+        status.start()
+
+    def tell(line: str) -> None:
+        with contextlib.suppress(*unread):
+            status.update(Text(one_line(line, 100)))
+
+    try:
+        yield tell
+    finally:
+        with contextlib.suppress(*unread):
+            status.stop()
+
+
+@contextlib.contextmanager
+def data_only() -> Iterator[TextIO]:
+    """stdout for this command alone: what the operator's tools print in the meantime goes to stderr."""
+    data = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr):
+        yield data
+
+
+class _Stderr(logging.Handler):
+    """Writes to the stderr of the moment, in front of which a live table may stand."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(self.format(record))
+
+
+class _OneLine(logging.Formatter):
+    """A log record on one line: what failed, and the exception's own words. Its traceback is for --verbose."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        error = record.exc_info[1] if record.exc_info else None
+        return record.getMessage() + (f": {type(error).__name__}: {error} (--verbose shows where)" if error else "")
+
+
+def log_to_stderr(verbose: bool = False) -> None:
+    """The operator's own tools may fail: their exceptions are for the operator, never for a program or a plan."""
+    handler = _Stderr()
+    handler.setFormatter(logging.Formatter() if verbose else _OneLine())
+    logger = logging.getLogger("callgate")
+    logger.addHandler(handler)
+    logger.propagate = False

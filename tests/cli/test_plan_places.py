@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgate.cli.json_places import line_and_column
+from callgate.cli.plan_places import line_and_column
 
 PLAN = """{
   "steps": [
@@ -45,10 +45,6 @@ def test_a_plan_under_the_key_plan_is_found_too() -> None:
 def test_of_what_is_no_json_the_place_is_where_that_shows() -> None:
     assert line_and_column('{"a": 1,\n "b" 2}', "") == (2, 6)
     assert line_and_column('{"a": 1}', "") is None
-
-
-def test_what_stands_before_the_break_is_found() -> None:
-    assert line_and_column('{"steps": [{"id": "a"}, {"id": ', "steps[0].id") == (1, 19)
 
 
 @given(st.text(alphabet='{}[]":, \nsteps0plan\\') | st.just("[" * 100_000), st.sampled_from(["", "steps[0].a", "a"]))

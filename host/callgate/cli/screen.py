@@ -1,0 +1,283 @@
+"""A command at work, for people: one event is one line, and below the lines, for plans at a terminal, a live table.
+
+1. Lines are written in a thread, in the order in which they came: a slow reader (a pager, a full pipe) holds up neither
+   the work nor its clock.
+2. A program's prints are data. Where stdout cannot be written any more, the work is cancelled.
+3. The rest goes to stderr. Where that cannot be written any more, the work goes on.
+4. While a question stands at the terminal, nothing else is shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from callgate import Allow, ApprovalRequest, CallgateError, CallRecord, Deny, StepResult
+from callgate.cut import cut, duration
+
+from .words import OutputLost, one_line, page, say, tame
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+
+__all__ = ["Approver", "Line", "Screen", "answer_to", "call_line", "step_line"]
+
+_Result = TypeVar("_Result")
+_WORD_WIDTH = 8
+_ARGUMENT = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line on stderr.
+
+    Attributes:
+        word: what the line is about, in a column of its own; may be empty.
+        text: the rest.
+        style: of both.
+    """
+
+    word: str
+    text: str
+    style: str = ""
+
+    def __str__(self) -> str:
+        return tame(f"{self.word:<{_WORD_WIDTH}} {self.text}").rstrip()
+
+
+def call_line(record: CallRecord) -> str:
+    """A call that has ended, on one line."""
+    given = record.arguments if isinstance(record.arguments, dict) else {"": record.arguments}
+    shown = ", ".join(
+        f"{name}={cut(json.dumps(value, ensure_ascii=False), _ARGUMENT)}" for name, value in given.items()
+    )
+    facts = [duration(record.duration_seconds), record.status]
+    facts += [f"{record.attempts} attempts"] if record.attempts > 1 else []
+    facts += ["cached"] if record.cached else []
+    return one_line(f"{record.tool}({shown})  {', '.join(facts)}{f': {record.error}' if record.error else ''}", 240)
+
+
+_STEPS = {
+    "succeeded": ("ok", "green"), "failed": ("failed", "red"), "skipped": ("skipped", "dim"),
+    "unknown_outcome": ("unknown", "yellow"),
+}  # fmt: skip
+
+
+def step_line(step: StepResult, called: str, *, indent: str = "") -> Line:
+    """A step of a plan that has ended.
+
+    Args:
+        step: with its outcome.
+        called: the step and its call, for people.
+        indent: before the word.
+    """
+    word, style = _STEPS[step.status]
+    facts = [duration(step.duration_seconds)] if step.started_seconds is not None else []
+    if step.items is not None and step.status in ("succeeded", "failed"):
+        facts.append(f"{step.items - step.items_failed}/{step.items} items")
+    facts += [f"{step.attempts} attempts"] if step.attempts > max(step.items or 0, 1) else []
+    facts += ["cached"] if step.cached else []
+    facts += [f"from fallback {one_line(step.fallback, _ARGUMENT)}"] if step.fallback else []
+    told = "  ".join(filter(None, (called, ", ".join(facts))))
+    error = one_line(step.error or "", 240)
+    if error:
+        told += f"  {error.removeprefix('Skipped ')}" if step.status == "skipped" else f": {error}"
+    return Line(f"{indent}{word}", told, style)
+
+
+class Screen:
+    """Shows one command at work.
+
+    Args:
+        data: where a program's prints go; None shows none.
+        lines: whether lines are shown.
+        table: what is under way, shown below the lines at a terminal.
+    """
+
+    def __init__(
+        self, data: TextIO | None = None, *, lines: bool = True, table: Callable[[], RenderableType] | None = None
+    ) -> None:
+        self._data = data
+        self._lines = lines
+        self._table = table if lines else None
+        self._waiting: list[Line | str] = []
+        self._came = anyio.Event()
+        self._shown = anyio.Event()
+        self._asking = False
+        self._live: Live | None = None
+        self._console: Console | None = None
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+            self._console = page(sys.stderr)
+        self._fault: OSError | None = None
+        self.in_line = False
+        """The last print did not end its line."""
+
+    def add(self, *items: Line | str) -> None:
+        """Take in lines, and prints of a program; never blocks."""
+        self._waiting += [each for each in items if (self._data is not None if isinstance(each, str) else self._lines)]
+        self._came.set()
+
+    async def during(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
+        """Show what comes while `work` is done, and give its result.
+
+        Raises:
+            CallgateError: that of `work`.
+            OutputLost: stdout cannot be written any more; `work` was cancelled.
+        """
+        results: list[_Result] = []
+        failure: CallgateError | None = None
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._show_all, tasks.cancel_scope)
+                self._appear()
+                try:
+                    results.append(await work())
+                except CallgateError as error:
+                    failure = error
+                await self._settled()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._disappear()
+        if self._fault is not None:
+            raise OutputLost(self._fault)
+        if failure is not None:
+            raise failure
+        return results[0]
+
+    @contextlib.asynccontextmanager
+    async def asking(self) -> AsyncIterator[None]:
+        """Everything so far is shown, and nothing else until this ends."""
+        await self._settled()
+        self._asking = True
+        self._disappear()
+        try:
+            yield
+        except BaseException:
+            say("")  # the question stands there, without an answer
+            raise
+        finally:
+            self._asking = False
+            self._appear()
+            self._came.set()
+
+    def write(self, text: str) -> None:
+        """Write data to stdout, tamed where it is a terminal."""
+        if self._data is not None and text:
+            self._data.write(tame(text) if self._data.isatty() else text)
+            self._data.flush()
+            self.in_line = not text.endswith("\n")
+
+    async def _settled(self) -> None:
+        while self._waiting and self._fault is None:
+            await self._shown.wait()
+
+    async def _show_all(self, scope: anyio.CancelScope) -> None:
+        while True:
+            if not self._waiting or self._asking:
+                self._came = anyio.Event()
+                await self._came.wait()
+                continue
+            items = self._waiting[:]
+            try:
+                await anyio.to_thread.run_sync(self._show, items, abandon_on_cancel=True)
+            except OSError as fault:
+                self._fault = fault
+                scope.cancel()
+                return
+            del self._waiting[: len(items)]
+            self._shown.set()
+            self._shown = anyio.Event()
+
+    def _show(self, items: list[Line | str]) -> None:
+        if self._live is not None:
+            with contextlib.suppress(OSError, OutputLost):
+                self._live.refresh()  # without what has ended, which is printed above it now
+        prints: list[str] = []
+        for item in items:
+            if isinstance(item, str):
+                prints.append(item)
+                continue
+            self.write("".join(prints))
+            prints.clear()
+            with contextlib.suppress(OSError, OutputLost):
+                self._show_line(item)
+        self.write("".join(prints))
+
+    def _show_line(self, line: Line) -> None:
+        if self._console is None:
+            print(line, file=sys.stderr, flush=True)
+            return
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table.grid(padding=(0, 1, 0, 0))
+        grid.add_column(no_wrap=True, width=_WORD_WIDTH)
+        grid.add_column(overflow="fold")
+        grid.add_row(Text(tame(line.word), line.style), Text(tame(line.text), line.style))
+        self._console.print(grid, soft_wrap=False)
+
+    # the live table
+
+    def _appear(self) -> None:
+        if self._console is None or self._table is None or self._asking:
+            return
+        from rich.live import Live
+
+        self._live = Live(console=self._console, get_renderable=self._table, refresh_per_second=8, transient=True)
+        with contextlib.suppress(OSError, OutputLost):
+            self._live.start()
+
+    def _disappear(self) -> None:
+        live, self._live = self._live, None
+        if live is not None:
+            with contextlib.suppress(OSError, OutputLost):
+                live.stop()
+
+
+# asking a person
+
+
+async def answer_to(question: str) -> str:
+    """What the person at the terminal answers: one line, in lower case; empty at the end of stdin."""
+    sys.stderr.write(tame(question))
+    sys.stderr.flush()
+    await anyio.wait_readable(sys.stdin)
+    return sys.stdin.readline().strip().lower()
+
+
+class Approver:
+    """Asks the person at the terminal whether a call may be made. Without a terminal the answer is no.
+
+    Args:
+        screen: shows nothing while the question stands there.
+        yes: say yes to all (``--yes``).
+        person: whether there is a person to ask on stdin.
+    """
+
+    def __init__(self, screen: Screen, *, yes: bool, person: bool) -> None:
+        self._screen = screen
+        self._yes = yes
+        self._person = person
+        self._turn = anyio.Lock()
+
+    async def __call__(self, request: ApprovalRequest) -> Allow | Deny:
+        if self._yes:
+            return Allow()
+        if not self._person:
+            return Deny("there is no terminal to ask on; the operator can approve every call with --yes")
+        async with self._turn, self._screen.asking():
+            kind = "destructive tool" if request.tool.destructive else "tool"
+            arguments = json.dumps(request.arguments, ensure_ascii=False)
+            who = {"code": "program", "direct": "model"}.get(request.caller, request.caller)
+            say(f"The {who} wants to call the {kind} {request.tool.name} with {arguments}", "yellow")
+            allowed = await answer_to("Allow this call? [y/N] ") in ("y", "yes")
+            return Allow() if allowed else Deny("the person at the terminal said no")
