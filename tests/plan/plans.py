@@ -31,7 +31,6 @@ from callgate.plan.actions import (
 from callgate.plan.compile import CompiledPlan, Reading
 from callgate.plan.engine import Engine
 from callgate.plan.faults import PlanFault
-from callgate.plan.notations import is_written_like_a_reference
 from callgate.plan.outcomes import Outcome
 from callgate.runtime.gate import Gate
 from callgate.runtime.plans.run import PlanRun
@@ -207,7 +206,7 @@ def doubled(text: str) -> str:
 def escaped(text: str) -> str | dict[str, str]:
     """Text as it is written where it stands alone, to arrive as it is."""
     ours = text.startswith(("$ref:", "$item", "$index", "${", "$$"))
-    if is_written_like_a_reference(text) and not ours:
+    if re.search(r"[{<%@#\[]|^\s*(?:=|\$|ref:|steps?[.\[])", text) and not ours:
         return {"$literal": text}
     text = re.sub(r"(\$+)(\{|ref:)", r"\1\1\2", text)
     return f"${text}" if re.match(r"\$+(item($|[.\[])|index$)", text) else text

@@ -73,13 +73,13 @@ def test_a_large_value_is_told_its_fault_also_where_references_are_relative(more
         taking(schema).validate({"b": [*range(30_000), "x"]})
 
 
-def test_where_a_part_cannot_be_asked_about_by_itself_there_is_a_fault_without_a_place() -> None:
-    """In draft 4, whose addresses are called otherwise, a part has lost its base."""
+def test_where_a_part_cannot_be_asked_about_by_itself_there_is_a_fault_all_the_same() -> None:
+    """In draft 4, whose addresses are called otherwise, a part has lost its base; some validators find it."""
     schema = {
         "$schema": "http://json-schema.org/draft-04/schema#",
         "id": "http://h.example/s.json",
         "properties": {"b": {"items": {"$ref": "r.json"}}},
         "definitions": {"r": {"id": "r.json", "type": "integer"}},
     }
-    with pytest.raises(InvalidArguments, match="the arguments: does not fit the schema"):
+    with pytest.raises(InvalidArguments, match=r"the arguments: does not fit the schema|must be of type integer"):
         taking(schema).validate({"b": [*range(30_000), "x"]})

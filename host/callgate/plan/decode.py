@@ -9,13 +9,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from callgate.tools.decoding import counting, decoding
+from callgate.tools.decoding import counting, decoding, depth
 from callgate.tools.encoding import NotJson, TooLong, compact_json, encoding
 from callgate.tools.faults import described
 from callgate.tools.turns import LARGE_BYTES, at_once
 
 from .faults import Faults, Spot
-from .sizes import json_size, memory_of
+from .sizes import SMALL_BYTES, json_size, memory_of
 from .templates import MAX_DEPTH
 
 __all__ = ["MAX_VALUES", "decode_arguments", "decode_plan", "too_deep"]
@@ -24,8 +24,6 @@ _NO_BOUND = 1 << 62  # the plan that it stands in was measured
 MAX_VALUES = 2_000_000
 """Objects, arrays and members of one plan, counted before it is read. 16 MiB of empty arrays would be five million
 values and a gigabyte of memory; a plan of 100,000 steps with four arguments each has a million."""
-_SMALL_BYTES = 16 * 1024 * 1024
-"""What a plan may take in memory however small `memory_bytes` is."""
 _SHAPE = 'a plan is an object: {"steps": [{"id": "a", "tool": "…", "arguments": {…}}], "output_steps": ["a"]}'
 _SPLIT = "split it, or let the operator raise the limit"
 
@@ -121,7 +119,7 @@ class _Place:
         if len(text) > MAX_VALUES and at_once(counting(text.encode("utf-8", "replace"), MAX_VALUES)) > MAX_VALUES:
             raise self.refused("too-large", f"has more than {MAX_VALUES} values", "split it")
         most = self.max_memory_bytes
-        if len(text) > most // 256 and (size := memory_of(text)) > max(most, _SMALL_BYTES):
+        if len(text) > most // 256 and (size := memory_of(text)) > max(most, SMALL_BYTES):
             would = f"would take {size} bytes of memory, more than memory_bytes, which is {most}"
             raise self.refused("too-large", would)
         stripped = text.strip()
@@ -154,13 +152,4 @@ class _Place:
 
 def too_deep(value: Any) -> bool:
     """Whether a JSON value has more than `MAX_DEPTH` levels of objects and arrays."""
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        below: list[Any] = []
-        for item in level:
-            members = item.values() if type(item) is dict else item if type(item) is list else ()
-            below.extend([member for member in members if type(member) is dict or type(member) is list])
-        if not below:
-            return False
-        level = below
-    return True
+    return depth(value, MAX_DEPTH) > MAX_DEPTH

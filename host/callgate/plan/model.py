@@ -18,6 +18,7 @@ from callgate.tools.faults import described, did_you_mean, path_text
 
 from .decode import decode_arguments, decode_plan
 from .faults import Faults, Spot
+from .sizes import SMALL_BYTES
 
 __all__ = ["Fallback", "Plan", "Step", "StepRetry", "plan_json", "read_model", "read_step"]
 
@@ -147,8 +148,6 @@ _PLAN_WORDS = frozenset(
 """Fields of a plan that tell a reader something and change nothing."""
 _STEP_BYTES = 3 * 1024
 """What a step takes in memory when it has run, beside its arguments and its result; measured."""
-_SMALL_BYTES = 16 * 1024 * 1024
-"""What a plan may take in memory however small `memory_bytes` is."""
 _MIN_MILLISECONDS = 100
 _MOST_FIELDS = 50
 _FIELDS_HINT = "put what the tool takes into 'arguments'"
@@ -202,7 +201,7 @@ def read_model(
     for much, limit, most, is_too_much in (
         (f"the plan has {len(listed)} steps", "max_tool_calls", max_steps, len(listed) > max_steps),
         (f"{len(listed)} steps would take {size} bytes of memory", "memory_bytes", max_memory_bytes,
-         size > max(max_memory_bytes, _SMALL_BYTES)),
+         size > max(max_memory_bytes, SMALL_BYTES)),
     ):  # fmt: skip
         if is_too_much:
             hint = f"split it, or let the operator raise {limit}"

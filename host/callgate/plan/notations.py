@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from .references import Names
 
-__all__ = ["Meant", "is_written_like_a_reference", "meant_by"]
+__all__ = ["Meant", "meant_by"]
 
 _LONGEST = 400
 """Characters of a reference."""
@@ -107,12 +107,6 @@ def meant_by(text: str, names: Names, own: str) -> Meant | None:
             of_item = names.item and found.partition(".")[0].partition("[")[0] in ("item", "index")
             return Meant(form.shown, found, form.is_whole, of_item)
     return None
-
-
-def is_written_like_a_reference(text: str) -> bool:
-    """Whether a text would be a reference in another notation if the step that it names existed; sometimes also where
-    it would not."""
-    return any(form.is_whole or not {".", "[", "("}.isdisjoint(form.inside) for form in _forms(text))
 
 
 def _forms(text: str) -> Iterator[_Form]:

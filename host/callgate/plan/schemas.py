@@ -18,6 +18,7 @@ from typing import Any
 
 from callgate.tools.encoding import compact_json
 from callgate.tools.faults import described, did_you_mean
+from callgate.tools.schema_references import at_pointer
 
 from .inputs import Inputs
 from .paths import Path, path_text
@@ -151,10 +152,7 @@ def _resolved(schema: Any, root: Any) -> Mapping[str, Any]:
             return schema
         if not isinstance(reference, str) or not reference.startswith("#"):
             return {}
-        schema = root
-        for name in reference[1:].split("/")[1:]:
-            name = name.replace("~1", "/").replace("~0", "~")
-            schema = schema.get(name) if isinstance(schema, dict) else None
+        schema = at_pointer(root, reference[1:])
     return {}
 
 

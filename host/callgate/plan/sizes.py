@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["json_size", "memory_of"]
+__all__ = ["SMALL_BYTES", "json_size", "memory_of"]
+
+SMALL_BYTES = 16 * 1024 * 1024
+"""What a plan may take in memory however small `memory_bytes` is."""
 
 
 def json_size(value: Any, enough: int) -> int:

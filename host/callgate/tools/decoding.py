@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from json import JSONDecodeError
@@ -17,7 +18,7 @@ from typing import Any, NoReturn
 
 from .turns import Work, at_once
 
-__all__ = ["count_values", "counting", "decoding", "outside_strings", "strict_json"]
+__all__ = ["count_values", "counting", "decoding", "depth", "outside_strings", "strict_json"]
 
 _LONG = 1 << 16
 _MAX_DIGITS = 400
@@ -230,6 +231,17 @@ def counting(text: bytes, enough: int) -> Work[int]:
                 break
             yield
     return marks
+
+
+def depth(value: Any, enough: int = sys.maxsize) -> int:
+    """Levels of objects and arrays of a JSON value; beyond `enough` counting ends. Never recurses."""
+    level = [value] if type(value) is dict or type(value) is list else []
+    levels = 0
+    while level and levels <= enough:
+        below = (member for item in level for member in (item.values() if type(item) is dict else item))
+        level = [member for member in below if type(member) is dict or type(member) is list]
+        levels += 1
+    return levels
 
 
 def outside_strings(text: bytes) -> Iterator[bytes]:

@@ -20,7 +20,7 @@ from typing import Any
 from callgate.errors import ConfigurationError
 
 from .annotations import Arguments, UntypedResult, broken_contract
-from .decoding import decoding
+from .decoding import decoding, depth
 from .encoding import NotJson, compact_json
 from .faults import MAX_FAULTS, MAX_LOOKED_AT, Fault, described, path_text, refusal, unknown_argument
 from .schema_check import SchemaCheck, SchemaFault
@@ -168,13 +168,7 @@ def own_copy(schema: object, what: str) -> dict[str, Any]:
     size = len(text.encode())
     if size > MAX_SCHEMA_BYTES:
         raise ConfigurationError(f"{what} has {size} bytes; at most {MAX_SCHEMA_BYTES} are accepted")
-    depth = 0
-    level: list[Any] = [schema]
-    while level:
-        depth += 1
-        if depth > MAX_SCHEMA_DEPTH:
-            raise ConfigurationError(f"{what} is nested more than {MAX_SCHEMA_DEPTH} levels deep")
-        children = [c for item in level for c in (item.values() if isinstance(item, dict) else item)]
-        level = [child for child in children if isinstance(child, (dict, list))]
     copy: dict[str, Any] = json.loads(text)
+    if depth(copy, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH:
+        raise ConfigurationError(f"{what} is nested more than {MAX_SCHEMA_DEPTH} levels deep")
     return copy

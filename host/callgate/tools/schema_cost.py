@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from callgate.errors import ConfigurationError
 
-from .decoding import counting, outside_strings
+from .decoding import counting, depth, outside_strings
 from .patterns import pattern_states, pattern_work
 from .schema_references import References
 from .turns import Work
@@ -166,8 +166,8 @@ class SchemaCost:
         cost = (yield from self.steps(text, value)) + len(text) * self._sums.ways // _TEXT_COPIES
         if not self._sums.again or cost > enough:
             return cost
-        depth = _depth(value)
-        return int(cost * max(1, depth) * self._sums.again**depth)
+        levels = depth(value)
+        return int(cost * max(1, levels) * self._sums.again**levels)
 
     def _without_patterns(self, text: str, value: Any) -> Work[int]:
         data = text.encode()
@@ -181,7 +181,7 @@ class SchemaCost:
             yield
         cost += long * self._number
         if self._unique:
-            cost += long * long * _LONG_PAIR + (_depth(value) * places * _HASHED if self._targets else 0)
+            cost += long * long * _LONG_PAIR + (depth(value) * places * _HASHED if self._targets else 0)
         return cost
 
     def _in_patterns(self, value: Any, enough: int) -> Work[int]:
@@ -317,12 +317,3 @@ def _expanded(nodes: list[_Node]) -> tuple[_Sums, dict[int, _Sums], set[int]]:
 
 def _worst(sums: Iterable[_Sums]) -> _Sums:
     return _Sums(*map(max, zip(*sums, strict=True)))
-
-
-def _depth(value: Any) -> int:
-    level, depth = [value] if isinstance(value, (dict, list)) else [], 0
-    while level:
-        children = (child for item in level for child in (item.values() if isinstance(item, dict) else item))
-        level = [child for child in children if isinstance(child, (dict, list))]
-        depth += 1
-    return depth

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, Final
 
-__all__ = ["children_of", "fields_of", "nodes_of"]
+__all__ = ["children_of", "nodes_of"]
 
 _NO_NODES: Final = frozenset(
     {
@@ -30,11 +30,6 @@ class _Fields(dict[type[ast.AST], tuple[str, ...]]):
 
 
 _FIELDS: Final = _Fields()
-
-
-def fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
-    """The fields of a node of that type that may hold nodes, but for contexts and operators."""
-    return _FIELDS[kind]
 
 
 def children_of(node: ast.AST) -> list[ast.AST]:
