@@ -136,8 +136,8 @@ ONE = "r = await weather('Oslo')\n"
             "line 1: 0 or await save(1): a call stands where it cannot be taken out; give it a line of its own",
         ),
         (
-            "xs = [1]\n(xs\n .remove(5))",
-            "line 2: xs.remove(5): the method stands on another line; write it on one line",
+            "xs = [1]\n(xs\n .append(5))",
+            "line 2: xs.append(5): the method stands on another line; write it on one line",
         ),
         (
             "y = 5\nr = [y for x in [await weather('a')] for y in [y]]",

@@ -58,8 +58,6 @@ _CHANGEABLE: Final = DICTS | {list, set}
 _LOOK_STEPS: Final = 50_000
 _LOOK_BYTES: Final = 16 * 1024 * 1024
 """What one look takes at most. An expression may take all of the steps, in one turn."""
-_PUT_IN: Final = frozenset({"append", "insert"})
-"""Methods that look neither at what is in their object nor at what is in the argument."""
 _LAZY: Final = frozenset({"enumerate", "filter", "map", "reversed", "zip"})
 _NO_MORE: Final = object()
 _WANTING: Final = (ExpressionError, ExpressionFault)
@@ -241,7 +239,7 @@ class Ghost(Walk):
         self._check_method(holder, operation.method)
         given = [self._evaluate(argument) for argument in operation.arguments]
         change = functools.partial(call_method, self._budget, holder, operation.method, given)
-        self._change_it(holder, given, change, reads=operation.method not in _PUT_IN)
+        self._change_it(holder, given, change, reads=operation.method != "append")
 
     def _has(self, operation: Has) -> None:
         self._check_method(self._evaluate(operation.object), operation.method)
