@@ -249,7 +249,7 @@ def test_calls_stand_in_the_order_of_evaluation() -> None:
 def test_what_is_evaluated_before_a_call_is_kept_before_it() -> None:
     flow = flow_of("d = {}\nx = d['a'] + (await weather('b')).temp")
     kinds = [type(operation).__name__ for operation in flow.body]
-    assert kinds == ["Assign", "Assign", "CallTool", "Finish", "Assign", "Return"]
+    assert kinds == ["Assign", "Assign", "CallTool", "Gather", "Assign", "Return"]
 
 
 def test_a_comprehension_that_calls_is_a_loop_with_variables_of_its_own() -> None:

@@ -26,7 +26,6 @@ from .flow import (
     Block,
     CallTool,
     Change,
-    Finish,
     Flow,
     For,
     Gather,
@@ -119,9 +118,6 @@ class _Writer:
             self._store(operation.target, self._value(operation.value))
         elif isinstance(operation, CallTool):
             self._slots[operation.slot] = self._call(operation, {})
-        elif isinstance(operation, Finish):
-            self._known[operation.variable] = self._slots[operation.slot]
-            self._order.end(self._steps_of[operation.slot])
         elif isinstance(operation, Gather):
             self._gather(operation)
         elif isinstance(operation, Hold):
@@ -236,6 +232,9 @@ class _Writer:
             elif value.node is not None:
                 parts.append(ast.Starred(value.node, ast.Load()) if part.spread else value.node)
         whole = parts[0].value if len(parts) == 1 and isinstance(parts[0], ast.Starred) else None
+        if operation.alone:
+            self._known[operation.variable] = results[0]
+            return
         is_known = all(value.node is not None for value in results)
         made = whole or ast.List(parts, ast.Load())
         self._known[operation.variable] = self._new(made if is_known else None, *results)
@@ -288,9 +287,9 @@ class _Writer:
                 call = self._call(each, {"for_each": gone_over, "max_items": _MOST_ITEMS})
                 self._known = dict(after)  # what was worked out of the item belongs to the step
                 self._store(operation.target, _Value(ast.Name(own, ast.Load()), over.marks))
-            elif isinstance(each, Finish):
+            elif isinstance(each, Gather) and each.alone:
                 self._known[each.variable] = _Value(ast.Name(result, ast.Load()), call.marks)
-                self._order.end(self._steps_of[each.slot])
+                self._order.end(self._steps_of[each.parts[0].slot])
             elif isinstance(each, Hold):
                 assert each.slot is not None
                 held = each.slots
@@ -401,8 +400,8 @@ def _step_names(flow: Flow) -> dict[str, str]:
     for each in reversed(list(operations_of(flow.body))):
         if isinstance(each, Assign) and isinstance(each.value.node, ast.Name):
             called[each.value.node.id] = each.target
-        elif isinstance(each, Finish):
-            name(each.slot, called.get(each.variable, each.variable))
+        elif isinstance(each, Gather) and each.alone:
+            name(each.parts[0].slot, called.get(each.variable, each.variable))
         elif isinstance(each, Gather):
             target = called.get(each.variable)
             if isinstance(target, tuple) and len(target) == len(each.parts):

@@ -13,7 +13,6 @@ from callgate.program.graph.flow import (
     Augment,
     CallTool,
     Change,
-    Finish,
     For,
     Gather,
     Hold,
@@ -85,7 +84,7 @@ def effects_of(operation: For | If) -> Effects:
                 stores.setdefault(each.name, True)
                 sources.setdefault(each.name, set()).update(each.value.expression.names)
                 changed.append((True, frozenset({each.name})))
-            case Finish() | Gather():
+            case Gather():
                 store(each.variable, None)
             case Change():
                 change(each.object)

@@ -27,7 +27,6 @@ from callgate.program.graph.flow import (
     Augment,
     CallTool,
     Change,
-    Finish,
     Flow,
     For,
     Gather,
@@ -301,10 +300,6 @@ class Ghost(Walk):
         elif type(self._slots[operation.slots]) is not Unknown:
             self._slots[operation.slots].append(self._slots[operation.slot])
 
-    def _finish(self, operation: Finish) -> Iterator[Step]:
-        self._values[operation.variable] = self._result(self._slots[operation.slot])
-        yield from ()
-
     def _gather(self, operation: Gather) -> Iterator[Step]:
         calls: list[Any] = []
         counted = True
@@ -318,7 +313,8 @@ class Ghost(Walk):
                 calls.extend(held)
         self._budget.work(1 + (len(calls) >> 1))
         results = [self._result(call) for call in calls]
-        self._values[operation.variable] = results if counted else Unknown(results, fresh=True)
+        made: Any = results if counted else Unknown(results, fresh=True)
+        self._values[operation.variable] = results[0] if operation.alone else made
         yield from ()
 
     def _result(self, call: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from callgate.plan.expressions import Budget
 from callgate.plan.expressions.kinds import DICTS
-from callgate.program.graph.flow import Augment, CallTool, Change, Finish, Flow, Gather, Item, Target
+from callgate.program.graph.flow import Augment, CallTool, Change, Flow, Gather, Item, Target
 from callgate.program.graph.order import Order
 from callgate.program.graph.writing import json_argument
 
@@ -116,18 +116,13 @@ class _Tracing(Walk):
         super()._change(operation)
         self._places.clear()
 
-    def _finish(self, operation: Finish) -> Iterator[Step]:
-        yield from super()._finish(operation)
-        made = self._ids[self._slots[operation.slot]]
-        self._note(made, self._values[operation.variable])
-        self._order.end([made])
-
     def _gather(self, operation: Gather) -> Iterator[Step]:
         yield from super()._gather(operation)
         ids = []
         for part in operation.parts:
             held = self._slots[part.slot]
             ids += [self._ids[call] for call in (held if part.spread else [held])]
-        for made, value in zip(ids, self._values[operation.variable], strict=True):
-            self._note(made, value)
+        value = self._values[operation.variable]
+        for made, result in zip(ids, [value] if operation.alone else value, strict=True):
+            self._note(made, result)
         self._order.end(ids)
