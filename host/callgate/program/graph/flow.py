@@ -22,7 +22,7 @@ from callgate.plan.expressions import Expression
 __all__ = [
     "Assign", "Augment", "Block", "CallTool", "Change", "Flow", "For", "Gather", "Has", "Hold", "If", "Item",
     "Operation", "Part", "Print", "Pure", "Return", "Site", "Target", "names_in",
-    "operations_of", "pures_of", "variables_of",
+    "operations_of", "pures_of",
 ]  # fmt: skip
 
 
@@ -233,16 +233,6 @@ def _pures_in(part: Any) -> Iterator[Pure]:
     elif isinstance(part, tuple):
         for each in part:
             yield from _pures_in(each)
-
-
-def variables_of(operation: Operation) -> Iterator[str]:
-    """The variables that an operation binds itself; not those of the blocks within it."""
-    if isinstance(operation, Assign | For):
-        yield from names_in(operation.target)
-    elif isinstance(operation, Augment):
-        yield operation.name
-    elif isinstance(operation, Gather):
-        yield operation.variable
 
 
 def names_in(target: Target) -> Iterator[str]:
