@@ -42,7 +42,8 @@ from . import frames
 from .frames import FrameBuffer, frame
 from .jail import landlock
 from .jail.syscalls import libc
-from .prefork import Unwanted, prepare, serve_confined
+from .prefork import Unwanted, ended, prepare, serve_confined
+from .session import take_the_wire
 
 DEAF = b"deaf"
 _HELD = 1 << 20
@@ -55,11 +56,7 @@ _OOM_COUNTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom
 
 def main() -> NoReturn:
     """Entry point of the image. Never returns."""
-    incoming, outgoing = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
+    incoming, outgoing = take_the_wire()
     libc("prctl", _SET_DUMPABLE, 0, 0, 0, 0)  # a guest has the same user id: its /proc entries are then root's
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # PID 1 has no default for it: `docker stop` would wait
     link = _Link(incoming, outgoing)
@@ -72,6 +69,33 @@ def main() -> NoReturn:
         link.last(frames.FAILED, {"reason": f"{type(error).__name__}: {error}", "wish": False})
 
 
+class _Outbox:
+    """Bytes that wait until a descriptor takes them."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._unsent: deque[bytes] = deque()
+        self.size = 0
+
+    def add(self, data: bytes) -> None:
+        self._unsent.append(data)
+        self.size += len(data)
+
+    def flush(self) -> None:
+        """Write what can be written now. Raises `OSError` where nobody reads any more."""
+        while self._unsent:
+            data = self._unsent[0]
+            try:
+                sent = os.write(self._fd, data)
+            except BlockingIOError:
+                return
+            self.size -= sent
+            if sent < len(data):
+                self._unsent[0] = data[sent:]
+                return
+            self._unsent.popleft()
+
+
 class _Link:
     """The host: frames in, frames out, neither waiting for the other."""
 
@@ -80,8 +104,7 @@ class _Link:
         self.outgoing = outgoing
         self._frames = FrameBuffer()
         self._early: list[frames.Frame] = []  # came with the first one
-        self._unsent: deque[bytes] = deque()
-        self.unsent_bytes = 0
+        self._outbox = _Outbox(outgoing)
 
     def first(self, kind: bytes) -> bytes:
         """Wait for the first frame. Exits where the host goes away instead."""
@@ -118,25 +141,19 @@ class _Link:
             os._exit(0)
         return self._frames.feed(data)
 
+    @property
+    def unsent_bytes(self) -> int:
+        return self._outbox.size
+
     def send(self, kind: bytes, payload: bytes) -> None:
-        self._unsent.append(frame(kind, payload))
-        self.unsent_bytes += len(self._unsent[-1])
+        self._outbox.add(frame(kind, payload))
         self.flush()
 
     def flush(self) -> None:
-        while self._unsent:
-            data = self._unsent[0]
-            try:
-                sent = os.write(self.outgoing, data)
-            except BlockingIOError:
-                return
-            except OSError:  # the host is gone
-                os._exit(0)
-            self.unsent_bytes -= sent
-            if sent < len(data):
-                self._unsent[0] = data[sent:]
-                return
-            self._unsent.popleft()
+        try:
+            self._outbox.flush()
+        except OSError:  # the host is gone
+            os._exit(0)
 
 
 class _Guest:
@@ -147,8 +164,7 @@ class _Guest:
         self.wire_in = wire_in
         self.wire_out = wire_out
         self.output = output
-        self.unsent: deque[bytes] = deque()
-        self.unsent_bytes = 0
+        self._outbox = _Outbox(wire_in)
         self.told_deaf = False
         self._status = -1
         with contextlib.suppress(OSError):
@@ -156,36 +172,27 @@ class _Guest:
         for fd in (wire_in, wire_out, output):
             os.set_blocking(fd, False)
 
+    @property
+    def unsent_bytes(self) -> int:
+        return self._outbox.size if self.wire_in >= 0 else 0
+
     def write(self, data: bytes) -> None:
-        if self.wire_in < 0:  # it has closed its end, or is dead and not reaped yet
-            return
-        self.unsent.append(data)
-        self.unsent_bytes += len(data)
-        self.flush()
+        if self.wire_in >= 0:  # else it has closed its end, or is dead and not reaped yet
+            self._outbox.add(data)
+            self.flush()
 
     def flush(self) -> None:
-        while self.unsent and self.wire_in >= 0:
-            data = self.unsent[0]
-            try:
-                sent = os.write(self.wire_in, data)
-            except BlockingIOError:
-                return
-            except OSError:  # it has closed its end
-                self.hang_up()
-                return
-            self.unsent_bytes -= sent
-            if sent < len(data):
-                self.unsent[0] = data[sent:]
-                return
-            self.unsent.popleft()
+        try:
+            if self.wire_in >= 0:
+                self._outbox.flush()
+        except OSError:  # it has closed its end
+            self.hang_up()
 
     def hang_up(self) -> None:
         """Nothing more can be written to it."""
         if self.wire_in >= 0:
             os.close(self.wire_in)
             self.wire_in = -1
-        self.unsent.clear()
-        self.unsent_bytes = 0
 
     def usage(self) -> bytes:
         """What it has spent so far, as `frames.USAGE`."""
@@ -251,7 +258,7 @@ class Supervisor:
             poll.register(self._forker, select.POLLIN)
             if guest is not None:
                 if guest.wire_in >= 0:
-                    poll.register(guest.wire_in, select.POLLOUT if guest.unsent else 0)
+                    poll.register(guest.wire_in, select.POLLOUT if guest.unsent_bytes else 0)
                 if self._link.unsent_bytes <= _HELD:
                     for fd in (guest.wire_out, guest.output):
                         if fd >= 0:
@@ -355,8 +362,8 @@ class Supervisor:
         guest.close()
         self._guest = None
         kills, self._killed_for_memory = self._killed_for_memory, _oom_kills()
-        ended = {**json.loads(told), "out_of_memory": self._killed_for_memory > kills}
-        self._link.send(frames.EXITED, json.dumps(ended).encode())
+        how = {**json.loads(told), "out_of_memory": self._killed_for_memory > kills}
+        self._link.send(frames.EXITED, json.dumps(how).encode())
 
 
 def _fork_guests(asked: socket.socket, common: dict[str, Any]) -> NoReturn:
@@ -379,12 +386,7 @@ def _fork_guests(asked: socket.socket, common: dict[str, Any]) -> NoReturn:
         for fd in fds:
             os.close(fd)
         asked.send(b"%d" % pid)
-        _, status, usage = os.wait4(pid, 0)
-        told = {
-            "status": os.waitstatus_to_exitcode(status), "cpu": usage.ru_utime + usage.ru_stime,
-            "peak": usage.ru_maxrss * 1024,
-        }  # fmt: skip
-        asked.send(json.dumps(told).encode())
+        asked.send(json.dumps(ended(pid)).encode())
 
 
 def _read(fd: int) -> bytes | None:

@@ -11,7 +11,7 @@ import linecache
 import os
 import sys
 import types
-from collections.abc import Iterator
+from itertools import islice
 
 from .wire import PROGRAM_NAME
 
@@ -61,75 +61,48 @@ def _of_syntax(error: SyntaxError) -> str | None:
 
 
 def _of_await(error: BaseException) -> str | None:
-    frame = _last_own(error.__traceback__)
-    if frame is None:
-        return None
-    name, line = frame
     try:
-        tree = ast.parse("".join(linecache.getlines(name)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        names = _awaited(error.__traceback__)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, IndexError):
         return None
-    assigned = {
-        node.targets[0].id: node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Await, ast.Call)) and node.lineno <= line <= (node.end_lineno or node.lineno):
-            for function in _awaited(node, assigned):
-                if function in _waited:
-                    return (
-                        f"`{function}` is a plain def, its call has already waited: write `async def {function}` and "
-                        f"`await {_waited[function]}(...)` in it, or drop `await`"
-                    )
-    return None
+    function = next(filter(names.__contains__, _waited), None)
+    if function is None:
+        return None
+    return (
+        f"`{function}` is a plain def, its call has already waited: write `async def {function}` and "
+        f"`await {_waited[function]}(...)` in it, or drop `await`"
+    )
 
 
-def _last_own(traceback: types.TracebackType | None) -> tuple[str, int] | None:
-    """File and line of the program's innermost frame."""
-    found = None
+def _awaited(traceback: types.TracebackType | None) -> set[str]:
+    """Names in what the program's innermost frame was about to await, and in what these were assigned."""
+    name = ""
+    place: tuple[int | None, ...] = (1, 1, 0, 0)
     while traceback is not None:
-        name = traceback.tb_frame.f_code.co_filename
-        if name.startswith(_PROGRAM):
-            found = (name, traceback.tb_lineno)
+        code = traceback.tb_frame.f_code
+        if code.co_filename.startswith(_PROGRAM):
+            name, place = code.co_filename, next(islice(code.co_positions(), traceback.tb_lasti // 2, None))
         traceback = traceback.tb_next
-    return found
-
-
-def _awaited(node: ast.Await | ast.Call, assigned: dict[str, ast.expr]) -> Iterator[str]:
-    """Names of the functions whose calls are awaited there."""
+    line, end_line, column, end_column = (each or 0 for each in place)
+    lines = [each.encode() for each in linecache.getlines(name)]
+    text = b"".join([*lines[line - 1 : end_line - 1], lines[end_line - 1][:end_column]])[column:]
+    flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    node = compile(b"(" + text + b")", name, "eval", flags, dont_inherit=True).body
+    awaited: list[ast.expr] = []
     if isinstance(node, ast.Await):
-        yield from _called([node.value], assigned)
-    else:
-        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        if called in _TAKE_AWAITABLES:
-            yield from _called(node.args, assigned)
+        awaited = [node.value.func if isinstance(node.value, ast.Call) else node.value]
+    elif isinstance(node, ast.Call) and _names([node.func]) & _TAKE_AWAITABLES:
+        awaited = node.args
+    names = _names(awaited)
+    for each in ast.walk(ast.parse(b"".join(lines))) if names else ():
+        if isinstance(each, ast.Assign) and _names(each.targets) & names:
+            names |= _names([each.value])
+    return names
 
 
-def _called(nodes: list[ast.expr], assigned: dict[str, ast.expr]) -> Iterator[str]:
-    todo = list(nodes)
-    for _ in range(1000):
-        if not todo:
-            return
-        node = todo.pop()
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "map":
-            todo.extend(node.args[:1])
-        elif isinstance(node, ast.Call):
-            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            if name in _TAKE_AWAITABLES:
-                todo.extend(node.args)
-            yield name
-        elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
-            todo.append(node.elt)
-        elif isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-            todo.extend(node.elts)
-        elif isinstance(node, ast.Starred):
-            todo.append(node.value)
-        elif isinstance(node, ast.Name):
-            yield node.id
-            value = assigned.pop(node.id, None)
-            if value is not None:
-                todo.append(value)
+def _names(nodes: list[ast.expr]) -> set[str]:
+    inner = [each for node in nodes for each in ast.walk(node)]
+    return {getattr(each, "attr", getattr(each, "id", "")) for each in inner}
 
 
 # a module that is not there

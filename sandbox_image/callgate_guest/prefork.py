@@ -114,6 +114,13 @@ def serve_confined(
         os._exit(status)
 
 
+def ended(pid: int) -> dict[str, Any]:
+    """Wait for the end of a guest: how it ended, and what it has used."""
+    _, status, usage = os.wait4(pid, 0)
+    used = {"cpu": usage.ru_utime + usage.ru_stime, "peak": usage.ru_maxrss * 1024}
+    return {"status": os.waitstatus_to_exitcode(status), **used}
+
+
 def _comes(wire: int) -> bool:
     poll = select.poll()
     poll.register(wire, select.POLLIN)

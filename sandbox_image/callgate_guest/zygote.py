@@ -32,7 +32,7 @@ from .jail import landlock, syscalls
 from .jail.capabilities import NOBODY, become, die_with_parent
 from .jail.namespaces import MOUNT, leave_host, unshare
 from .jail.root import EXECUTABLE, Files, enter
-from .prefork import ENVIRONMENT, Unwanted, prepare, serve_confined
+from .prefork import ENVIRONMENT, Unwanted, ended, prepare, serve_confined
 
 PACKET = 1 << 16
 
@@ -208,9 +208,7 @@ def _reap(control: socket.socket, pidfd: int, children: dict[int, tuple[int, int
     number, pid = children.pop(pidfd)
     poll.unregister(pidfd)
     os.close(pidfd)
-    _, status, usage = os.wait4(pid, 0)
-    told = {"exited": number, "status": os.waitstatus_to_exitcode(status)}
-    _send(control, {**told, "cpu": usage.ru_utime + usage.ru_stime, "peak": usage.ru_maxrss * 1024})
+    _send(control, {"exited": number, **ended(pid)})
 
 
 def _send(control: socket.socket, message: dict[str, Any], *fds: int) -> None:

@@ -127,7 +127,7 @@ REGRESSIONS: dict[str, Regression] = {
         "The error of the unpacking was told of the statement's first line.", "x = \\\na, b = [1]"
     ),
     "a method whose dot stands on another line": Regression(
-        "The error was told of the object's line.", "xs = [1]\n(xs\n .remove(5))"
+        "The error was told of the object's line.", "xs = [1]\n(xs\n .append(5))"
     ),
     "what a loop goes over on another line": Regression(
         "That it cannot be gone over was told of its own line, not the loop's.",

@@ -29,21 +29,10 @@ __all__ = [
 __getattr__, __dir__ = names_from(
     __name__,
     {
-        "check": (
-            "Policy",
-            "check_program",
-        ),
-        "findings": (
-            "FINDING_CODES",
-            "Finding",
-            "Severity",
-            "ToolShape",
-        ),
+        "check": ("Policy", "check_program"),
+        "findings": ("FINDING_CODES", "Finding", "Severity", "ToolShape"),
         "names": ("bound_names",),
         "restricted_lists": ("DEFAULT_ALLOWED_IMPORTS",),
-        "syntax": (
-            "DEFAULT_MAX_SOURCE_BYTES",
-            "parse_program",
-        ),
+        "syntax": ("DEFAULT_MAX_SOURCE_BYTES", "parse_program"),
     },
 )

@@ -96,8 +96,8 @@ class Survey:
         """`try` statements with a `finally`."""
         self.exits = 0
         """`return`, `break` and `continue` statements."""
-        self.unusual = False
-        """It has a statement that the parser takes in places where the compiler does not."""
+        self.unusual = 0
+        """Statements that the parser takes in places where the compiler does not."""
 
     @cached_property
     def counts(self) -> Counter[str]:
@@ -243,7 +243,7 @@ def _arguments(arguments: ast.arguments, inner: Scope, scope: Scope, seen: Surve
             inner.stores.append(argument.arg)
             _annotation(argument.annotation, scope, seen)
     if len(set(inner.stores)) != len(inner.stores):
-        seen.unusual = True  # one of them twice
+        seen.unusual += 1  # one of them twice
 
 
 def _class(node: ast.ClassDef, scope: Scope, seen: Survey, push: Push) -> None:
@@ -258,14 +258,14 @@ def _class(node: ast.ClassDef, scope: Scope, seen: Survey, push: Push) -> None:
 
 def _type_parameters(node: ast.AST, scope: Scope, seen: Survey) -> None:
     for parameter in getattr(node, "type_params", ()):
-        seen.unusual = True
+        seen.unusual += 1
         seen.module.stores.append(parameter.name)
         for field in ("bound", "default_value"):
             _annotation(getattr(parameter, field, None), scope, seen)
 
 
 def _type_alias(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
-    seen.unusual = True
+    seen.unusual += 1
     push(node.name)
     _type_parameters(node, scope, seen)
     _annotation(node.value, scope, seen)
@@ -285,16 +285,17 @@ def _import(node: AnyImport, scope: Scope, seen: Survey, push: Push) -> None:
     seen.imports.append((node, scope))
     for alias in node.names:
         if alias.name == "*":
-            seen.star_import = seen.unusual = True
+            seen.star_import = True
+            seen.unusual += 1
         else:
             scope.stores.append(alias.asname or alias.name.partition(".")[0])
     if isinstance(node, ast.ImportFrom) and node.module == "__future__":
-        seen.unusual = True
+        seen.unusual += 1
         seen.lazy_annotations |= any(alias.name == "annotations" for alias in node.names)
 
 
 def _global(node: ast.Global, scope: Scope, seen: Survey, push: Push) -> None:
-    seen.unusual = True
+    seen.unusual += 1
     seen.module.stores.extend(node.names)
     scope.stores.extend(node.names)
 
@@ -310,16 +311,11 @@ def _try(node: ast.Try, scope: Scope, seen: Survey, push: Push) -> None:
     seen.tries.append(node)
     seen.finals += bool(node.finalbody)
     if node.__class__ is not ast.Try or any(handler.type is None for handler in node.handlers[:-1]):
-        seen.unusual = True
+        seen.unusual += 1
 
 
 def _attribute(node: Attribute, scope: Scope, seen: Survey, push: Push) -> None:
     seen.attributes.append(node)
-
-
-def _leave(node: ast.stmt, scope: Scope, seen: Survey, push: Push) -> None:
-    seen.unusual = True
-    seen.exits += 1
 
 
 def _return(node: ast.Return, scope: Scope, seen: Survey, push: Push) -> None:
@@ -327,11 +323,11 @@ def _return(node: ast.Return, scope: Scope, seen: Survey, push: Push) -> None:
     if scope.kind == "module":
         seen.top_level_returns.append(node)
     elif scope.kind == "class":
-        seen.unusual = True
+        seen.unusual += 1
 
 
 def _yield(node: ast.expr, scope: Scope, seen: Survey, push: Push) -> None:
-    seen.unusual = True
+    seen.unusual += 1
     scope.has_yield = True
 
 
@@ -340,7 +336,7 @@ def _await(node: ast.Await, scope: Scope, seen: Survey, push: Push) -> None:
     if scope.kind == "def" and not scope.has_generator_expression:
         seen.awaits_in_def.append((node, scope))
     elif scope.kind not in ("module", "async"):
-        seen.unusual = True
+        seen.unusual += 1
 
 
 def _comprehension(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
@@ -349,17 +345,15 @@ def _comprehension(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
     if len(node.generators) > MOST_CLAUSES:
         seen.too_complex = node
     if any(clause.is_async for clause in node.generators):
-        seen.unusual = True
+        seen.unusual += 1
 
 
-def _block(node: ast.stmt, scope: Scope, seen: Survey, push: Push) -> None:
-    seen.blocks += 1
-    if node.__class__ is ast.AsyncFor or node.__class__ is ast.AsyncWith:
-        seen.unusual = True
+def _counting(*counters: str) -> Special:
+    def count(node: ast.AST, scope: Scope, seen: Survey, push: Push) -> None:
+        for counter in counters:
+            setattr(seen, counter, getattr(seen, counter) + 1)
 
-
-def _unusual(node: ast.AST, scope: Scope, seen: Survey, push: Push) -> None:
-    seen.unusual = True
+    return count
 
 
 _SPECIAL: Final = cast(
@@ -378,9 +372,10 @@ _SPECIAL: Final = cast(
         **dict.fromkeys((ast.Try, ast.TryStar), _try),
         **dict.fromkeys((ast.Yield, ast.YieldFrom), _yield),
         **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _comprehension),
-        **dict.fromkeys((ast.For, ast.While, ast.If, ast.With, ast.AsyncFor, ast.AsyncWith), _block),
-        **dict.fromkeys((ast.Break, ast.Continue), _leave),
-        **dict.fromkeys((ast.Nonlocal, ast.Match, ast.NamedExpr, Starred), _unusual),
+        **dict.fromkeys((ast.For, ast.While, ast.If, ast.With), _counting("blocks")),
+        **dict.fromkeys((ast.AsyncFor, ast.AsyncWith), _counting("blocks", "unusual")),
+        **dict.fromkeys((ast.Break, ast.Continue), _counting("unusual", "exits")),
+        **dict.fromkeys((ast.Nonlocal, ast.Match, ast.NamedExpr, Starred), _counting("unusual")),
     },
 )
 if hasattr(ast, "TypeAlias"):

@@ -63,23 +63,14 @@ def parse_program(source: str, *, max_source_bytes: int = DEFAULT_MAX_SOURCE_BYT
     size = len(source)
     if size <= max_source_bytes and not source.isascii():
         size = len(source.encode("utf-8", "surrogatepass"))
+    hint = "split it into several programs, or pass large data as inputs instead of writing it into the code"
     if size > max_source_bytes:
         at_least = "" if source.isascii() or len(source) <= max_source_bytes else "at least "
-        return Finding(
-            "too-large",
-            1,
-            1,
-            f"the program has {at_least}{size:,} bytes; at most {max_source_bytes:,} are allowed",
-            "split it into several programs, or pass large data as inputs instead of writing it into the code",
-        )
+        message = f"the program has {at_least}{size:,} bytes; at most {max_source_bytes:,} are allowed"
+        return Finding("too-large", 1, 1, message, hint)
     if has_many_tokens(source):
-        return Finding(
-            "too-complex",
-            1,
-            1,
-            f"the program has more than {MOST_TOKENS if source.isascii() else MOST_TOKENS // 2:,} words and signs",
-            "split it into several programs, or pass large data as inputs instead of writing it into the code",
-        )
+        most = MOST_TOKENS if source.isascii() else MOST_TOKENS // 2
+        return Finding("too-complex", 1, 1, f"the program has more than {most:,} words and signs", hint)
     if (line := _costly_line(source)) is not None:
         return _too_complex(line)
     try:
@@ -168,14 +159,8 @@ def _replace_top_level_returns(tree: ast.Module) -> None:
                             blocks.append(inner)
 
 
-def _too_complex(line: int) -> Finding:
-    return Finding(
-        "too-complex",
-        line,
-        1,
-        "the program nests too deeply to be compiled",
-        "split the expression into several statements, or use a loop",
-    )
+def _too_complex(line: int, message: str = "the program nests too deeply to be compiled") -> Finding:
+    return Finding("too-complex", line, 1, message, "split the expression into several statements, or use a loop")
 
 
 def _finding(error: BaseException, source: str) -> Finding:
@@ -183,19 +168,15 @@ def _finding(error: BaseException, source: str) -> Finding:
         return _too_complex(1)
     if isinstance(error, UnicodeEncodeError):
         line = source.count("\n", 0, error.start) + 1
-        return Finding(
-            "syntax",
-            line,
-            1,
-            f"character U+{ord(source[error.start]):04X} is half of a surrogate pair and cannot stand in source code",
-            "remove it, or write it as an escape inside a string",
-        )
+        half = f"U+{ord(source[error.start]):04X}"
+        message = f"character {half} is half of a surrogate pair and cannot stand in source code"
+        return Finding("syntax", line, 1, message, "remove it, or write it as an escape inside a string")
     if not isinstance(error, SyntaxError):
         return _finding_of_text(str(error), source)
     line = max(1, min(error.lineno or 1, source.count("\n") + 1))
     message = " ".join((error.msg or "invalid syntax").split())[:300]
     if message.startswith("too many nested") or "too many levels of indentation" in message:
-        return Finding("too-complex", line, 1, message, "split the expression into several statements, or use a loop")
+        return _too_complex(line, message)
     return Finding("syntax", line, max(1, error.offset or 1), message, _hint(message, line, source))
 
 
@@ -217,8 +198,7 @@ _KEYWORD_ARGUMENT: Final = re.compile(_ARGUMENT.format(f"({'|'.join(keyword.kwli
 _JOINED_ARGUMENT: Final = re.compile(_ARGUMENT.format(r"([^\W\d]\w*(?:-\w+)+)"))
 _OTHER_FIELDS: Final = ("f-string: empty", "f-string: single")
 _HINTS: Final = (
-    ("f-string: empty", "write an expression between the braces; `{{` and `}}` stand for braces"),
-    ("f-string: single", "write an expression between the braces; `{{` and `}}` stand for braces"),
+    *((words, "write an expression between the braces; `{{` and `}}` stand for braces") for words in _OTHER_FIELDS),
     ("null bytes", "remove the NUL character; inside a string write it as `\\0`"),
     ("'break' outside loop", "use `break` only inside `for` or `while`; to end the program, use `return`"),
     ("'continue' not properly in loop", "use `continue` only inside `for` or `while`"),

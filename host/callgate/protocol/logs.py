@@ -49,10 +49,4 @@ class Logs:
 
 def printable(text: str) -> str:
     """Half of a surrogate pair could not be printed by anybody."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

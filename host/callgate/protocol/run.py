@@ -20,11 +20,11 @@ state                   what may come                                     leads 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from callgate.errors import InvalidArguments, LimitReached, ProtocolError, ToolError
+from callgate.errors import LimitReached, ProtocolError, ToolError
 from callgate.limits import Limits
 from callgate.tools.turns import LARGE_BYTES
 from callgate_guest.json_forms import encoder
@@ -115,12 +115,8 @@ WORKING = Working()
 Event = Called | Wrote | CallCancelled | Withdrawn | Other | Ending | Ended | Working
 
 
-_encode = encoder()
-
-
-def encode(value: Any) -> str:
-    """Compact JSON, in the forms of `json_forms`. Raises `ValueError` or `TypeError` for what has none."""
-    return _encode(value)
+encode: Callable[[Any], str] = encoder()
+"""Compact JSON, in the forms of `json_forms`. Raises `ValueError` or `TypeError` for what has none."""
 
 
 def encode_tools(
@@ -143,7 +139,7 @@ def encode_tools(
         else [name, tool, *parameters]
         for name, tool, parameters in tools
     ]
-    text = f'"tools":{_encode(listed)}'
+    text = f'"tools":{encode(listed)}'
     if namespaces:
         spaces = {
             space: " ".join(
@@ -151,15 +147,15 @@ def encode_tools(
             )
             for space, members in namespaces.items()
         }
-        text += f',"namespaces":{_encode(spaces)}'
+        text += f',"namespaces":{encode(spaces)}'
     if docs:
-        text += f',"docs":{_encode(docs)}'
+        text += f',"docs":{encode(docs)}'
     return text
 
 
 def value_bytes(value: Any, text: str | None, most: int) -> int:
     """How large a run's value is, as compact JSON. Raises `LimitReached` beyond `max_value_bytes`, given as `most`."""
-    size = len(_encode(value)) + len(_encode(text) if text else "")
+    size = len(encode(value)) + len(encode(text) if text else "")
     if size > most:
         raise LimitReached("max_value_bytes", most, size)
     return size
@@ -197,7 +193,7 @@ class RunWire:
             LimitReached: it is too long.
         """
         kept = ',"keeps":true' if keeps else ""
-        params = f'{{"code":{_encode(code)},{tools},"inputs":{inputs}{kept}}}'
+        params = f'{{"code":{encode(code)},{tools},"inputs":{inputs}{kept}}}'
         data = f'{{"jsonrpc":"2.0","method":"{EXECUTE}","params":{params},"id":{self._number}}}\n'.encode()
         if len(data) > self._limits.max_message_bytes:
             raise LimitReached("max_message_bytes", self._limits.max_message_bytes, len(data))
@@ -356,34 +352,27 @@ class RunWire:
         marks = len(empty)
         if "notes" in result:
             empty["notes"] = _counts(result["notes"])
-        return len(result_reply(self._number, _encode(empty))) - len("\n") - marks
+        return len(result_reply(self._number, encode(empty))) - len("\n") - marks
 
 
 def _counts(told: Any) -> dict[str, int]:
     """What a guest counted, as far as it is that."""
     if type(told) is not dict:
         return {}
-    return {
-        name: count for name in NOTES if type(count := told.get(name)) is int and 0 < count <= _LARGEST_ID
-    }  # fmt: skip
+    return {name: count for name in NOTES if type(count := told.get(name)) is int and 0 < count <= _LARGEST_ID}
 
 
 def result_reply(number: int | str, body: str) -> bytes:
     """The response to a call that succeeded; `body` is its result as JSON text."""
-    return f'{{"jsonrpc":"2.0","result":{body},"id":{_encode(number)}}}\n'.encode()
+    return f'{{"jsonrpc":"2.0","result":{body},"id":{encode(number)}}}\n'.encode()
 
 
 def error_reply(number: int | str | None, error: ToolError) -> bytes:
     """The response to a call that failed."""
-    return (_encode({"jsonrpc": "2.0", "error": error_object(error), "id": number}) + "\n").encode()
+    return (encode({"jsonrpc": "2.0", "error": error_object(error), "id": number}) + "\n").encode()
 
 
 def error_object(error: ToolError) -> dict[str, Any]:
     """A `ToolError` as the ``error`` member of a response."""
     details = {"tool": error.tool, "retryable": error.retryable, "data": error.data}
     return {"code": error.code, "message": error.message, "data": details}
-
-
-def not_plain(message: str) -> InvalidArguments:
-    """The error for a call whose params are not by name."""
-    return InvalidArguments(message)

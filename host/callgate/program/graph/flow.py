@@ -20,9 +20,9 @@ from typing import Any
 from callgate.plan.expressions import Expression
 
 __all__ = [
-    "Assign", "Augment", "Block", "CallTool", "Change", "Finish", "Flow", "For", "Gather", "Has", "Hold", "If", "Item",
+    "Assign", "Augment", "Block", "CallTool", "Change", "Flow", "For", "Gather", "Has", "Hold", "If", "Item",
     "Operation", "Part", "Print", "Pure", "Return", "Site", "Target", "names_in",
-    "operations_of", "pures_of", "variables_of",
+    "operations_of", "pures_of",
 ]  # fmt: skip
 
 
@@ -130,15 +130,6 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Finish:
-    """``await``: the result of the call in the slot becomes the variable; its error ends the program in this line."""
-
-    variable: str
-    slot: str
-    line: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Part:
     """An argument of `gather`: a call, or with `spread` a list of them."""
 
@@ -148,11 +139,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gather:
-    """``await asyncio.gather(...)``: the list of all results; the first error ends the program in this line."""
+    """``await``: the variable becomes the list of all results, or the result of the one call that stands ``alone``; the
+    first error ends the program in this line."""
 
     variable: str
     parts: tuple[Part, ...]
     line: int
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,7 +187,7 @@ class Return:
     line: int
 
 
-Operation = Assign | Augment | Change | CallTool | Hold | Finish | Gather | Has | Print | For | If | Return
+Operation = Assign | Augment | Change | CallTool | Hold | Gather | Has | Print | For | If | Return
 Block = tuple[Operation, ...]
 
 
@@ -240,16 +233,6 @@ def _pures_in(part: Any) -> Iterator[Pure]:
     elif isinstance(part, tuple):
         for each in part:
             yield from _pures_in(each)
-
-
-def variables_of(operation: Operation) -> Iterator[str]:
-    """The variables that an operation binds itself; not those of the blocks within it."""
-    if isinstance(operation, Assign | For):
-        yield from names_in(operation.target)
-    elif isinstance(operation, Augment):
-        yield operation.name
-    elif isinstance(operation, Finish | Gather):
-        yield operation.variable
 
 
 def names_in(target: Target) -> Iterator[str]:

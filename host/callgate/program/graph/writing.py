@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import copy
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,10 +23,8 @@ from callgate.plan.sizes import json_size
 from .flow import (
     Assign,
     Augment,
-    Block,
     CallTool,
     Change,
-    Finish,
     Flow,
     For,
     Gather,
@@ -38,10 +36,10 @@ from .flow import (
     Target,
     operations_of,
     pures_of,
-    variables_of,
 )
 from .order import Order
 from .reasons import NotAGraph, Refusal
+from .walking.effects import effects_of
 
 __all__ = ["Written", "json_argument", "write_plan"]
 
@@ -119,9 +117,6 @@ class _Writer:
             self._store(operation.target, self._value(operation.value))
         elif isinstance(operation, CallTool):
             self._slots[operation.slot] = self._call(operation, {})
-        elif isinstance(operation, Finish):
-            self._known[operation.variable] = self._slots[operation.slot]
-            self._order.end(self._steps_of[operation.slot])
         elif isinstance(operation, Gather):
             self._gather(operation)
         elif isinstance(operation, Hold):
@@ -131,7 +126,7 @@ class _Writer:
         elif isinstance(operation, If) and any(isinstance(each, CallTool) for each in operations_of((operation,))):
             raise _refusal(operation, "if", "a branch makes calls")
         elif isinstance(operation, If | Augment | Change):
-            self._lose((operation,))
+            self._lose(operation)
 
     # values
 
@@ -179,25 +174,13 @@ class _Writer:
                 if not value.marks.isdisjoint(changed):
                     values[name] = _Value(None, value.marks | given)
 
-    def _lose(self, block: Block) -> None:
-        """What a block stores, or changes, is not known from here on."""
-        operations = list(operations_of(block))
-        read = self._marks_of(
-            {name for each in operations for pure in pures_of(each) for name in pure.expression.names}
-        )
-        stored = {name for each in operations if not isinstance(each, Augment) for name in variables_of(each)}
-        for each in operations:
-            holders: set[str] = set()
-            if isinstance(each, Change):
-                holders.update(each.object.expression.names)
-            elif isinstance(each, Augment):
-                holders.add(each.name)
-                self._known[each.name] = _Value(None, self._marks_of([each.name]))
-            elif isinstance(each, Assign | For):
-                holders.update(*(item.object.expression.names for item in _items_in(each.target)))
-            if holders:
-                self._change(self._marks_of(holders) if stored.isdisjoint(holders) else read, read)
-        self._known.update(dict.fromkeys(stored, _Value(None, read)))
+    def _lose(self, operation: Operation) -> None:
+        """What an operation stores, or changes, is not known from here on."""
+        effects = effects_of(operation)
+        read = self._marks_of(effects.reads)
+        self._change(self._marks_of([name for name, _ in effects.changes]), read)
+        for name, augments in effects.stores.items():
+            self._known[name] = _Value(None, self._marks_of([name]) if augments else read)
 
     # calls
 
@@ -236,6 +219,9 @@ class _Writer:
             elif value.node is not None:
                 parts.append(ast.Starred(value.node, ast.Load()) if part.spread else value.node)
         whole = parts[0].value if len(parts) == 1 and isinstance(parts[0], ast.Starred) else None
+        if operation.alone:
+            self._known[operation.variable] = results[0]
+            return
         is_known = all(value.node is not None for value in results)
         made = whole or ast.List(parts, ast.Load())
         self._known[operation.variable] = self._new(made if is_known else None, *results)
@@ -257,13 +243,13 @@ class _Writer:
         body, test = operation.body, None
         calls = [each for each in operations_of(body) if isinstance(each, CallTool)]
         if not calls:
-            return self._lose((operation,))
+            return self._lose(operation)
         if len(body) == 1 and isinstance(body[0], If) and not body[0].orelse:
             test, body = body[0].test, body[0].body
         if len(calls) > 1 or any(isinstance(each, For | If) for each in body):
             raise _refusal(operation, "for", "a loop makes several calls a round, or has others in it")
         before = dict(self._known)
-        self._lose((operation,))  # what a round leaves behind, another one finds
+        self._lose(operation)  # what a round leaves behind, another one finds
         after = dict(self._known)
         over = self._value(operation.values)
         values = over.node
@@ -288,9 +274,9 @@ class _Writer:
                 call = self._call(each, {"for_each": gone_over, "max_items": _MOST_ITEMS})
                 self._known = dict(after)  # what was worked out of the item belongs to the step
                 self._store(operation.target, _Value(ast.Name(own, ast.Load()), over.marks))
-            elif isinstance(each, Finish):
+            elif isinstance(each, Gather) and each.alone:
                 self._known[each.variable] = _Value(ast.Name(result, ast.Load()), call.marks)
-                self._order.end(self._steps_of[each.slot])
+                self._order.end(self._steps_of[each.parts[0].slot])
             elif isinstance(each, Hold):
                 assert each.slot is not None
                 held = each.slots
@@ -301,7 +287,7 @@ class _Writer:
                 grown = made
                 self._known[made[0]] = made[1]
             else:
-                self._lose((each,))
+                self._lose(each)
         assert call.node is not None
         if grown is not None and (row := self._known[grown[0]].node) is not None:
             rounds = ast.Call(ast.Name("zip", ast.Load()), [values, call.node], [])
@@ -352,14 +338,6 @@ def _names(node: ast.expr) -> set[str]:
     return {each.id for each in nodes_of([node]) if isinstance(each, ast.Name)}
 
 
-def _items_in(target: Target) -> Iterator[Item]:
-    if isinstance(target, Item):
-        yield target
-    elif isinstance(target, tuple):
-        for each in target:
-            yield from _items_in(each)
-
-
 def _literal(value: Any) -> ast.expr | None:
     """An input as an expression; None where it is too large to be written."""
     if json_size(value, _MOST_INPUT) > _MOST_INPUT:
@@ -401,8 +379,8 @@ def _step_names(flow: Flow) -> dict[str, str]:
     for each in reversed(list(operations_of(flow.body))):
         if isinstance(each, Assign) and isinstance(each.value.node, ast.Name):
             called[each.value.node.id] = each.target
-        elif isinstance(each, Finish):
-            name(each.slot, called.get(each.variable, each.variable))
+        elif isinstance(each, Gather) and each.alone:
+            name(each.parts[0].slot, called.get(each.variable, each.variable))
         elif isinstance(each, Gather):
             target = called.get(each.variable)
             if isinstance(target, tuple) and len(target) == len(each.parts):

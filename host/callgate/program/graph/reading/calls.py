@@ -6,7 +6,7 @@ import ast
 from typing import Final
 
 from callgate.plan.expressions.trees import nodes_of
-from callgate.program.graph.flow import CallTool, Finish, Gather, Hold, Part, Site
+from callgate.program.graph.flow import CallTool, Gather, Hold, Part, Site
 
 from .lift import Lifter
 from .rounds import rounds
@@ -117,7 +117,7 @@ def awaited(lifter: Lifter, node: ast.Await) -> ast.expr:
     if slot is None:
         raise refusal(node, "what is awaited is no call of a tool", "await tools and asyncio.gather")
     name = lifter.scope.fresh()
-    lifter.block.append(Finish(name, slot, node.lineno))
+    lifter.block.append(Gather(name, (Part(slot),), node.lineno, alone=True))
     return ast.Name(name, ast.Load())
 
 

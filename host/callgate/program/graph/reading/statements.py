@@ -27,7 +27,7 @@ from .scope import Scope, refusal, written
 __all__ = ["Statements", "name_of", "plain_type"]
 
 _ITERATORS: Final = frozenset({"enumerate", "filter", "map", "reversed", "zip"})
-_CHANGES: Final = frozenset({"append", "extend", "insert", "sort", "reverse", "clear", "update", "remove"})
+_CHANGES: Final = frozenset({"append", "extend", "sort", "update"})
 """Methods that change their object and have no value."""
 _TYPES: Final = frozenset({"bool", "dict", "float", "int", "list", "object", "set", "str", "tuple"})
 _GENERIC: Final = frozenset({"dict", "list", "set", "tuple"})
@@ -185,7 +185,7 @@ class Statements:
                 raise refusal(node, "a list of calls takes calls, before it is awaited")
             lifter.block.append(Hold(holder.id, slot, node.lineno))
             return
-        if function.attr == "sort" and (node.args or node.keywords):
+        if function.attr == "sort":
             self._sort(node, holder)
             return
         for keyword in node.keywords:
@@ -219,7 +219,7 @@ class Statements:
         value = lifter.pure(ast.copy_location(ordered, node), original=node)
         lifter.block.append(Assign(name, value, node.lineno))
         made = lifter.pure(name_of(name, node), original=node)
-        lifter.block.append(Change(lifter.pure(holder), "become", (made,), node.lineno))
+        lifter.block.append(Change(lifter.pure(holder), "sort", (made,), node.lineno))
 
 
 def name_of(name: str, at: ast.stmt | ast.expr) -> ast.Name:

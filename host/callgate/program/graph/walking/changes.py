@@ -15,7 +15,7 @@ from callgate.plan.expressions import Budget, ExpressionFault
 from callgate.plan.expressions.functions import collected
 from callgate.plan.expressions.kinds import DICTS, ITERATORS, KNOWN, SIZED, foreign, has_attribute
 from callgate.plan.expressions.operators import BINARY
-from callgate.plan.expressions.weight import charge_key, charge_search, charge_sorting, types_in
+from callgate.plan.expressions.weight import charge_key, types_in
 
 __all__ = ["augment", "call_method", "has_method", "set_item"]
 
@@ -79,30 +79,21 @@ def call_method(budget: Budget, holder: Any, method: str, given: list[Any]) -> N
     """``holder.method(*given)``, one that has no value."""
     _check_known(holder, *given)
     call = _METHODS.get((type(holder), method))
-    if call is None or not call.fewest <= len(given) <= call.most:
+    if call is None or len(given) != 1:
         raise _unsure(f"`.{method}()` of a {type(holder).__name__}, so called")
-    call.run(budget, holder, given)
+    call(budget, holder, given[0])
 
 
-class _Method:
-    __slots__ = ("fewest", "most", "run")
-
-    def __init__(self, run: Callable[[Budget, Any, list[Any]], None], fewest: int, most: int) -> None:
-        self.run = run
-        self.fewest = fewest
-        self.most = most
-
-
-def _append(budget: Budget, values: list[Any], given: list[Any]) -> None:
+def _append(budget: Budget, values: list[Any], given: Any) -> None:
     budget.make(16)
-    _check_no_circle(budget, values, given[0])
-    values.append(given[0])
+    _check_no_circle(budget, values, given)
+    values.append(given)
 
 
-def _extend(budget: Budget, values: list[Any], given: list[Any]) -> None:
-    if type(given[0]) not in SIZED and type(given[0]) not in ITERATORS:
-        values.extend(given[0])  # raises, in Python's words
-    values.extend(_new_items(budget, values, given[0]))
+def _extend(budget: Budget, values: list[Any], given: Any) -> None:
+    if type(given) not in SIZED and type(given) not in ITERATORS:
+        values.extend(given)  # raises, in Python's words
+    values.extend(_new_items(budget, values, given))
 
 
 def _new_items(budget: Budget, values: list[Any], given: Any) -> list[Any]:
@@ -115,64 +106,29 @@ def _new_items(budget: Budget, values: list[Any], given: Any) -> list[Any]:
     return items
 
 
-def _insert(budget: Budget, values: list[Any], given: list[Any]) -> None:
-    if type(given[0]) is not int:
-        raise _unsure("the place of an insertion is no integer")
-    budget.work(1 + (len(values) >> 6))
-    _append(budget, [], given[1:])
-    _check_no_circle(budget, values, given[1])
-    values.insert(given[0], given[1])
-
-
-def _sort(budget: Budget, values: list[Any], given: list[Any]) -> None:
-    charge_sorting(budget, values)
-    values.sort()
-
-
 def _become(budget: Budget, values: list[Any], given: list[Any]) -> None:
     """The same items in another order."""
-    budget.make(8 * len(given[0]))
-    values[:] = given[0]
+    budget.make(8 * len(given))
+    values[:] = given
 
 
-def _reverse(budget: Budget, values: list[Any], given: list[Any]) -> None:
-    budget.work(1 + (len(values) >> 6))
-    values.reverse()
-
-
-def _clear(budget: Budget, values: Any, given: list[Any]) -> None:
-    budget.work(1 + (len(values) >> 4))
-    values.clear()
-
-
-def _remove(budget: Budget, values: list[Any], given: list[Any]) -> None:
-    charge_search(budget, given[0], values)
-    budget.work(1 + (len(values) >> 6))
-    values.remove(given[0])
-
-
-def _update(budget: Budget, values: dict[Any, Any], given: list[Any]) -> None:
-    if type(given[0]) not in DICTS:
+def _update(budget: Budget, values: dict[Any, Any], given: Any) -> None:
+    if type(given) not in DICTS:
         raise _unsure("`.update()` with something else than a dict")
-    budget.make(200 + 100 * len(given[0]))
-    for key, value in given[0].items():
+    budget.make(200 + 100 * len(given))
+    for key, value in given.items():
         _charge_new_key(budget, key)
         _check_no_circle(budget, values, value)
-    values.update(given[0])
+    values.update(given)
 
 
-_METHODS: Final[dict[tuple[type, str], _Method]] = {
-    (list, "append"): _Method(_append, 1, 1),
-    (list, "extend"): _Method(_extend, 1, 1),
-    (list, "insert"): _Method(_insert, 2, 2),
-    (list, "sort"): _Method(_sort, 0, 0),
-    (list, "become"): _Method(_become, 1, 1),
-    (list, "reverse"): _Method(_reverse, 0, 0),
-    (list, "clear"): _Method(_clear, 0, 0),
-    (list, "remove"): _Method(_remove, 1, 1),
-    **{(kind, "update"): _Method(_update, 1, 1) for kind in DICTS},
-    **{(kind, "clear"): _Method(_clear, 0, 0) for kind in DICTS},
+_METHODS: Final[dict[tuple[type, str], Callable[[Budget, Any, Any], None]]] = {
+    (list, "append"): _append,
+    (list, "extend"): _extend,
+    (list, "sort"): _become,
+    **{(kind, "update"): _update for kind in DICTS},
 }
+"""What takes one argument; of `sort` that is the list in its new order."""
 
 
 def _check_known(*values: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a loop or a branch may do, whichever way it goes: found out without its values."""
+"""What an operation may do, a loop or a branch whichever way it goes: found out without values."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from callgate.program.graph.flow import (
     Augment,
     CallTool,
     Change,
-    Finish,
     For,
     Gather,
     Hold,
-    If,
     Item,
+    Operation,
     Pure,
     Site,
     Target,
@@ -38,7 +37,7 @@ MAKE_NEW: Final = frozenset[type](
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What a loop or a branch may do, whichever way it goes."""
+    """What an operation may do, with the blocks within it."""
 
     sites: tuple[Site, ...]
     stores: dict[str, bool]
@@ -51,8 +50,8 @@ class Effects:
     """What a loop goes over may be a part of a variable's value."""
 
 
-def effects_of(operation: For | If) -> Effects:
-    """What a loop or a branch may do."""
+def effects_of(operation: Operation) -> Effects:
+    """What an operation may do, with the blocks within it."""
     stores: dict[str, bool] = {}
     slots: set[str] = set()
     reads: set[str] = set()
@@ -85,7 +84,7 @@ def effects_of(operation: For | If) -> Effects:
                 stores.setdefault(each.name, True)
                 sources.setdefault(each.name, set()).update(each.value.expression.names)
                 changed.append((True, frozenset({each.name})))
-            case Finish() | Gather():
+            case Gather():
                 store(each.variable, None)
             case Change():
                 change(each.object)

@@ -27,7 +27,6 @@ from callgate.program.graph.flow import (
     Augment,
     CallTool,
     Change,
-    Finish,
     Flow,
     For,
     Gather,
@@ -58,8 +57,6 @@ _CHANGEABLE: Final = DICTS | {list, set}
 _LOOK_STEPS: Final = 50_000
 _LOOK_BYTES: Final = 16 * 1024 * 1024
 """What one look takes at most. An expression may take all of the steps, in one turn."""
-_PUT_IN: Final = frozenset({"append", "insert"})
-"""Methods that look neither at what is in their object nor at what is in the argument."""
 _LAZY: Final = frozenset({"enumerate", "filter", "map", "reversed", "zip"})
 _NO_MORE: Final = object()
 _WANTING: Final = (ExpressionError, ExpressionFault)
@@ -241,7 +238,7 @@ class Ghost(Walk):
         self._check_method(holder, operation.method)
         given = [self._evaluate(argument) for argument in operation.arguments]
         change = functools.partial(call_method, self._budget, holder, operation.method, given)
-        self._change_it(holder, given, change, reads=operation.method not in _PUT_IN)
+        self._change_it(holder, given, change, reads=operation.method != "append")
 
     def _has(self, operation: Has) -> None:
         self._check_method(self._evaluate(operation.object), operation.method)
@@ -303,10 +300,6 @@ class Ghost(Walk):
         elif type(self._slots[operation.slots]) is not Unknown:
             self._slots[operation.slots].append(self._slots[operation.slot])
 
-    def _finish(self, operation: Finish) -> Iterator[Step]:
-        self._values[operation.variable] = self._result(self._slots[operation.slot])
-        yield from ()
-
     def _gather(self, operation: Gather) -> Iterator[Step]:
         calls: list[Any] = []
         counted = True
@@ -320,7 +313,8 @@ class Ghost(Walk):
                 calls.extend(held)
         self._budget.work(1 + (len(calls) >> 1))
         results = [self._result(call) for call in calls]
-        self._values[operation.variable] = results if counted else Unknown(results, fresh=True)
+        made: Any = results if counted else Unknown(results, fresh=True)
+        self._values[operation.variable] = results[0] if operation.alone else made
         yield from ()
 
     def _result(self, call: Any) -> Any:

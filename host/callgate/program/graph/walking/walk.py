@@ -35,7 +35,6 @@ from callgate.program.graph.flow import (
     Block,
     CallTool,
     Change,
-    Finish,
     Flow,
     For,
     Gather,
@@ -48,6 +47,7 @@ from callgate.program.graph.flow import (
     Return,
     Target,
 )  # fmt: skip
+from callgate.protocol.logs import printable
 from callgate.tools.decoding import strict_json
 
 from .changes import augment, call_method, has_method, set_item
@@ -78,7 +78,7 @@ _A_WHILE: Final = 20
 
 
 _METHODS: Final = {
-    Assign: "_assign", Augment: "_augment", CallTool: "_call", Change: "_change", Finish: "_finish", For: "_for",
+    Assign: "_assign", Augment: "_augment", CallTool: "_call", Change: "_change", For: "_for",
     Gather: "_gather", Has: "_has", Hold: "_hold", If: "_if", Print: "_print",
 }  # fmt: skip
 """The method of each kind of operation; one that takes turns gives its steps."""
@@ -243,16 +243,6 @@ class Walk:
             self._budget.make(16)
             self._slots[operation.slots].append(self._slots[operation.slot])
 
-    def _finish(self, operation: Finish) -> Iterator[Step]:
-        call: MadeCall = self._slots[operation.slot]
-        call.awaited = True
-        if not call.ended:
-            yield Wait((call,))
-        self._line = operation.line
-        if call.error is not None:
-            raise self._call_failed(call, operation.line)
-        self._values[operation.variable] = self._result_of(call)
-
     def _gather(self, operation: Gather) -> Iterator[Step]:
         calls: list[MadeCall] = []
         for part in operation.parts:
@@ -272,7 +262,8 @@ class Walk:
         self._line = operation.line
         if first is not None:
             raise self._call_failed(first, operation.line)
-        self._values[operation.variable] = [self._result_of(call) for call in calls]
+        results = [self._result_of(call) for call in calls]
+        self._values[operation.variable] = results[0] if operation.alone else results
 
     def _result_of(self, call: MadeCall) -> Any:
         if not call.is_read:
@@ -345,7 +336,7 @@ class Walk:
                 shown = guarded(self._budget, lambda: formatted(self._budget, value, _REPR, ""))
             except ExpressionError as error:
                 raise Unsure(self._line, f"the value has no text: {error.message}") from None
-            return Done(None, _printable(cut(shown)))
+            return Done(None, printable(cut(shown)))
         return Done(self._copied(text), None, len(text))
 
     def _copied(self, text: str, readers: int = 1) -> Any:
@@ -388,7 +379,3 @@ def _is_small(value: Any) -> bool:
     if kind is int:
         return bool(-(1 << 1024) < value < 1 << 1024)
     return value is None or kind is bool or (kind is float and math.isfinite(value))
-
-
-def _printable(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
