@@ -216,7 +216,7 @@ async def test_a_server_of_the_newest_protocol_is_spoken_to_in_it() -> None:
         assert "protocol 2026-07-28" in served.status("s").about
         assert await served.call("s_echo", {"text": "hello"}) == "hello"
         assert await served.call("s_echo", {"text": "later"}) == "later"
-        with pytest.raises(ToolError, match="it asks a person for input before it goes on"):
+        with pytest.raises(ToolError, match="it asks for input before it goes on"):
             await served.call("s_echo", {"text": "ask"})
         await served.call("s_echo", {"text": "grow"})
         await until(lambda: "s_grown" in served.registry)

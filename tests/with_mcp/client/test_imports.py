@@ -53,28 +53,18 @@ async def test_pages_are_put_together() -> None:
         assert "s_tool_4_9" in served.registry
 
 
-@pytest.mark.parametrize(
-    ("kind", "tools", "warning"),
-    [
-        ("tools_without_end", 0, "its list of tools has more than 1000 pages; the others are left out"),
-        ("tools_in_a_circle", 1, "its list of tools goes in a circle; it is taken as far as it came"),
-    ],
-)
-async def test_a_listing_that_does_not_end_is_taken_as_far_as_it_came(kind: str, tools: int, warning: str) -> None:
+@pytest.mark.parametrize(("kind", "tools"), [("tools_without_end", 0), ("tools_in_a_circle", 1)])
+async def test_a_listing_that_does_not_end_is_taken_as_far_as_it_came(kind: str, tools: int) -> None:
     async with serving({"s": hostile(kind)}) as served:
         assert len(served.registry) == tools
-        assert served.status("s").warnings == (warning,)
+        assert served.status("s").warnings == ("its list of tools does not end; it is taken as far as it came",)
 
 
-async def test_of_a_listing_of_many_bytes_what_fits_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "MAX_LISTING_BYTES", 10 * 1024 * 1024)
-    async with serving({"s": hostile("tools_of_many_bytes")}) as served:
-        names = [*(f"s_large_0_{n}" for n in range(8)), "s_large_1_0", "s_large_1_1", "s_echo_0"]
-        assert sorted(tool.name for tool in served.registry) == sorted(names)
-        assert await served.call("s_echo_0", {"text": "x"}) == "x"
-        assert served.status("s").warnings == (
-            "it lists more than 10000 tools or 10485760 bytes; the others are left out",
-        )
+async def test_of_a_listing_of_many_tools_what_fits_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "MAX_TOOLS", 25)
+    async with serving({"s": hostile("pages")}) as served:
+        assert len(served.registry) == 25
+        assert served.status("s").warnings == ("it lists more than 25 tools; the others are left out",)
 
 
 async def test_bad_tools_cost_nothing_but_themselves() -> None:
@@ -119,8 +109,6 @@ async def test_hostile_names_become_plain_ones_and_reach_their_tools() -> None:
         assert {names["get-x"], names["get.x"]} == {"s_get_x_2", "s_get_x_3"}
         assert names["search"] == "s_search"
         assert names["s\u0435arch"] != "s_search"
-        looked = [each for each in served.status("s").warnings if "look twice" in each]
-        assert looked == ["the tool 's\u0435arch' mixes CYRILLIC and LATIN letters in its name: look twice"]
 
 
 async def test_names_are_the_same_at_every_start() -> None:

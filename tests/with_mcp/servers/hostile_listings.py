@@ -18,17 +18,6 @@ def tools_in_a_circle() -> None:
     server.list_tools = lambda r: answer(r, {"tools": [ECHO] if "params" not in r else [], "nextCursor": "again"})
 
 
-def tools_of_many_bytes() -> None:
-    """Eight tools of a million bytes a page, for ever, and a small one last on each."""
-
-    def list_tools(request: dict[str, Any]) -> None:
-        page = int(request.get("params", {}).get("cursor", "0"))
-        large = [{"name": f"large_{page}_{n}", "title": "x" * 1_000_000} for n in range(8)]
-        answer(request, {"tools": [*large, {**ECHO, "name": f"echo_{page}"}], "nextCursor": str(page + 1)})
-
-    server.list_tools = list_tools
-
-
 def pages() -> None:
     def list_tools(request: dict[str, Any]) -> None:
         page = int(request.get("params", {}).get("cursor", "0"))

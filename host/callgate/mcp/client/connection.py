@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -54,8 +53,6 @@ __all__ = ["Connection", "Listing", "connected"]
 MAX_TOOLS = 10_000
 """Of one server; more are not taken."""
 MAX_PAGES = 1000
-MAX_LISTING_BYTES = 32 * 1024 * 1024
-"""Of the tools of one listing, as JSON."""
 MAX_WARNINGS = 20
 MAX_ROUNDS = 10
 """Of answers that say *not yet*; 2026-07-28."""
@@ -72,7 +69,6 @@ class Listing:
         self.warnings: list[str] = []
         self.is_full = False
         """Whether there was no room for a tool; further pages are not asked for."""
-        self._bytes = 0
 
     def warn(self, text: str) -> None:
         if len(self.warnings) < MAX_WARNINGS:
@@ -95,10 +91,9 @@ class Listing:
             if name in self.tools:
                 self.warn(f"the tool {one_line(name, 60)!r} is listed twice; the first is taken")
                 continue
-            self._bytes += len(json.dumps(tool))
-            if len(self.tools) >= MAX_TOOLS or self._bytes > MAX_LISTING_BYTES:
+            if len(self.tools) >= MAX_TOOLS:
                 self.is_full = True
-                self.warn(f"it lists more than {MAX_TOOLS} tools or {MAX_LISTING_BYTES} bytes; the others are left out")
+                self.warn(f"it lists more than {MAX_TOOLS} tools; the others are left out")
                 break
             self.tools[name] = tool
             seen.append({"name": name, "inputSchema": _for_headers(tool.get("inputSchema"))})
@@ -179,13 +174,11 @@ class Connection:
         """All tools, page by page; raises `ServerFault`."""
         async with self._listing:
             self._dispatcher.listing = listing = Listing()
-            known: set[str] = set()
-            cursors: set[str | None] = set()
-            cursor: str | None = None
+            cursors: list[str] = []
             while True:
                 try:
                     page = await self._session.list_tools(
-                        params=None if cursor is None else PaginatedRequestParams(cursor=cursor)
+                        params=PaginatedRequestParams(cursor=cursors[-1]) if cursors else None
                     )
                 except (MCPError, pydantic.ValidationError, RuntimeError) as error:
                     capabilities = self._session.server_capabilities
@@ -193,21 +186,12 @@ class Connection:
                         listing.warn("it offers no tools")
                         return listing
                     raise self._fault("it did not list its tools", error) from None
-                known.update(tool.name for tool in page.tools)
-                cursors.add(cursor)
-                cursor = page.next_cursor
-                if cursor is None or listing.is_full:
-                    break
-                if cursor in cursors:
-                    listing.warn("its list of tools goes in a circle; it is taken as far as it came")
-                    break
-                if len(cursors) == MAX_PAGES:
-                    listing.warn(f"its list of tools has more than {MAX_PAGES} pages; the others are left out")
-                    break
-        for name in [name for name in listing.tools if name not in known]:
-            listing.warn(f"the tool {one_line(name, 60)!r} is left out: its x-mcp-header annotations are invalid")
-            del listing.tools[name]
-        return listing
+                if page.next_cursor is None or listing.is_full:
+                    return listing
+                if page.next_cursor in cursors or len(cursors) == MAX_PAGES:
+                    listing.warn("its list of tools does not end; it is taken as far as it came")
+                    return listing
+                cursors.append(page.next_cursor)
 
     async def changed(self) -> None:
         """Wait until the server says that its tools have changed."""
@@ -237,33 +221,26 @@ class Connection:
         Raises:
             ToolError: it failed, or the answer is no MCP. Its message may hold what the server wrote.
         """
-        progress = self._progress()
         state: str | None = None
-        for _ in range(MAX_ROUNDS):
-            try:
+        try:
+            for _ in range(MAX_ROUNDS):
                 result: Result = await self._session.call_tool(
-                    tool,
-                    arguments,
-                    progress_callback=progress,
-                    request_state=state,
-                    allow_input_required=True,
-                    allow_claimed=True,
-                )
-            except MCPError as error:
-                if error.code == HEADER_MISMATCH:  # which arguments belong into headers has changed
-                    self._dispatcher.tools_changed.set()
-                raise self._call_failed(error, repeatable) from None
-            except pydantic.ValidationError as error:
-                raise ToolError(f"its answer is no MCP: {_first(error)}") from None
-            if isinstance(result, CallToolResult):
-                return result
-            if not isinstance(result, InputRequiredResult):
-                raise ToolError("its answer is of a kind that callgate does not know")
-            if result.input_requests:
-                raise ToolError("it asks a person for input before it goes on, and callgate has nobody to ask")
-            state = result.request_state
-            await anyio.sleep(ROUND_SECONDS)
-        raise ToolError(f"it said {MAX_ROUNDS} times that it needs another round", retryable=repeatable)
+                    tool, arguments, progress_callback=self._progress(), request_state=state,
+                    allow_input_required=True, allow_claimed=True,
+                )  # fmt: skip
+                if not isinstance(result, InputRequiredResult) or result.input_requests:
+                    break
+                state = result.request_state
+                await anyio.sleep(ROUND_SECONDS)
+        except MCPError as error:
+            if error.code == HEADER_MISMATCH:  # which arguments belong into headers has changed
+                self._dispatcher.tools_changed.set()
+            raise self._call_failed(error, repeatable) from None
+        except pydantic.ValidationError as error:
+            raise ToolError(f"its answer is no MCP: {_first(error)}") from None
+        if isinstance(result, CallToolResult):
+            return result
+        raise ToolError("it asks for input before it goes on, and callgate has nobody to ask")
 
     async def read_resource(self, uri: str) -> list[TextResourceContents | BlobResourceContents]:
         """Read a resource; raises `ToolError`."""

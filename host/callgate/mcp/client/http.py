@@ -94,7 +94,7 @@ def shown_url(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-class _Guarded(httpx2.AsyncBaseTransport):
+class _Guarded(httpx2.AsyncHTTPTransport):
     """Adds the query, bounds answers, and turns failures into answers."""
 
     def __init__(self, config: ServerConfig, fate: Fate) -> None:
@@ -104,9 +104,7 @@ class _Guarded(httpx2.AsyncBaseTransport):
         self._whole_connection = config.transport == "sse"  # there, an answer does not come with its request
         self._fate = fate
         try:
-            self._inner = httpx2.AsyncHTTPTransport(
-                proxy=_proxy(config.url), limits=httpx2.Limits(max_connections=MAX_CONNECTIONS)
-            )
+            super().__init__(proxy=_proxy(config.url), limits=httpx2.Limits(max_connections=MAX_CONNECTIONS))
         except (ImportError, ValueError) as error:
             raise CannotStart(f"it cannot be connected to: {one_line(str(error))}") from None
 
@@ -116,17 +114,13 @@ class _Guarded(httpx2.AsyncBaseTransport):
         except httpx2.TransportError as error:
             return self._failed(request, error)
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
     async def _answer(self, request: httpx2.Request) -> httpx2.Response:
-        sent = request
         if self._query and not request.url.query:
-            sent = httpx2.Request(
+            request = httpx2.Request(
                 request.method, request.url.copy_with(query=self._query), headers=request.headers,
                 stream=request.stream, extensions=request.extensions,
             )  # fmt: skip
-        answer = await self._inner.handle_async_request(sent)
+        answer = await super().handle_async_request(request)
         known = {**request.headers, **answer.headers}
         self.session |= {name: known[name] for name in (_SESSION, "mcp-protocol-version") if name in known}
         if answer.headers.get("content-encoding", "identity").lower() not in ("", "identity"):

@@ -13,7 +13,6 @@ Slow for thousands of tools (each schema is compiled), so it runs in a worker th
 from __future__ import annotations
 
 import logging
-import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
@@ -26,19 +25,17 @@ from callgate.tools.names import imported_name
 from callgate.tools.schema_repair import repaired
 
 from .connection import Listing
-from .results import Answer
 from .status import one_line
 
-__all__ = ["Adjust", "Answering", "Call", "imported", "usable_input", "usable_output"]
+__all__ = ["Adjust", "Calling", "imported", "usable_input", "usable_output"]
 
 logger = logging.getLogger("callgate.mcp")
 
 Adjust = Callable[[Tool], Tool | None]
 """The operator's word about a tool: changed with `dataclasses.replace`, or None to leave it out."""
-Call = Callable[[str, dict[str, Any], Answer, bool], Awaitable[Any]]
-"""Makes a call: the server's own name of the tool, arguments, how to read the answer, is repeating it harmless."""
-Answering = Callable[[str, SchemaResult | UntypedResult, bool], Answer]
-"""How to read a tool's answers: its own name, the contract of its value, is the value under ``result``."""
+Calling = Callable[[str, SchemaResult | UntypedResult, bool, bool], Callable[..., Awaitable[Any]]]
+"""Makes a tool's function: the server's own name, the contract of its value, is the value under ``result``, is
+repeating a call harmless."""
 Warn = Callable[[str], None]
 Contract = TypeVar("Contract", SchemaArguments, SchemaResult)
 
@@ -59,8 +56,7 @@ _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object"}
 def imported(
     server: str,
     listing: Listing,
-    call: Call,
-    answering: Answering,
+    calling: Calling,
     *,
     timeout_seconds: float | None,
     adjust: Adjust | None,
@@ -74,7 +70,7 @@ def imported(
     tools = []
     for name, raw in sorted(listing.tools.items(), key=lambda item: (is_renamed(item[0]), item[0])):
         try:
-            made = _tool(server, name, raw, listing.warn, call, answering, timeout_seconds, hide)
+            made = _tool(server, name, raw, listing.warn, calling, timeout_seconds, hide)
             tool = made if adjust is None else _adjusted(made, adjust)
         except (ConfigurationError, RecursionError) as error:
             listing.warn(f"the tool {one_line(name, 60)!r} is left out: {one_line(str(error), 200)}")
@@ -89,22 +85,14 @@ def _tool(
     name: str,
     raw: Mapping[str, Any],
     warn: Warn,
-    call: Call,
-    answering: Answering,
+    calling: Calling,
     timeout_seconds: float | None,
     hide: Callable[[str], str],
 ) -> ImportedTool:
-    scripts = {unicodedata.name(c, "?").split(" ")[0] for c in name[:256] if c.isalpha()}
-    if "LATIN" in scripts and len(scripts) > 1:  # a Cyrillic a among Latin letters is there to deceive
-        warn(f"the tool {one_line(name, 60)!r} mixes {' and '.join(sorted(scripts))} letters in its name: look twice")
     hints: Mapping[str, Any] = given if isinstance(given := raw.get("annotations"), Mapping) else {}
     flags = flags_of(hints)
     arguments_contract = usable_input(name, raw.get("inputSchema"), warn)
     result_contract, unwrap = usable_output(name, raw.get("outputSchema"), warn)
-    answer = answering(name, result_contract, unwrap)
-
-    async def function(**arguments: Any) -> Any:
-        return await call(name, arguments, answer, flags["idempotent"])
 
     def title(of: Mapping[str, Any]) -> str | None:
         text = of.get("title")
@@ -118,7 +106,7 @@ def _tool(
     return ImportedTool(
         name=imported_name(server, name),
         description=hide(_description(raw, hints)),
-        function=function,
+        function=calling(name, result_contract, unwrap, flags["idempotent"]),
         is_async=True,
         input_contract=arguments_contract,
         result_contract=result_contract,

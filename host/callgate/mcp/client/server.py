@@ -16,7 +16,7 @@ Knows states and time; what is said is the connection's, how it is carried the t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -27,7 +27,6 @@ from callgate.errors import ToolError
 from callgate.mcp.config import ServerConfig
 from callgate.tools import Registry
 from callgate.tools.annotations import UntypedResult
-from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.json_schema import SchemaResult
 
 from .artifacts import Artifacts
@@ -126,36 +125,30 @@ class Server:
     async def _keep(self) -> None:
         failures = 0
         while True:
-            self._attempted = anyio.current_time()
-            self._wanted = anyio.Event()
-            starts = self._starts
+            self._attempted, self._wanted, starts = anyio.current_time(), anyio.Event(), self._starts
             fault = await self._live()
+            again: ServerState = "restarting" if self._starts else "starting"
             if self._wanted.is_set():
                 failures = 0
-                self._turn("restarting")
-                continue
-            held = self._starts > starts and anyio.current_time() - self._attempted > STABLE_SECONDS
-            failures = 1 if held else failures + 1
-            again: ServerState = "restarting" if self._starts else "starting"
-            self._error, self._remedy = self._hide(str(fault)), fault.remedy or None
-            if isinstance(fault, CannotStart) or failures >= MAX_FAILURES:
-                if failures > 1:
-                    self._error = f"given up after {failures} starts: {self._error}"
-                logger.warning("MCP server %r: %s", self.config.name, self._error)
-                self._turn("failed")
-                self.settled.set()
-                await self._wanted.wait()
-                failures = MAX_FAILURES - 1  # one more
             else:
-                delay = FIRST_DELAY_SECONDS * 2 ** (failures - 1)
-                self._next_attempt = anyio.current_time() + delay
-                logger.info("MCP server %r: %s; tried again in %g s", self.config.name, self._error, delay)
-                self._turn(again)
-                if failures > 1:
+                held = self._starts > starts and anyio.current_time() - self._attempted > STABLE_SECONDS
+                failures = 1 if held else failures + 1
+                failed = isinstance(fault, CannotStart) or failures >= MAX_FAILURES
+                count = f"given up after {failures} starts: " if failed and failures > 1 else ""
+                self._error, self._remedy = count + self._hide(str(fault)), fault.remedy or None
+                delay = float("inf") if failed else FIRST_DELAY_SECONDS * 2 ** (failures - 1)
+                self._next_attempt = None if failed else anyio.current_time() + delay
+                level = logging.WARNING if failed else logging.INFO
+                later = "" if failed else f"; tried again in {delay:g} s"
+                logger.log(level, "MCP server %r: %s%s", self.config.name, self._error, later)
+                self._turn("failed" if failed else again)
+                if failed or failures > 1:
                     self.settled.set()
                 with anyio.move_on_after(delay):
                     await self._wanted.wait()
                 self._next_attempt = None
+                if failed:
+                    failures = MAX_FAILURES - 1  # one more
             self._turn(again)
 
     async def _live(self) -> ServerFault:
@@ -218,13 +211,18 @@ class Server:
         registry = self._registry
         name, timeout, adjust = self.config.name, self.config.timeout_seconds, self._adjust
 
-        def answering(tool: str, contract: SchemaResult | UntypedResult, unwrap: bool) -> Answer:
-            return Answer(self._artifacts, name, tool, contract, unwrap, self._note_unplaced)
+        def calling(
+            tool: str, contract: SchemaResult | UntypedResult, unwrap: bool, repeatable: bool
+        ) -> Callable[..., Awaitable[Any]]:
+            answer = Answer(self._artifacts, name, tool, contract, unwrap, self._note_unplaced)
+
+            async def function(**arguments: Any) -> Any:
+                return await self._call(tool, arguments, answer, repeatable)
+
+            return function
 
         tools = await anyio.to_thread.run_sync(
-            lambda: imported(
-                name, listing, self._call, answering, timeout_seconds=timeout, adjust=adjust, hide=self._hide
-            )
+            lambda: imported(name, listing, calling, timeout_seconds=timeout, adjust=adjust, hide=self._hide)
         )
         known = registry.replace_server(name, tools)
         for given, tool in zip(tools, known, strict=True):
@@ -283,10 +281,10 @@ class Server:
 
     def _presentable(self, error: ToolError, before: str = "") -> ToolError:
         """As a program and a model may see it: bounded, and without secrets."""
-        message, after = self._hide(error.message[: 2 * MAX_ERROR_CHARACTERS]), ""
+        message, after = self._hide(error.message), ""
         if len(message) > MAX_ERROR_CHARACTERS:
             message = message[: MAX_ERROR_CHARACTERS - 3] + "..."
-        if error.data is not None and (size := _size(error.data)) > MAX_ERROR_CHARACTERS:
+        if (size := len(repr(error.data))) > MAX_ERROR_CHARACTERS:
             error.data, after = None, f" (data of {size} characters that came with it is left out)"
         error.message = before + message + after
         error.args = (error.message,)
@@ -361,13 +359,6 @@ class Server:
 
     def _hide(self, text: str) -> str:
         return self.config.secrets.hide(text)
-
-
-def _size(data: Any) -> int:
-    try:
-        return len(compact_json(data))
-    except NotJson:
-        return MAX_ERROR_CHARACTERS + 1
 
 
 def _fault_in(error: BaseException) -> ServerFault:

@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import anyio
 
@@ -23,8 +23,14 @@ from .status import ServerStatus
 __all__ = ["McpServers"]
 
 
-def _nobody(_: ServerStatus) -> None:
-    """Is told of each change where the operator names nobody."""
+class Options(TypedDict, total=False):
+    """See `McpServers`."""
+
+    ready_seconds: float
+    start_seconds: float
+    adjust: Adjust | None
+    max_artifact_bytes: int
+    on_status: Callable[[ServerStatus], None]
 
 
 class McpServers:
@@ -54,7 +60,7 @@ class McpServers:
         start_seconds: float = 60.0,
         adjust: Adjust | None = None,
         max_artifact_bytes: int = MAX_KEPT_BYTES,
-        on_status: Callable[[ServerStatus], None] = _nobody,
+        on_status: Callable[[ServerStatus], None] = lambda _: None,
     ) -> None:
         if ready_seconds < 0 or start_seconds <= 0 or max_artifact_bytes < 0:
             raise ConfigurationError("start_seconds must be above 0, ready_seconds and max_artifact_bytes 0 or more")
@@ -72,38 +78,18 @@ class McpServers:
             self._servers[config.name] = self._server(config, Registry())
 
     @classmethod
-    def read(
-        cls,
-        source: str | os.PathLike[str] | Mapping[str, Any],
-        *,
-        ready_seconds: float = 5.0,
-        start_seconds: float = 60.0,
-        adjust: Adjust | None = None,
-        max_artifact_bytes: int = MAX_KEPT_BYTES,
-        on_status: Callable[[ServerStatus], None] = _nobody,
-    ) -> McpServers:
+    def read(cls, source: str | os.PathLike[str] | Mapping[str, Any], **options: Unpack[Options]) -> McpServers:
         """The servers of a configuration as Claude Desktop, Cursor and VS Code keep it.
 
         Args:
             source: the path of a JSON file, or what is in it: ``{"mcpServers": {"name": {"command": ...}}}``.
-            ready_seconds: see `McpServers`; so are the others.
-            start_seconds: one start.
-            adjust: the operator's word about each tool.
-            max_artifact_bytes: of images and files.
-            on_status: see `McpServers`.
+            options: see `McpServers`.
 
         Raises:
             ConfigurationError: it cannot be read, or is no such configuration. What is wrong with one server alone is
                 in its `status`; the others work.
         """
-        return cls(
-            read_config(source),
-            ready_seconds=ready_seconds,
-            start_seconds=start_seconds,
-            adjust=adjust,
-            max_artifact_bytes=max_artifact_bytes,
-            on_status=on_status,
-        )
+        return cls(read_config(source), **options)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -146,7 +146,8 @@ class _Server:
         try:
             while not lines.is_too_long:
                 for line in lines.feed(await self._stdout.receive()):
-                    await self._take(line)
+                    if line is None or line.strip():
+                        await self._take(line)
             await self._take(None)
         except NoMessage as error:
             self._fate.seal(f"it sent {error}")
@@ -159,15 +160,13 @@ class _Server:
     async def _take(self, line: bytes | None) -> None:
         if line is None:
             raise NoMessage(f"a line of more than {MAX_LINE_BYTES} bytes: ask for less")
-        if b'"jsonrpc"' not in line:  # the parser takes its time to say what is wrong
-            if line.strip():
-                self._fate.hear_noise(line)
-            return
         try:
-            message = parsed(line)
+            message = parsed(line) if b'"jsonrpc"' in line else None  # the parser takes its time to say what is wrong
         except NoMessage as error:
             if b'"id"' in line:  # somebody waits for it
                 raise NoMessage(f"a message that cannot be read: {error}") from None
+            message = None
+        if message is None:
             self._fate.hear_noise(line)
             await anyio.lowlevel.checkpoint()
         else:
