@@ -35,9 +35,10 @@ async def asked(planner: ReActPlanner, task: str = TASK, history: Sequence[Any] 
 
 
 async def one_action(planner: ReActPlanner) -> Action:
-    (action,) = await planner.plan(TASK)
-    assert isinstance(action, Action)
-    return action
+    actions = await planner.plan(TASK)
+    assert isinstance(actions, list)
+    assert len(actions) == 1
+    return actions[0]
 
 
 def named(request: Request) -> list[str]:
