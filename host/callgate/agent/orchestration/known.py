@@ -1,4 +1,4 @@
-"""The arguments of a step alone: references resolved to results that exist already, by the rules of the plan language."""
+"""The arguments of a step alone: its references, resolved to results that exist already as the plan language does it."""
 
 from __future__ import annotations
 
