@@ -1,4 +1,4 @@
-"""The arguments of a step alone: its references, resolved to results that exist already as the plan language does it."""
+"""The arguments of a step alone, with its references resolved to results that exist already."""
 
 from __future__ import annotations
 
