@@ -388,13 +388,18 @@ class Runtime(ForModels):
             explained(reading.plan), form, goal=reading.plan.model.goal, outputs=reading.plan.model.output_steps
         )
 
-    def estimate(self, plan: Mapping[str, Any] | str, *, tools: Collection[str] | None = None) -> PlanEstimate:
+    def estimate(
+        self, plan: Mapping[str, Any] | str, *, tools: Collection[str] | None = None, limits: Limits | None = None
+    ) -> PlanEstimate:
         """How long a plan would take, what it would cost, and its odds, by what is known of its tools.
+
+        Args:
+            plan: as for `execute_tool_plan`, and so are the others.
 
         Raises:
             ConfigurationError: the plan has faults, or `tools` names one that does not exist.
         """
-        return self._plan(tools).estimate(plan)
+        return self._plan(tools, limits).estimate(plan)
 
     def _plan(
         self,

@@ -104,15 +104,12 @@ async def test_instructions_are_the_answerers_and_the_answers() -> None:
     assert model.requests[0].system.endswith("Be brief.\n\nAnswer in German.")
 
 
-async def test_an_answer_has_the_answerers_temperature_and_limit_or_its_own() -> None:
-    model = ScriptedModel(["One [1].", "Two [1]."])
+async def test_an_answer_has_the_temperature_and_the_limit_of_its_call() -> None:
+    model = ScriptedModel(["Two [1]."])
     async with orchestrator([lookup]) as made:
-        answerer = PlannedAnswerer(
-            ByHand(step("a", "lookup", unit="x")), made, model, temperature=0.7, max_output_tokens=500
-        )
-        assert (await answerer.answer("?")).ok
+        answerer = PlannedAnswerer(ByHand(step("a", "lookup", unit="x")), made, model)
         assert (await answerer.answer("?", temperature=0.0, max_output_tokens=50)).ok
-    assert [(each.temperature, each.max_output_tokens) for each in model.requests] == [(0.7, 500), (0.0, 50)]
+    assert [(each.temperature, each.max_output_tokens) for each in model.requests] == [(0.0, 50)]
 
 
 async def test_nothing_is_run_and_nothing_is_asked_after_it_was_stopped() -> None:

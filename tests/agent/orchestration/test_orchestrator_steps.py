@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.orchestration.orchestrated import Noted, compare, data, fail, lookup, orchestrator, plan, step
+from agent.orchestration.orchestrated import Noted, compare, fail, lookup, orchestrator, plan, step
 from callgate import ConfigurationError, tool
 from callgate.agent.planning.outcome import SelectionOutcome
 from callgate.agent.planning.tool_plan import ExecutionContext, ToolExecution, ToolResult
@@ -42,16 +42,6 @@ async def test_a_step_alone_takes_its_references_from_the_context() -> None:
     assert "dependency 'nobody'" in (skipped.error or "")
 
 
-async def test_steps_may_refer_to_earlier_results_of_the_context() -> None:
-    async with orchestrator([lookup, compare]) as made:
-        first = await made.execute(plan(step("t", "lookup", unit="terminator")))
-        second = await made.execute(
-            plan(step("d", "lookup", unit="dreadnought"), step("c", "compare", a="$ref:t", b="$ref:d"), id="p2"),
-            context=_context(first),
-        )
-    assert data(second)["c"]["of"] == ["terminator", "dreadnought"]
-
-
 def _context(execution: ToolExecution) -> ExecutionContext:
     return ExecutionContext(plan_id="p1", previous_results={each.step_id: each for each in execution.results})
 
@@ -60,9 +50,9 @@ async def test_earlier_results_that_are_no_json_are_the_caller_s_mistake() -> No
     result = ToolResult(step_id="t", tool="x", success=True, data={1, 2})
     async with orchestrator([lookup]) as made:
         with pytest.raises(ConfigurationError, match="the result of 't' in the context is not JSON"):
-            await made.execute(
-                plan(step("a", "lookup", unit="terminator")),
-                context=ExecutionContext(plan_id="p1", previous_results={"t": result}),
+            await made.execute_step(
+                step("a", "lookup", unit="terminator"),
+                ExecutionContext(plan_id="p1", previous_results={"t": result}),
             )
         assert made.running == ()
 

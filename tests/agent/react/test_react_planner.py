@@ -36,10 +36,9 @@ async def asked(planner: ReActPlanner, task: str = TASK, history: Sequence[Any] 
 
 async def one_action(planner: ReActPlanner) -> Action:
     actions = await planner.plan(TASK)
-    assert not isinstance(actions, str)
-    (action,) = actions
-    assert isinstance(action, Action)
-    return action
+    assert isinstance(actions, list)
+    assert len(actions) == 1
+    return actions[0]
 
 
 def named(request: Request) -> list[str]:

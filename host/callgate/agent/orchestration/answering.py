@@ -36,12 +36,12 @@ class Planner(Protocol):
         """
 
     def learned(self, plan: ToolPlan, execution: ToolExecution) -> None:
-        """Take note of what came of a plan."""
+        """Take note of the outcome of a plan."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedAnswer:
-    """What came of a query.
+    """The outcome of a query.
 
     Attributes:
         answer: the words; where `ok` is False, what there is of results, for whoever goes on from there.
@@ -69,8 +69,6 @@ class PlannedAnswerer:
         model: puts the results into words.
         instructions: of the operator for the answers, see `synthesize`.
         max_characters: of what the model is told of results.
-        temperature: of the answers; None for the provider's default.
-        max_output_tokens: of an answer; None for the model's own limit.
     """
 
     def __init__(
@@ -81,16 +79,12 @@ class PlannedAnswerer:
         *,
         instructions: str = "",
         max_characters: int = MAX_CHARACTERS,
-        temperature: float | None = None,
-        max_output_tokens: int | None = None,
     ) -> None:
         self.planner = planner
         self.orchestrator = orchestrator
         self._model = model
         self._instructions = instructions
         self._max_characters = max_characters
-        self._temperature = temperature
-        self._max_output_tokens = max_output_tokens
 
     async def answer(
         self,
@@ -117,8 +111,8 @@ class PlannedAnswerer:
             tools: the only ones that the plan may call; None for all.
             history: the conversation that it is part of; tools can read it, and the answer is written in its light.
             instructions: for this answer, beside the answerer's own.
-            temperature: of this answer; None for the answerer's own.
-            max_output_tokens: of this answer; None for the answerer's own.
+            temperature: of the answer; None for the provider's default.
+            max_output_tokens: of the answer; None for the model's own limit.
             stop: asked before the plan is run, and before the answer is written; words say why that is not to be done
                 any more, none that it is.
             on_plan: told of the plan before it runs; its `id` is for `ToolOrchestrator.cancel`.
@@ -158,17 +152,12 @@ class PlannedAnswerer:
             self._model, query, execution, plan=plan, history=history,
             instructions="\n\n".join(filter(None, (self._instructions, instructions))),
             max_characters=self._max_characters, on_request=on_request, on_delta=on_delta,
-            temperature=self._temperature if temperature is None else temperature,
-            max_output_tokens=self._max_output_tokens if max_output_tokens is None else max_output_tokens,
+            temperature=temperature, max_output_tokens=max_output_tokens,
         )  # fmt: skip
         ok = synthesis.ended in ("answered", "cut")
+        reason = "" if ok else f"{synthesis.ended}: {synthesis.reason}"
         return PlannedAnswer(
-            answer=synthesis.answer,
-            plan=plan,
-            execution=execution,
-            synthesis=synthesis,
-            ok=ok,
-            reason="" if ok else f"{synthesis.ended}: {synthesis.reason}",
+            answer=synthesis.answer, plan=plan, execution=execution, synthesis=synthesis, ok=ok, reason=reason
         )
 
 

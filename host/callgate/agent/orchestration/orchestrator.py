@@ -34,7 +34,7 @@ from callgate.tools import Tool
 from callgate.tools.statistics import adaptive_timeout_seconds
 
 from .context import Here, is_part_of, running_in
-from .known import KnownResults, Unresolvable
+from .known import Unresolvable, resolved
 from .results import missing_result, outcome_of, tool_result
 
 __all__ = ["ToolOrchestrator"]
@@ -91,7 +91,7 @@ class ToolOrchestrator:
         Args:
             plan: what to run. Failed steps do not stop others, but those that need them; a critical one stops all. One
                 without steps succeeds where a model found that no tool is needed.
-            context: history and metadata for the tools, and earlier results that steps may refer to by id.
+            context: history, metadata and earlier results for the tools, which `execution_context` gives them.
             on_event: called with each start and end of a step or a call.
             tools: names of the tools that the plan may call, fallbacks included; None for all that plans may call.
 
@@ -100,7 +100,7 @@ class ToolOrchestrator:
 
         Raises:
             ConfigurationError: the runtime is not open, `plan` is not a `ToolPlan`, `tools` names one that does not
-                exist, a result of the context is not JSON, or `on_event` is async.
+                exist, or `on_event` is async.
         """
         if inspect.iscoroutinefunction(on_event):
             raise ConfigurationError("on_event is called at once and not awaited: give it a plain function, not async")
@@ -127,12 +127,12 @@ class ToolOrchestrator:
         Raises:
             ConfigurationError: the runtime is not open, or a result of the context is not JSON.
         """
-        known = KnownResults(context.previous_results, max_bytes=self._allowed.max_message_bytes)
-        missing = [each for each in step.dependencies if each not in known.ids]
+        known = {id: result for id, result in context.previous_results.items() if result.success}
+        missing = [each for each in step.dependencies if each not in known]
         if missing:
             return missing_result(step, f"Skipped because dependency {missing[0]!r} has no result")
         try:
-            arguments = known.arguments(step.parameters, step.id)
+            arguments = resolved(step, known, max_bytes=self._allowed.max_message_bytes)
         except Unresolvable as error:
             return missing_result(step, str(error))
         alone = replace(
@@ -193,15 +193,10 @@ class ToolOrchestrator:
         )
 
     async def _perform(self, run: _Run, context: ExecutionContext, tools: Collection[str] | None) -> None:
-        earlier = dict(context.previous_results)
-        here = replace(
-            context,
-            plan_id=run.plan.id,
-            previous_results=MappingProxyType(ChainMap(run.results, earlier)),
-            started=time.time(),
-        )
+        results = MappingProxyType(ChainMap(run.results, dict(context.previous_results)))
+        here = replace(context, plan_id=run.plan.id, previous_results=results, started=time.time())
         limits, settings = self._allowed, self.settings
-        written = self._written(run.plan, earlier)
+        written = self._written(run.plan)
         parallel = min(settings.parallel_limit, limits.max_concurrent_calls)
         seconds = settings.result_cache_seconds if settings.result_cache_enabled else None
         with running_in(here) as run.here, keeping_reads(seconds):
@@ -210,10 +205,10 @@ class ToolOrchestrator:
             )
         self._note_timeouts(run.plan, written, result)
 
-    def _written(self, plan: ToolPlan, earlier: Mapping[str, ToolResult]) -> dict[str, Any]:
-        """The plan in the plan language, with earlier results put in and what the settings say."""
+    def _written(self, plan: ToolPlan) -> dict[str, Any]:
+        """The plan in the plan language, with what the settings say."""
         retry, stop = self.settings.retry, self.settings.stop_on_critical
-        written = replace(plan, steps=self._with(earlier, plan.steps)).to_plan()
+        written = plan.to_plan()
         for each, step in zip(written["steps"], plan.steps, strict=True):
             tool = self._tool(step.tool)
             if not stop:
@@ -231,23 +226,6 @@ class ToolOrchestrator:
                     adapted = adaptive_timeout_seconds(stats, seconds, tool.repeatable)
                     each["timeout_seconds"] = min(adapted, LONGEST_SECONDS)
         return written
-
-    def _with(self, earlier: Mapping[str, ToolResult], steps: tuple[ToolStep, ...]) -> tuple[ToolStep, ...]:
-        """The steps, with earlier results where they refer to these."""
-        ids = tuple(step.id for step in steps)
-        known = KnownResults(earlier, max_bytes=self._allowed.max_message_bytes, others=ids)
-        if not known.ids or len(set(ids)) < len(ids):
-            return steps
-        found = []
-        for step in steps:
-            try:
-                parameters = {name: known.put_into(value) for name, value in step.parameters.items()}
-            except Unresolvable:  # the plan engine refuses it, and says why
-                parameters = dict(step.parameters)
-            left = tuple(each for each in step.dependencies if each not in known.ids)
-            after = tuple(each for each in step.after if each not in known.ids)
-            found.append(replace(step, parameters=parameters, dependencies=left, after=after))
-        return tuple(found)
 
     def _note_timeouts(self, plan: ToolPlan, written: Mapping[str, Any], result: PlanResult) -> None:
         """In the log, for analysis; and in the tools' statistics, where the timeout was the step's.

@@ -1,10 +1,11 @@
-"""What came of a plan, in the values of tool planning: results with confidence and sources, and the outcome to learn
+"""The outcome of a plan, in the values of tool planning: results with confidence and sources, and the outcome to learn
 from. Arithmetic over what the plan engine says; it runs nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from callgate.agent.planning.outcome import SelectionOutcome
@@ -27,32 +28,26 @@ def confidence_of(data: Any) -> float | None:
 
 
 def tool_result(ended: StepResult, step: ToolStep | None) -> ToolResult:
-    """What came of a step that ended.
+    """The result of a step that ended.
 
     Args:
         ended: as the plan engine has it.
         step: as it was planned; None where it is not of the plan, as it was written.
     """
     tool = ended.fallback or ended.tool
-    retries = max(ended.attempts - max(len(ended.calls), 1), 0)  # a fallback's first attempt is none
-    if ended.status != "succeeded":
-        error = ended.error or ended.status
-        return ToolResult(
-            step_id=ended.id, tool=tool, success=False, error=error, duration_seconds=ended.duration_seconds,
-            retries=retries,
-        )  # fmt: skip
-    data = ended.result
-    return ToolResult(
+    found = ToolResult(
         step_id=ended.id,
         tool=tool,
-        success=True,
-        data=data,
-        confidence=_confidence(data, step),
+        success=ended.status == "succeeded",
         duration_seconds=ended.duration_seconds,
-        sources=sources_in(data, tool),
-        retries=retries,
-        cached=ended.cached,
+        retries=max(ended.attempts - max(len(ended.calls), 1), 0),  # a fallback's first attempt is none
     )
+    if not found.success:
+        return replace(found, error=ended.error or ended.status)
+    data = ended.result
+    own = confidence_of(data)
+    confidence = own if own is not None else 1.0 if step is None else step.confidence
+    return replace(found, data=data, confidence=confidence, sources=sources_in(data, tool), cached=ended.cached)
 
 
 def missing_result(step: ToolStep, error: str) -> ToolResult:
@@ -70,7 +65,7 @@ def outcome_of(plan: ToolPlan, execution: ToolExecution, registry: Registry) -> 
 
     Args:
         plan: what was run.
-        execution: what came of it.
+        execution: of it.
         registry: the tools, for their costs. Results that were kept cost nothing.
     """
     tools = tuple(dict.fromkeys(step.tool for step in plan.steps))
@@ -88,13 +83,6 @@ def outcome_of(plan: ToolPlan, execution: ToolExecution, registry: Registry) -> 
         reasoning=plan.reasoning,
         error=errors[0][:_ERROR_CHARACTERS] if errors else "",
     )
-
-
-def _confidence(data: Any, step: ToolStep | None) -> float:
-    own = confidence_of(data)
-    if own is not None:
-        return own
-    return 1.0 if step is None else step.confidence
 
 
 def _cost(result: PlanResult | None, registry: Registry) -> float | None:

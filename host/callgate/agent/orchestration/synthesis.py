@@ -13,24 +13,16 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from callgate.agent.models.model import NO_USAGE, Delta, Message, Model, Reply, Request, Usage, User
+from callgate.agent.models.model import NO_USAGE, Delta, Message, Model, Request, Usage, User
 from callgate.agent.planning.tool_plan import Source, ToolExecution, ToolPlan, ToolResult
 from callgate.errors import ModelError
 from callgate.runtime.result import cut
 from callgate.tools.encoding import NotJson, compact_json
 
-__all__ = [
-    "SYSTEM",
-    "Synthesis",
-    "SynthesisEnded",
-    "join_results",
-    "numbered_sources",
-    "synthesis_request",
-    "synthesize",
-]
+__all__ = ["SYSTEM", "Synthesis", "SynthesisEnded", "join_results", "numbered_sources", "synthesize"]
 
 SynthesisEnded = Literal["answered", "cut", "refused", "empty", "failed", "nothing"]
 """How it ended: with an answer of the model; one at the limit of its tokens; a refusal; no words; an error of the
@@ -119,79 +111,49 @@ async def synthesize(
     Returns:
         The answer, also where the model gave none: then the results in order.
     """
-    used = tuple(each for each in execution.results if each.success)
+    used = [each for each in execution.results if each.success]
     failed = tuple(each.step_id for each in execution.results if not each.success)
     if not used:
-        return Synthesis(
-            answer="", confidence=0.0, failed=failed, ended="nothing", by_model=False, reason=_why_nothing(execution)
-        )
-    request = synthesis_request(
-        query, execution, plan=plan, history=history, instructions=instructions, max_characters=max_characters,
-        max_output_tokens=max_output_tokens, temperature=temperature,
-    )  # fmt: skip
-    if on_request is not None:
-        on_request(request)
-    try:
-        reply: Reply | None = await model.ask(request, on_delta=on_delta)
-        reason = ""
-    except ModelError as error:
-        reply, reason = None, f"{type(error).__name__}: {error}"
-    text = "" if reply is None else reply.turn.text.strip()
-    ended: SynthesisEnded
-    if reply is None:
-        ended = "failed"
-    elif reply.ended == "refused":
-        ended, reason = "refused", reply.refusal or text or "the model refused"
-    elif not text:
-        ended, reason = "empty", f"the model said nothing (its reply ended: {reply.ended})"
-    elif reply.ended == "cut":
-        ended, reason = "cut", "the answer was cut at the limit of its tokens"
-    else:
-        ended = "answered"
-    plain = ended in ("failed", "empty")
+        why = _why_nothing(execution)
+        return Synthesis(answer="", confidence=0.0, failed=failed, ended="nothing", by_model=False, reason=why)
     sources = numbered_sources(used)
-    if plain:
-        text = join_results(execution, plan=plan, max_characters=max_characters)
-    share = len(used) / len(execution.results)
-    return Synthesis(
-        answer=reason if ended == "refused" else text,
-        confidence=0.0 if ended == "refused" else share * sum(each.confidence for each in used) / len(used),
+    made = Synthesis(
+        answer="",
+        confidence=sum(each.confidence for each in used) / len(execution.results),
         sources=sources,
-        cited=() if plain else _cited(text, len(sources)),
         used=tuple(each.step_id for each in used),
         failed=failed,
-        ended=ended,
-        by_model=not plain,
-        reason=reason,
-        usage=NO_USAGE if reply is None else reply.usage,
     )
-
-
-def synthesis_request(
-    query: str,
-    execution: ToolExecution,
-    *,
-    plan: ToolPlan | None = None,
-    history: Sequence[Message] = (),
-    instructions: str = "",
-    max_characters: int = MAX_CHARACTERS,
-    max_output_tokens: int | None = None,
-    temperature: float | None = None,
-) -> Request:
-    """What the model is asked: see `synthesize` for the arguments."""
-    mark = secrets.token_hex(4)
-    told = _told(execution, plan, max_characters, mark)
-    words = f"Question: {cut(query, _QUERY)}\n\n{told}\n\nAnswer the question: {cut(query, _QUERY)}"
+    told = _told(execution, plan, max_characters)
     earlier = list(history)
     if earlier and not isinstance(earlier[0], User):
         earlier.insert(0, User(text="(the conversation began earlier)"))
-    return Request(
-        messages=(*earlier, User(text=words)),
+    question = cut(query, _QUERY)
+    request = Request(
+        messages=(*earlier, User(text=f"Question: {question}\n\n{told}\n\nAnswer the question: {question}")),
         system=f"{SYSTEM}\n\n{instructions}" if instructions else SYSTEM,
         tool_choice="auto",
         max_output_tokens=max_output_tokens,
         temperature=temperature,
     )
+    if on_request is not None:
+        on_request(request)
+    plain = replace(made, answer=join_results(execution, plan=plan, max_characters=max_characters), by_model=False)
+    try:
+        reply = await model.ask(request, on_delta=on_delta)
+    except ModelError as error:
+        return replace(plain, ended="failed", reason=f"{type(error).__name__}: {error}")
+    text = reply.turn.text.strip()
+    if reply.ended == "refused":
+        reason = reply.refusal or text or "the model refused"
+        return replace(made, answer=reason, confidence=0.0, ended="refused", reason=reason, usage=reply.usage)
+    if not text:
+        reason = f"the model said nothing (its reply ended: {reply.ended})"
+        return replace(plain, ended="empty", reason=reason, usage=reply.usage)
+    answered = replace(made, answer=text, cited=_cited(text, len(sources)), usage=reply.usage)
+    if reply.ended == "cut":
+        return replace(answered, ended="cut", reason="the answer was cut at the limit of its tokens")
+    return answered
 
 
 def join_results(
@@ -224,7 +186,9 @@ def numbered_sources(results: Sequence[ToolResult]) -> tuple[Source, ...]:
     return tuple(found.values())[:_MOST_SOURCES]
 
 
-def _told(execution: ToolExecution, plan: ToolPlan | None, most: int, mark: str) -> str:
+def _told(execution: ToolExecution, plan: ToolPlan | None, most: int) -> str:
+    """The results between marks that no result can write, the failed steps, and the numbered sources."""
+    mark = secrets.token_hex(4)
     good = [each for each in execution.results if each.success]
     sources = numbered_sources(good)
     numbers = {(source.title, source.location): number for number, source in enumerate(sources, 1)}
@@ -232,9 +196,10 @@ def _told(execution: ToolExecution, plan: ToolPlan | None, most: int, mark: str)
     lines: list[str] = []
     for result in good:
         own = sorted({numbers[key] for each in result.sources if (key := (each.title, each.location)) in numbers})
+        named = f"[{', '.join(map(str, own))}]" if own else "none named"
         lines.append(
             f"Result of step {result.step_id} ({result.tool}), for: {cut(_topic(result, plan), _ERROR)}\n"
-            f"Confidence: {result.confidence:.2f}. Sources: {_brackets(own) or 'none named'}\n"
+            f"Confidence: {result.confidence:.2f}. Sources: {named}\n"
             f"<result {mark}>\n{cut(_data(result), share)}\n</result {mark}>\n"
         )
     failed = [each for each in execution.results if not each.success]
@@ -247,7 +212,8 @@ def _told(execution: ToolExecution, plan: ToolPlan | None, most: int, mark: str)
         lines.append("")
     if sources:
         lines.append("Sources:")
-        lines += [f"[{number}] {_in_line(_line(source))}" for number, source in enumerate(sources, 1)]
+        names = [", ".join(filter(None, (each.title, each.location))) for each in sources]
+        lines += [f"[{number}] {_in_line(name)}" for number, name in enumerate(names, 1)]
     return "\n".join(lines).strip().encode("utf-8", "replace").decode()
 
 
@@ -263,17 +229,9 @@ def _data(result: ToolResult) -> str:
         return f"(a result that cannot be shown: {error})"
 
 
-def _line(source: Source) -> str:
-    return " ".join(f"{source.title}, {source.location}".split()) if source.location else " ".join(source.title.split())
-
-
 def _in_line(text: str) -> str:
     """Short, and in one line, so that it can pretend to be no other."""
     return " ".join(cut(" ".join(text.split()), _ERROR).split())
-
-
-def _brackets(numbers: Sequence[int]) -> str:
-    return f"[{', '.join(map(str, numbers))}]" if numbers else ""
 
 
 def _cited(text: str, most: int) -> tuple[int, ...]:

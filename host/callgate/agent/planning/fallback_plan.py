@@ -10,8 +10,8 @@ Knows no model.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from callgate.errors import InvalidArguments
@@ -51,14 +51,6 @@ def names_found(runtime: Runtime, words: str, among: Collection[str], most: int 
     return [each.tool.name for each in result.found]
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    tool: ToolInfo
-    parameters: Mapping[str, Any]
-    confidence: float
-    why: str
-
-
 class RuleSelector:
     """Chooses one tool for each sub-query, by tool search. A `Selector`.
 
@@ -76,27 +68,16 @@ class RuleSelector:
         return self.choose(query, tools)
 
     def choose(self, query: DecomposedQuery, tools: Sequence[ToolInfo]) -> Selection:
-        """The same; it waits for nothing."""
+        """As `select`; it waits for nothing."""
         chain: list[ToolChoice] = []
         faults: list[str] = []
         for place, part in enumerate(query.sub_queries):
             fit = self._fit(part.text, tools)
             if fit is None:
                 faults.append(f"no read-only tool is certain to fit {part.text[:120]!r}")
-                continue
-            same = next(
-                (each for each in chain if each.tool == fit.tool.name and each.parameters == fit.parameters), None
-            )
-            if same is None:
-                chain.append(
-                    ToolChoice(
-                        sub_query=place,
-                        tool=fit.tool.name,
-                        parameters=fit.parameters,
-                        confidence=round(fit.confidence * part.confidence, 3),
-                        reasoning=fit.why,
-                    )
-                )
+            elif not any((each.tool, each.parameters) == (fit.tool, fit.parameters) for each in chain):
+                confidence = round(fit.confidence * part.confidence, 3)
+                chain.append(replace(fit, sub_query=place, confidence=confidence))
         reasoning = "chosen by rules: " + "; ".join(dict.fromkeys(each.reasoning for each in chain)) if chain else ""
         return Selection(
             chain=tuple(chain), reasoning=reasoning, strategy=self.name, source="fallback", faults=tuple(faults)
@@ -106,13 +87,9 @@ class RuleSelector:
         """The simplest plan: a search with the words of the whole query; None without a search tool."""
         searches = [tool for tool in tools if kind_of(tool) == "search" and not is_hypothetical(tool)]
         fit = self._fit(query, searches)
-        if fit is None or fit.confidence <= _UNSURE:
-            return None
-        return ToolChoice(
-            sub_query=0, tool=fit.tool.name, parameters=fit.parameters, confidence=fit.confidence, reasoning=fit.why
-        )
+        return None if fit is None or fit.confidence <= _UNSURE else fit
 
-    def _fit(self, words: str, tools: Sequence[ToolInfo]) -> _Fit | None:
+    def _fit(self, words: str, tools: Sequence[ToolInfo]) -> ToolChoice | None:
         known = {tool.name: tool for tool in tools if may_be_chosen_by_rules(self._runtime, tool.name)}
         found = names_found(self._runtime, words, known)
         ranked = [known[name] for name in found]
@@ -123,28 +100,33 @@ class RuleSelector:
         return max(fits, key=lambda fit: fit.confidence, default=None)  # of equally sure ones the first
 
 
-def _filled(tool: ToolInfo, words: str, *, found: bool) -> _Fit | None:
+def _filled(tool: ToolInfo, words: str, *, found: bool) -> ToolChoice | None:
     """The tool with its arguments, where these are certain enough."""
     kind = kind_of(tool)
     if kind in ("validation", "synthesis"):
         return None  # they need results, and words are none
     taken = free_text_parameter(tool.parameters)
     share = _share_of_words(tool, words)
+
+    def fit(confidence: float, why: str, **parameters: Any) -> ToolChoice:
+        reasoning = f"{tool.name!r} {why}"
+        return ToolChoice(
+            sub_query=0, tool=tool.name, parameters=parameters, confidence=round(confidence, 3), reasoning=reasoning
+        )
+
     if taken is None:
         if tool.parameters.get("required") or not share:
             return None
-        return _Fit(tool, {}, round(_SURE * share, 3), f"{tool.name!r} needs no arguments, and is about these words")
+        return fit(_SURE * share, "needs no arguments, and is about these words")
     name, certain = taken
     if not found and kind != "search":
         return None
-    parameters = {name: _as_text(words[:_MAX_WORDS])}
+    given = {name: _as_text(words[:_MAX_WORDS])}
     if not certain:
-        if not share:
-            return None
-        return _Fit(tool, parameters, _UNSURE, f"{tool.name!r} takes one text, {name}, which may want other words")
+        return fit(_UNSURE, f"takes one text, {name}, which may want other words", **given) if share else None
     if kind == "search":
-        return _Fit(tool, parameters, _SEARCHES + 0.1 * share, f"{tool.name!r} searches by words")
-    return _Fit(tool, parameters, round(0.3 + 0.3 * share, 3), f"{tool.name!r} takes a question in words")
+        return fit(_SEARCHES + 0.1 * share, "searches by words", **given)
+    return fit(0.3 + 0.3 * share, "takes a question in words", **given)
 
 
 def _as_text(words: str) -> Any:

@@ -11,7 +11,7 @@ __all__ = ["Advice", "Combination", "Memory", "SelectionOutcome", "ToolAdvice"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SelectionOutcome:
-    """What came of a selection.
+    """The outcome of a selection.
 
     Attributes:
         query: the words it was for.

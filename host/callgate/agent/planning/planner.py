@@ -23,7 +23,6 @@ import anyio
 from callgate.agent.models.model import NO_USAGE, Model, ModelProvider
 from callgate.agent.models.named import model_named
 from callgate.errors import ConfigurationError, ModelError
-from callgate.plan.estimate import EstimatedStep, PlanEstimate, estimate_plan
 from callgate.runtime import Runtime
 from callgate.tools.faults import printable
 from callgate.tools.registry import ToolInfo
@@ -37,7 +36,7 @@ from .plan_cache import PlanCache, fingerprint
 from .reading import UNSAID_CONFIDENCE
 from .selector import ModelSelector
 from .settings import PlannerSettings
-from .tool_plan import DecomposedQuery, Selection, Selector, ToolChoice, ToolExecution, ToolPlan, ToolStep
+from .tool_plan import DecomposedQuery, Selection, Selector, ToolChoice, ToolExecution, ToolPlan
 
 __all__ = ["ToolPlanner"]
 
@@ -74,7 +73,7 @@ class ToolPlanner:
         model: that chooses; unless the `planner_model` of the settings or `selector` does.
         selector: chooses instead of a `ModelSelector`.
         decomposer: takes queries apart that come as they are; without one, they stay whole.
-        memory: whose advice the model is told; a `selector` has its own. Outcomes are noted by the orchestrator: give
+        memory: whose advice the model receives; a `selector` has its own. Outcomes are noted by the orchestrator: give
             it the same memory, or nothing is learned.
         settings: times and thresholds.
         cache: instead of one of its own, as `settings` have it.
@@ -267,39 +266,27 @@ class ToolPlanner:
         said = [*selection.faults, *notes, *built.notes]
         if not built.steps and not said:
             said.append("no tool is needed" if selection.source != "fallback" else "no tool is certain to fit")
-        estimate = self._estimate(built.steps) if built.steps else None
-        return ToolPlan(
+        plan = ToolPlan(
             id=f"plan-{secrets.token_hex(6)}",
             query=query,
             steps=built.steps,
             stages=built.stages,
             reasoning=selection.reasoning,
             confidence=chosen.query.confidence * min((step.confidence for step in built.steps), default=1.0),
-            estimated_seconds=0.0 if estimate is None else estimate.duration_seconds,
-            estimated_cost=None if estimate is None else estimate.cost,
             source=selection.source,
             strategy=selection.strategy,
             notes=tuple(note[:_MAX_NOTE] for note in dict.fromkeys(said))[:_MAX_NOTES],
-            planning_seconds=time.perf_counter() - started,
             timed_out=chosen.timed_out,
             usage=selection.usage,
             bad_words=selection.bad_words,
             model=self._asked,
         )
-
-    def _estimate(self, steps: Sequence[ToolStep]) -> PlanEstimate:
-        """What they take where no more of them run at the same time than the settings allow."""
-        places = {step.id: place for place, step in enumerate(steps)}
-        registry = self._runtime.registry
-        return estimate_plan(
-            [
-                EstimatedStep(step.id, step.tool, tuple(places[one] for one in (*step.dependencies, *step.after)))
-                for step in steps
-            ],
-            {step.tool: registry.get(step.tool) for step in steps},
-            registry.statistics,
-            max_concurrent_calls=min(self._settings.parallel_limit, self._runtime.limits.max_concurrent_calls),
-        )
+        if built.steps:
+            limits = self._runtime.limits
+            parallel = min(self._settings.parallel_limit, limits.max_concurrent_calls)
+            took = self._runtime.estimate(plan.to_plan(), limits=limits.replace(max_concurrent_calls=parallel))
+            plan = replace(plan, estimated_seconds=took.duration_seconds, estimated_cost=took.cost)
+        return replace(plan, planning_seconds=time.perf_counter() - started)
 
     def _log(self, plan: ToolPlan) -> None:
         logger.info(

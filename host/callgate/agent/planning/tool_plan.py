@@ -247,25 +247,22 @@ class ToolPlan:
 
 
 def _step(step: ToolStep) -> dict[str, Any]:
-    written: dict[str, Any] = {"id": step.id, "tool": step.tool, "arguments": dict(step.parameters)}
-    if step.sub_query:
-        written["description"] = step.sub_query
-    if step.dependencies:
-        written["depends_on"] = list(step.dependencies)
-    if step.after:
-        written["after"] = list(step.after)
-    if step.execution_mode == "sequential":
-        written["execution_mode"] = "sequential"
-    if step.timeout_seconds is not None:
-        written["timeout_seconds"] = step.timeout_seconds
+    fallback: dict[str, Any] | None = None
     if step.fallback is not None:
-        fallback = step.fallback
-        written["fallback"] = {"tool": fallback.tool, "condition": fallback.condition}
-        if fallback.condition == "on_low_confidence":
-            written["fallback"]["threshold"] = fallback.threshold
-    if step.critical:
-        written["critical"] = True
-    return written
+        fallback = {"tool": step.fallback.tool, "condition": step.fallback.condition}
+        if step.fallback.condition == "on_low_confidence":
+            fallback["threshold"] = step.fallback.threshold
+    written: dict[str, Any] = {"id": step.id, "tool": step.tool, "arguments": dict(step.parameters)}
+    more = {
+        "description": step.sub_query,
+        "depends_on": list(step.dependencies),
+        "after": list(step.after),
+        "execution_mode": "sequential" if step.execution_mode == "sequential" else "",
+        "timeout_seconds": step.timeout_seconds,
+        "fallback": fallback,
+        "critical": step.critical,
+    }
+    return written | {name: value for name, value in more.items() if value}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -285,7 +282,7 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolResult:
-    """What came of a step.
+    """The result of a step.
 
     Attributes:
         step_id: the step.
@@ -314,7 +311,7 @@ class ToolResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolExecution:
-    """What came of a plan.
+    """The result of a plan.
 
     Attributes:
         plan_id: the plan.

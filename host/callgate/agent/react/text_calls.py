@@ -108,29 +108,52 @@ def read_text(text: str, known: Mapping[str, Mapping[str, Any]]) -> Written:
             return Written(answer=final, kept=text.strip())
         calls = written_calls(text, known)
         return Written(calls=calls, kept=text.strip()) if calls else Written(answer=text.strip(), kept=text.strip())
-    reading = _Reading(known)
-    end, begun = len(text), 0
+    actions: list[_Action] = []
+    stray, end, begun = False, len(text), 0
     for place, mark in enumerate(marks):
-        below = text[mark.end() : marks[place + 1].start() if place + 1 < len(marks) else len(text)]
-        kind = _kind(mark)
+        below = text[mark.end() : marks[place + 1].start() if place + 1 < len(marks) else len(text)].strip()
         answer: str | None = None
+        kind = _kind(mark)
         begun = begun if kind == "action input" else mark.start()
-        if kind == "action":
-            answer = reading.action(below)
-        elif kind == "action input":
-            answer = reading.input(below)
-        elif kind == "final answer":
-            answer = text[mark.end() :].strip()
-        if answer is not None and not reading.calls_something:
+        match kind:
+            case "action":
+                if (answer := _final(below)) is None:
+                    actions.append(_Action(below, known))
+            case "action input" if not actions or actions[-1].given is not None:
+                stray = True
+            case "action input" if actions[-1].is_answer:
+                del actions[-1]
+                answer = _bare(below)
+            case "action input":
+                actions[-1].given = below
+            case "final answer":
+                answer = text[mark.end() :].strip()
+        if answer is not None and all(action.is_none for action in actions):
             return Written(answer=answer, kept=text.strip())
         if answer is not None or kind == "observation":
             end = begun
             break
     kept = text[:end].strip()
-    calls = reading.calls()
+    calls = _calls(actions, stray)
     if calls:
         return Written(calls=calls, kept=kept)
     return _format_fault("there is neither an Action nor a Final Answer", kept)
+
+
+def _calls(actions: Sequence[_Action], stray: bool) -> tuple[ToolCall, ...]:
+    """The calls of the actions of a turn; `stray`: an Action Input stands there without its own Action."""
+    found: list[ToolCall] = []
+    for action in actions:
+        found.extend(action.calls(len(found), stray))
+    for place, call in enumerate(found):
+        if call.fault and call.written.lstrip("` \t\r\n").startswith(("{", "[")):
+            behind = "it was not made: the Action Input before it cannot be read, and this may be a part of it"
+            found[place + 1 :] = [faulty(each, behind) for each in found[place + 1 :]]
+            break
+    if stray:
+        fault = "an Action Input stands there without its own Action"
+        found.append(ToolCall(id=_id(len(found)), name=NO_ACTION, fault=fault))
+    return tuple(found)
 
 
 def _kind(mark: re.Match[str]) -> str:
@@ -180,83 +203,61 @@ def _id(place: int) -> str:
     return f"written_{place}"
 
 
-class _Reading:
-    """Collects the actions of one turn."""
+@dataclass(slots=True)
+class _Action:
+    """An Action of the turn.
 
-    def __init__(self, known: Mapping[str, Mapping[str, Any]]) -> None:
-        self._known = known
-        self._actions: list[list[str]] = []
-        self._stray = False
+    Attributes:
+        below: what stands behind the word, as far as the next one.
+        known: schemas of the arguments by tool.
+        given: its Action Input; None where it has none.
+    """
+
+    below: str
+    known: Mapping[str, Mapping[str, Any]]
+    given: str | None = None
 
     @property
-    def calls_something(self) -> bool:
-        return any(not self._is_none(action) for action in self._actions)
+    def name(self) -> str:
+        """The tool's."""
+        return _first(self.below).strip().strip("*`\"'").rstrip(".").removesuffix("()").strip("*`\"'")
 
-    def action(self, below: str) -> str | None:
-        """Take an Action; or the answer that it is."""
-        if (answer := _final(below)) is None:
-            self._actions.append([below.strip()])
-        return answer
-
-    def input(self, below: str) -> str | None:
-        """Take an Action Input; or the answer that it is."""
-        if not self._actions or len(self._actions[-1]) > 1:
-            self._stray = True
-            return None
-        name = self._actions[-1][0]
-        if name in self._known or name.casefold().strip("*`\"' .") not in _ANSWERS:
-            self._actions[-1].append(below.strip())
-            return None
-        del self._actions[-1]
-        return _bare(below)
-
-    def calls(self) -> tuple[ToolCall, ...]:
-        found: list[ToolCall] = []
-        for action in self._actions:
-            found.extend(self._read(action, len(found)))
-        for place, call in enumerate(found):
-            if call.fault and call.written.lstrip("` \t\r\n").startswith(("{", "[")):
-                behind = "it was not made: the Action Input before it cannot be read, and this may be a part of it"
-                found[place + 1 :] = [faulty(each, behind) for each in found[place + 1 :]]
-                break
-        if self._stray:
-            fault = "an Action Input stands there without its own Action"
-            found.append(ToolCall(id=_id(len(found)), name=NO_ACTION, fault=fault))
-        return tuple(found)
-
-    def _is_none(self, action: Sequence[str]) -> bool:
+    @property
+    def is_none(self) -> bool:
         """Whether it says that nothing is to be called."""
-        name = _name(action[0])
-        if name in self._known or not _NO_TOOL.fullmatch(name):
+        if self.name in self.known or not _NO_TOOL.fullmatch(self.name):
             return False
-        given = _bare(action[1]) if len(action) > 1 else ""
+        given = _bare(self.given or "")
         return given in ("", "{}") or given.casefold() in _NOTHING
 
-    def _read(self, action: Sequence[str], place: int) -> list[ToolCall]:
-        if len(action) == 1 and (whole := _objects(action[0], self._known, place)):
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is the final answer, and no tool."""
+        return self.below not in self.known and self.below.casefold().strip("*`\"' .") in _ANSWERS
+
+    def calls(self, place: int, stray: bool) -> list[ToolCall]:
+        """Its calls: mostly one."""
+        if self.given is None and (whole := _objects(self.below, self.known, place)):
             return whole
-        if self._is_none(action):
+        if self.is_none:
             return []
-        name, first = _name(action[0]), _first(action[0])
-        if name not in self._known and not _NAME.fullmatch(name):
+        name = self.name
+        if name not in self.known and not _NAME.fullmatch(name):
             fault = "an Action is the name of one tool alone; its arguments are the Action Input, a JSON object"
-            return [ToolCall(id=_id(place), name=name[:64] or NO_ACTION, fault=fault, written=first[:_MAX_WRITTEN])]
-        given = action[1] if len(action) > 1 else _under(action[0])
-        if given is None or (self._stray and len(action) == 1):
-            arguments: dict[str, Any] = {}
+            written = _first(self.below)[:_MAX_WRITTEN]
+            return [ToolCall(id=_id(place), name=name[:64] or NO_ACTION, fault=fault, written=written)]
+        given = _under(self.below) if self.given is None else self.given
+        arguments: dict[str, Any] = {}
+        if given is None or (stray and self.given is None):
             fault = "its arguments do not stand behind an Action Input of its own: write that under the Action"
         else:
-            arguments, fault = _arguments(given, self._known.get(name, {}))
-        written = (given or action[0])[:_MAX_WRITTEN] if fault else ""
+            arguments, fault = _arguments(given, self.known.get(name, {}))
+        written = (given or self.below)[:_MAX_WRITTEN] if fault else ""
         return [ToolCall(id=_id(place), name=name, arguments=arguments, fault=fault, written=written)]
 
 
 def _first(text: str) -> str:
     return next((line for line in text.splitlines() if line.strip()), "")
-
-
-def _name(text: str) -> str:
-    return _first(text).strip().strip("*`\"'").rstrip(".").removesuffix("()").strip("*`\"'")
 
 
 def _under(text: str) -> str | None:
@@ -377,13 +378,7 @@ def _objects(text: str, known: Mapping[str, Mapping[str, Any]], place: int) -> l
         if name not in known or given is None:
             return []
         arguments, fault = arguments_of(given if isinstance(given, str) else json.dumps(given))
-        found.append(
-            ToolCall(
-                id=_id(place + len(found)),
-                name=str(name),
-                arguments=arguments,
-                fault=fault,
-                written=str(given)[:_MAX_WRITTEN] if fault else "",
-            )
-        )
+        written = str(given)[:_MAX_WRITTEN] if fault else ""
+        id = _id(place + len(found))
+        found.append(ToolCall(id=id, name=str(name), arguments=arguments, fault=fault, written=written))
     return found
