@@ -113,7 +113,7 @@ class Agent:
     """Keep the model's replies in FILE, for --model replay:FILE."""
 
 
-@click.command("agent", short_help="Solve a task with a model that calls tools.")
+@click.command("agent")
 @click.argument("task", required=False)
 @options(Agent)
 @shared("statistics", "tools", "mcp", "ask", "yes", "verbose", "json", "policy")

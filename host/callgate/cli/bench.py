@@ -85,7 +85,7 @@ class Measured:
     """Put the summary into FILE, below its line `<!-- callgate bench writes what follows -->`."""
 
 
-@click.command("bench", short_help="Measure every mode beside its peers, on this machine.")
+@click.command("bench")
 @options(Measured)
 def command(**options: Any) -> int:
     """Run the same workloads through every mode and every peer that installs, and measure single things, in one run.

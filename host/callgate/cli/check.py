@@ -22,7 +22,7 @@ def finding_line(name: str, finding: Finding) -> str:
     return f"{place}: {finding.severity} {finding.code} {finding.message}; {finding.hint}"
 
 
-@click.command("check", short_help="Look at a program without running it.")
+@click.command("check")
 @click.argument("file", required=False)
 @shared("code", "tools", "mcp", "allow", "input", "policy", "json")
 def command(**options: Any) -> int:

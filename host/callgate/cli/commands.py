@@ -17,7 +17,7 @@ import click
 
 from callgate.errors import ConfigurationError, SandboxError
 
-from .words import Exit, OutputLost, Stop, explain
+from .words import Exit, OutputLost, Stop, emit, explain
 
 __all__ = ["COMMANDS", "DOCTOR", "main", "only_end"]
 
@@ -72,19 +72,13 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
         context.exit()
 
 
-@click.group(
-    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True,
-    subcommand_metavar="COMMAND [ARGS]...",
-)  # fmt: skip
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
-@click.pass_context
-def callgate(context: click.Context) -> None:
+def callgate() -> None:
     """Run a model's Python in a sandbox, and let it call your tools.
 
     Exit codes: 0 ok, 1 the program failed, 2 usage, 3 no sandbox works here, 4 a limit was reached, 130 interrupted.
     """
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -127,6 +121,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     except Stop as stop:
         explain(stop.message, stop.tip)
         return stop.status
+    except click.exceptions.NoArgsIsHelpError as error:
+        emit(error.ctx.get_help())
+        return Exit.OK
     except click.ClickException as error:
         context = error.ctx if isinstance(error, click.UsageError) else None
         explain(error.format_message(), f"{context.command_path if context else 'callgate'} --help shows what it takes")

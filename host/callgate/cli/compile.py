@@ -29,7 +29,7 @@ class Shown:
     """Print all that keeps it from the fast path."""
 
 
-@click.command("compile", short_help="Print a program as a plan, or why it is none.")
+@click.command("compile")
 @click.argument("file", required=False)
 @shared("code", "tools", "mcp", "allow", "input")
 @options(Shown)

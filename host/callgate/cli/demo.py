@@ -26,7 +26,7 @@ _QUESTION = (
 _SHOWN_PER_TOOL = 2
 
 
-@click.command("demo", short_help="See a program call tools from inside the sandbox, on real data.")
+@click.command("demo")
 def command() -> int:
     """Run a program such as a model writes, with tools that answer from real data; then one that tries to get out.
 

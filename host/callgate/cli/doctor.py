@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command("doctor", short_help="Say what confines programs on this machine, and what to do where nothing does.")
+@click.command("doctor")
 @shared("mcp", "json")
 def command(**options: Any) -> int:
     """Look at this machine, try each tier of the jail by starting it, and docker by opening a container.

@@ -40,7 +40,7 @@ class Built:
     """The name of the image."""
 
 
-@click.group("image", short_help="Build the image that Docker's containers run, or say what is in it.")
+@click.group("image")
 def command() -> None:
     """The image of --sandbox docker: a Python, its standard library, the guest and your packages; no shell, no pip."""
 

@@ -153,17 +153,13 @@ for _power, _letter in enumerate("KMGT", start=1):
     _UNITS[f"{_letter}B"] = 1000**_power
 
 
-class _Size(click.ParamType[int]):
+def _size(text: str) -> int:
     """Bytes: ``65536``, ``64KiB``, ``512M`` (1024s), ``1GB`` (1000s)."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", value)
-        unit = _UNITS.get(match.group(2).upper()) if match else None
-        if match is None or unit is None:
-            self.fail(f"{value!r} is not a size: write bytes, or a unit such as 512MiB, 64K or 1GB", param, ctx)
-        return int(float(match[1]) * unit) if "." in match[1] else int(match[1]) * unit
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
+    unit = _UNITS.get(match[2].upper()) if match else None
+    if match is None or unit is None:
+        raise click.BadParameter(f"{text!r} is not a size: write bytes, or a unit such as 512MiB, 64K or 1GB")
+    return int(float(match[1]) * unit) if "." in match[1] else int(match[1]) * unit
 
 
 def size_text(size: int) -> str:
@@ -181,7 +177,7 @@ def limit_options(docs: Mapping[str, str] | None = None) -> Callable[[_Command],
     def add(command: _Command) -> _Command:
         for field in reversed([each for each in dataclasses.fields(Limits) if each.name in told]):
             size = field.name.endswith("_bytes")
-            kind = _Size() if size else click.FLOAT if field.type == "float" else click.INT
+            kind: Any = _size if size else click.FLOAT if field.type == "float" else click.INT
             shown, metavar = (size_text(int(str(field.default))), "SIZE") if size else (f"{field.default:g}", "N")
             text = f"{told[field.name]}. Default {shown}."
             command = click.option(flag(field.name), field.name, type=kind, metavar=metavar, help=text)(command)

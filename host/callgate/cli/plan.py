@@ -88,7 +88,7 @@ class Looked:
     or `destructive` for what may destroy; may be repeated."""
 
 
-@click.command("plan", cls=_Command, short_help="Run a declarative plan of tool calls; needs no sandbox.")
+@click.command("plan", cls=_Command)
 @click.argument("files", nargs=-1, metavar="FILE")
 @shared("tools", "mcp", "allow")
 @options(Looked)

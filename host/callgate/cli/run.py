@@ -28,7 +28,7 @@ class Path:
     """Do not look at the program before it runs."""
 
 
-@click.command("run", short_help="Run a program.")
+@click.command("run")
 @click.argument("file", required=False)
 @shared("code", "tools", "mcp", "allow", "input")
 @options(Sandbox)

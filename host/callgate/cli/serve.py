@@ -48,7 +48,7 @@ class Served:
     """HTTP: web pages that may use it."""
 
 
-@click.command("serve", short_help="Serve tools, and what runs them, to MCP clients.")
+@click.command("serve")
 @shared("mcp", "tools")
 @options(Served)
 @shared("ask", "yes", "statistics", "verbose", "policy")

@@ -29,7 +29,7 @@ class Stubs:
     the default: everything."""
 
 
-@click.command("tools", short_help="List the tools of a file, a module or MCP servers, or print typed stubs of them.")
+@click.command("tools")
 @shared("tools", "mcp", "ask")
 @options(Stubs)
 @shared("json")
