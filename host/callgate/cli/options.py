@@ -133,13 +133,7 @@ def _docs(group: type) -> dict[str, str]:
     assert isinstance(body, ast.ClassDef)
     found = {}
     for field, text in zip(body.body, body.body[1:], strict=False):
-        target = (
-            field.target
-            if isinstance(field, ast.AnnAssign)
-            else field.targets[0]
-            if isinstance(field, ast.Assign)
-            else None
-        )
+        target = getattr(field, "target", None) or getattr(field, "targets", [None])[0]
         if isinstance(target, ast.Name) and isinstance(text, ast.Expr):
             found[target.id] = " ".join(str(ast.literal_eval(text.value)).split())
     return found
