@@ -66,6 +66,11 @@ def test_usage_errors_exit_with_2_and_say_what_to_write(
     assert tip in done.tip
 
 
+def test_a_command_without_anything_shows_its_help(cli: Command) -> None:
+    for group in ((), ("image",)):
+        assert cli(*group) == cli(*group, "--help")
+
+
 def test_every_limit_has_a_flag(cli: Command) -> None:
     shown = cli("run", "--help").out
     for field in dataclasses.fields(Limits):

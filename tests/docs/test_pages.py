@@ -334,9 +334,7 @@ TABLES: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     ),
     "cli: exit codes": (
         lambda: {int(code) for code in re.findall(r"^\| (\d+) \|", PAGES["cli"], re.M)},
-        lambda: {
-            words.OK, words.FAILED, words.USAGE, words.NO_SANDBOX, words.LIMIT, words.INTERRUPTED, words.PIPE_CLOSED,
-        },
+        lambda: set(words.Exit),
     ),
     "plans: fields": (
         lambda: {*Plan.model_fields, *Step.model_fields} & {*first_cells("plans")},

@@ -16,22 +16,9 @@ from callgate.cut import cut
 
 from .commands import only_end
 from .offer import Offer
-from .options import Source, given_flags, limit_options, shared
+from .options import Sandbox, Source, file_to_write, given_flags, limit_options, option, options, shared
 from .screen import Approver, Screen
-from .words import (
-    FAILED,
-    INTERRUPTED,
-    LIMIT,
-    OK,
-    USAGE,
-    Stop,
-    data_only,
-    emit,
-    explain,
-    log_to_stderr,
-    one_line,
-    say,
-)
+from .words import Exit, Stop, data_only, emit, emit_json, explain, log_to_stderr, one_line, say
 
 if TYPE_CHECKING:
     from callgate.agent.events import AgentEvent
@@ -44,20 +31,11 @@ __all__ = ["command", "exit_code"]
 _MOST_WORDS = 2_000
 
 
-def _path(given: str | None) -> Path | None:
-    return None if given is None else Path(given)
-
-
 def _new_file(context: click.Context, parameter: click.Parameter, given: str | None) -> Path | None:
     """A file that is to be written. It must not be there yet; a resumed task goes on in its recording."""
-    path, name = _path(given), f"--{parameter.name}"
-    if path is None:
+    if given is None:
         return None
-    if not path.parent.is_dir():
-        tip = "make it first, or name another"
-        raise Stop(f"{name} {path} cannot be written: there is no folder {path.parent}", tip)
-    if path.is_dir():
-        raise Stop(f"{name} {path} cannot be written: it is a folder", "name a file")
+    path, name = file_to_write(given), f"--{parameter.name}"
     if path.exists() and not (name == "--record" and context.params["resume"]):
         tip = (
             f"--resume {path} goes on with it; or name another file" if name == "--transcript" else "name another file"
@@ -92,64 +70,54 @@ def _price(given: str | None) -> tuple[float, float] | None:
     return into, out
 
 
-@click.command("agent", short_help="Solve a task with a model that calls tools.")
+class Agent:
+    """Options of the agent alone."""
+
+    model = option("--model", "-m", metavar="NAME")
+    """claude-..., openai:NAME, anthropic:NAME, ollama:NAME, replay:FILE; any other name is OpenAI's. It may be left out
+    where --planner FILE.yaml names a gateway."""
+    base_url = option(metavar="URL")
+    """The model's endpoint, instead of the provider's own."""
+    mode = option(type=click.Choice(["auto", "direct", "individual", "plan", "declarative", "code"]), default="auto")
+    """How tools are called: by the model one by one (direct, or individual), in plans (plan, or declarative), in
+    programs (code), or whichever fits. Default auto."""
+    planner = option(metavar="tool|FILE.yaml")
+    """Who plans: `tool` chooses tools, runs them in stages and puts the answer together; FILE.yaml is a ReActPlanner's
+    configuration."""
+    planning_seconds = option(type=float, metavar="S")
+    """With --planner tool: the time in which the model has to choose tools; then rules choose. Default 20."""
+    tool_choice = option(metavar="auto|required|none|TOOL")
+    """Whether the model has to call a tool, and which, until it has. Default: OPENAI_TOOL_CHOICE, or auto."""
+    system = option(metavar="TEXT|@FILE")
+    """The system prompt."""
+    strategic_plan = option(metavar="FILE.json")
+    """The larger plan that the task is a step of."""
+    max_turns = option(type=int, default=40, metavar="N")
+    """Replies of the model. Default 40."""
+    max_tokens = option(type=int, metavar="N")
+    """Tokens of all requests and replies. Default: no bound."""
+    max_cost = option(type=float, metavar="X")
+    """US dollars. Default: no bound."""
+    seconds = option(type=float, default=600.0, metavar="S")
+    """Seconds for the task. Default 600."""
+    price = option(metavar="IN,OUT")
+    """US dollars for a million tokens of input, and of output."""
+    discovery = option(type=click.Choice(["filter", "interrupt", "none"]), default="filter")
+    """With many tools: those that a search finds are shown (filter, the default), shown to an agent made anew
+    (interrupt), or all are shown from the beginning (none)."""
+    transcript = option(metavar="FILE", callback=_new_file)
+    """Write all events to FILE, a JSON object a line."""
+    resume = option(metavar="FILE", is_eager=True)
+    """Go on with the task of a transcript, and write on there."""
+    record = option(metavar="FILE", callback=_new_file)
+    """Keep the model's replies in FILE, for --model replay:FILE."""
+
+
+@click.command("agent")
 @click.argument("task", required=False)
-@click.option(
-    "--model",
-    "-m",
-    metavar="NAME",
-    help="claude-..., openai:NAME, anthropic:NAME, ollama:NAME, replay:FILE; any other name is OpenAI's. It may be "
-    "left out where --planner FILE.yaml names a gateway.",
-)
-@click.option("--base-url", metavar="URL", help="The model's endpoint, instead of the provider's own.")
-@click.option(
-    "--mode",
-    type=click.Choice(["auto", "direct", "individual", "plan", "declarative", "code"]),
-    default="auto",
-    help="How tools are called: by the model one by one (direct, or individual), in plans (plan, or declarative), in "
-    "programs (code), or whichever fits. Default auto.",
-)
-@click.option(
-    "--planner",
-    metavar="tool|FILE.yaml",
-    help="Who plans: `tool` chooses tools, runs them in stages and puts the answer together; FILE.yaml is a "
-    "ReActPlanner's configuration.",
-)
-@click.option(
-    "--planning-seconds",
-    type=float,
-    metavar="S",
-    help="With --planner tool: the time in which the model has to choose tools; then rules choose. Default 20.",
-)
-@click.option(
-    "--tool-choice",
-    metavar="auto|required|none|TOOL",
-    help="Whether the model has to call a tool, and which, until it has. Default: OPENAI_TOOL_CHOICE, or auto.",
-)
-@click.option("--system", metavar="TEXT|@FILE", help="The system prompt.")
-@click.option("--strategic-plan", metavar="FILE.json", help="The larger plan that the task is a step of.")
-@click.option("--max-turns", type=int, default=40, metavar="N", help="Replies of the model. Default 40.")
-@click.option("--max-tokens", type=int, metavar="N", help="Tokens of all requests and replies. Default: no bound.")
-@click.option("--max-cost", type=float, metavar="X", help="US dollars. Default: no bound.")
-@click.option("--seconds", type=float, default=600.0, metavar="S", help="Seconds for the task. Default 600.")
-@click.option("--price", metavar="IN,OUT", help="US dollars for a million tokens of input, and of output.")
-@click.option(
-    "--discovery",
-    type=click.Choice(["filter", "interrupt", "none"]),
-    default="filter",
-    help="With many tools: those that a search finds are shown (filter, the default), shown to an agent made anew "
-    "(interrupt), or all are shown from the beginning (none).",
-)
-@click.option(
-    "--transcript", metavar="FILE", callback=_new_file, help="Write all events to FILE, a JSON object a line."
-)
-@click.option(
-    "--resume", metavar="FILE", is_eager=True, help="Go on with the task of a transcript, and write on there."
-)
-@click.option(
-    "--record", metavar="FILE", callback=_new_file, help="Keep the model's replies in FILE, for --model replay:FILE."
-)
-@shared("statistics", "tools", "mcp", "ask", "yes", "verbose", "json", "sandbox", "policy")
+@options(Agent)
+@shared("statistics", "tools", "mcp", "ask", "yes", "verbose", "json", "policy")
+@options(Sandbox)
 @limit_options()
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
@@ -174,7 +142,7 @@ def command(context: click.Context, /, **options: Any) -> int:
             only_end()
             say(f"interrupted in turn {work.turn}" if work.turn else "interrupted", "bold red")
             _say_again(context)
-            return INTERRUPTED
+            return Exit.INTERRUPTED
         except ConfigurationError as error:
             if options["max_cost"] is None or options["price"] is not None:
                 raise
@@ -213,9 +181,9 @@ def _check(options: dict[str, Any]) -> None:
 
 def _task(options: dict[str, Any]) -> Source:
     """The task; empty where a transcript has it. Raises `Stop`."""
-    task, resume = options["task"], _path(options["resume"])
-    options["resume"] = resume
-    if resume is not None:
+    task = options["task"]
+    if options["resume"] is not None:
+        options["resume"] = resume = Path(options["resume"])
         if task is not None:
             raise Stop("there are two tasks: the transcript has its own", "leave out the task, or --resume")
         if options["transcript"] is not None:
@@ -250,7 +218,7 @@ class _Work:
     async def run(self) -> AgentResult:
         """Solve it. Raises `ConfigurationError`, `SandboxError`."""
         options, mode = self._options, self._options["mode"]
-        screen = Screen(lines=not options["as_json"] or options["verbose"])
+        screen = Screen(lines=not options["json"] or options["verbose"])
         more: dict[str, Any] = {"approve": Approver(screen, yes=options["yes"], person=self._source.person)}
         if mode not in ("auto", "code") or options["planner"] not in (None, "tool"):
             more["sandbox"] = None  # there are no programs
@@ -285,7 +253,7 @@ class _Work:
 
 # the result
 
-_STATUS = {"answered": OK, "budget": LIMIT, "rejected": USAGE}
+_STATUS = {"answered": Exit.OK, "budget": Exit.LIMIT, "rejected": Exit.USAGE}
 """Exit codes by outcome; any other outcome is a task without an answer."""
 _TOLD = {
     "refused": ("the model refused", "say the task in other words, or name another model"),
@@ -322,18 +290,18 @@ _TOLD = {
 
 def exit_code(outcome: str) -> int:
     """Of the command, for a task that ended so."""
-    return _STATUS.get(outcome, FAILED)
+    return _STATUS.get(outcome, Exit.FAILED)
 
 
 def _report(result: AgentResult, options: dict[str, Any]) -> int:
     """Show the answer, or why there is none; the exit code. Raises `OutputLost`."""
-    if options["as_json"]:
-        emit(json.dumps(_whole(result), ensure_ascii=False, default=str))
+    if options["json"]:
+        emit_json(_whole(result))
     elif result.ok:
         emit(result.answer)
     if result.ok:
-        return OK
-    if result.answer and not options["as_json"]:
+        return Exit.OK
+    if result.answer and not options["json"]:
         say("what there was of an answer:", "dim")
         say(cut(result.answer, _MOST_WORDS))
     model = options["model"] or ""

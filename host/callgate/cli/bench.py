@@ -24,8 +24,8 @@ import click
 from callgate.cut import cut
 from callgate.extras import how_to_clone, how_to_install
 
-from .options import given_flags
-from .words import FAILED, INTERRUPTED, OK, Stop, page, progress, say
+from .options import given_flags, option, options
+from .words import Exit, Stop, page, progress, say
 
 if TYPE_CHECKING:
     from callgate_bench.results import Results
@@ -35,6 +35,7 @@ __all__ = ["command"]
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _OLD_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
+_FOLDER = click.Path(path_type=Path, file_okay=False)
 _ALL_WORKLOADS = "workloads"
 _PATHS = ("out", "compare", "source", "base_url", "calls", "markdown")
 """Options that the results do not name: paths of this machine, and an address that may have a password."""
@@ -44,58 +45,62 @@ _MODEL_TIP = "callgate bench --help says what a model needs"
 _RESULTS, _PAGE, _MARKDOWN = "results.json", "report.html", "report.md"
 
 
-@click.command("bench", short_help="Measure every mode beside its peers, on this machine.")
-@click.option("--quick", is_flag=True, help="Fewer rounds, a faster model: some minutes instead of three quarters of an hour.")  # fmt: skip  # noqa: E501
-@click.option(
-    "--only", multiple=True, metavar="NAME", help="This workload or measurement, or all `workloads`; may be repeated."
-)
-@click.option("--modes", default="all", metavar="NAMES", help="callgate's modes, with commas between. Default: all.")
-@click.option(
-    "--peers", default="all", metavar="NAMES",
-    help="Peers, with commas between, `all` or `none`; each is installed once, in its own environment. Default: all.",
-)  # fmt: skip
-@click.option("--rounds", type=click.IntRange(1, 1000), help="How often each workload, however long that takes.")
-@click.option("--cell-seconds", type=click.FloatRange(0), help="No further round of a workload that would take longer.")
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), default="callgate-bench", show_default=True,
-    help="The folder for results.json, report.html and report.md.",
-)  # fmt: skip
-@click.option(
-    "--compare", type=_OLD_FILE, metavar="OLD.json",
-    help="Compare this run with an older results.json, by ratios to a yardstick; exit code 1 where something is worse.",
-)  # fmt: skip
-@click.option("--from", "source", type=_OLD_FILE, metavar="FILE", help="Measure nothing: table and pages of a results.json.")  # fmt: skip  # noqa: E501
-@click.option("--wire", type=click.Choice(["openai", "anthropic"]), default="openai", show_default=True,
-              help="The format that is spoken with the model.")  # fmt: skip
-@click.option(
-    "--model", metavar="NAME",
-    help="A real model instead of the scripted one. Its key comes from OPENAI_API_KEY or ANTHROPIC_API_KEY, and its calls cost money.",  # noqa: E501
-)  # fmt: skip
-@click.option("--base-url", metavar="URL", help="The address of the real model, where it is not the provider's own.")
-@click.option("--turn-seconds", type=click.FloatRange(0, 60), help="What the scripted model takes for a turn.")
-@click.option(
-    "--token-seconds", type=click.FloatRange(0, 1), help="What it takes besides for each token that it gives."
-)
-@click.option("--context-tokens", type=click.IntRange(1000), default=200_000, show_default=True,
-              help="The scripted model's context; it refuses more.")  # fmt: skip
-@click.option("--calls", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
-              help="The folder of BFCL's calls, beside which `search` finds its data.")  # fmt: skip
-@click.option(
-    "--markdown",
-    type=_FILE,
-    metavar="FILE",
-    help="Put the summary into FILE, below its line `<!-- callgate bench writes what follows -->`.",
-)
+class Measured:
+    """What is measured, how, and where the results go."""
+
+    quick = option(is_flag=True)
+    """Fewer rounds, a faster model: some minutes instead of three quarters of an hour."""
+    only = option(multiple=True, metavar="NAME")
+    """This workload or measurement, or all `workloads`; may be repeated."""
+    modes = option(default="all", metavar="NAMES")
+    """callgate's modes, with commas between. Default: all."""
+    peers = option(default="all", metavar="NAMES")
+    """Peers, with commas between, `all` or `none`; each is installed once, in its own environment. Default: all."""
+    rounds = option(type=click.IntRange(1, 1000))
+    """How often each workload, however long that takes."""
+    cell_seconds = option(type=click.FloatRange(0))
+    """No further round of a workload that would take longer."""
+    out = option(type=_FOLDER, default="callgate-bench", show_default=True)
+    """The folder for results.json, report.html and report.md."""
+    compare = option(type=_OLD_FILE, metavar="OLD.json")
+    """Compare this run with an older results.json, by ratios to a yardstick; exit code 1 where something is worse."""
+    source = option("--from", type=_OLD_FILE, metavar="FILE")
+    """Measure nothing: table and pages of a results.json."""
+    wire = option(type=click.Choice(["openai", "anthropic"]), default="openai", show_default=True)
+    """The format that is spoken with the model."""
+    model = option(metavar="NAME")
+    """A real model instead of the scripted one. Its key comes from OPENAI_API_KEY or ANTHROPIC_API_KEY, and its calls
+    cost money."""
+    base_url = option(metavar="URL")
+    """The address of the real model, where it is not the provider's own."""
+    turn_seconds = option(type=click.FloatRange(0, 60))
+    """What the scripted model takes for a turn."""
+    token_seconds = option(type=click.FloatRange(0, 1))
+    """What it takes besides for each token that it gives."""
+    context_tokens = option(type=click.IntRange(1000), default=200_000, show_default=True)
+    """The scripted model's context; it refuses more."""
+    calls = option(type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR")
+    """The folder of BFCL's calls, beside which `search` finds its data."""
+    markdown = option(type=_FILE, metavar="FILE")
+    """Put the summary into FILE, below its line `<!-- callgate bench writes what follows -->`."""
+
+
+@click.command("bench")
+@options(Measured)
 def command(**options: Any) -> int:
     """Run the same workloads through every mode and every peer that installs, and measure single things, in one run.
 
     The model is a script behind a real HTTP endpoint, unless --model names a real one. What is simulated is labelled.
     Interrupted, it keeps what was measured.
     """
-    _must_be_installed()
+    if find_spec("callgate_bench") is None:
+        raise Stop("the comparison is not in callgate's wheel: it runs from a clone", how_to_clone())
+    if find_spec("jinja2") is None:
+        raise Stop("the comparison needs jinja2", how_to_install("bench"))
     older = _read(options["compare"]) if options["compare"] is not None else None
+    status: int = Exit.OK
     if options["source"] is not None:
-        results, status = _read(options["source"]), OK
+        results = _read(options["source"])
     else:
         asked = _asked(options)
         _model_must_be_there(asked)
@@ -105,13 +110,6 @@ def command(**options: Any) -> int:
     if older is not None:
         return status or _compared(older, results)
     return status
-
-
-def _must_be_installed() -> None:
-    if find_spec("callgate_bench") is None:
-        raise Stop("the comparison is not in callgate's wheel: it runs from a clone", how_to_clone())
-    if find_spec("jinja2") is None:
-        raise Stop("the comparison needs jinja2", how_to_install("bench"))
 
 
 def _read(path: Path) -> Results:
@@ -198,12 +196,12 @@ def _must_be_writable(options: dict[str, Any]) -> None:
     """Before an hour is spent on what cannot be kept."""
     out, markdown = _folder(options["out"]), options["markdown"]
     folders = {"--out DIR": out} | ({} if markdown is None else {"--markdown FILE": markdown.parent})
-    for option, folder in folders.items():
+    for flag, folder in folders.items():
         try:
             with tempfile.TemporaryFile(dir=folder) as file:
                 file.write(b"callgate")
         except OSError as error:
-            raise Stop(f"{folder} cannot be written: {error.strerror}", f"name another folder: {option}") from None
+            raise Stop(f"{folder} cannot be written: {error.strerror}", f"name another folder: {flag}") from None
     for name in (_RESULTS, _PAGE, _MARKDOWN):
         if (out / name).is_dir():
             raise Stop(f"{out / name} is a folder", "name another folder: --out DIR")
@@ -226,7 +224,7 @@ def _measured(asked: Asked, out: Path) -> tuple[Results, int]:
     try:
         with progress("starting ...") as tell:
             whole_run.run(asked, results, tell if sys.stderr.isatty() else _each_once(tell), saved)
-        return results, OK
+        return results, Exit.OK
     except EndpointMissing as error:
         if results.cells or results.rows:
             raise
@@ -234,10 +232,10 @@ def _measured(asked: Asked, out: Path) -> tuple[Results, int]:
     except KeyboardInterrupt:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C loses nothing
-        why, status = "interrupted", INTERRUPTED
+        why, status = "interrupted", Exit.INTERRUPTED
     except (Exception, BaseExceptionGroup) as error:
         say("".join(traceback.format_exception(error)).rstrip())
-        why, status = cut(f"ended by {type(error).__name__}: {error}", _REASON_CHARACTERS), FAILED
+        why, status = cut(f"ended by {type(error).__name__}: {error}", _REASON_CHARACTERS), Exit.FAILED
     results.interrupted = f"{why} after {time.monotonic() - started:.0f} s; the rest was not measured"
     saved()
     return results, status
@@ -311,4 +309,4 @@ def _compared(older: Results, results: Results) -> int:
 
     comparison = compare(older, results)
     say(comparison.text())
-    return FAILED if comparison.of("worse") else OK
+    return Exit.FAILED if comparison.of("worse") else Exit.OK

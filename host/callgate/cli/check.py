@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any
 
 import click
@@ -12,7 +11,7 @@ from callgate import Finding
 
 from .offer import Offer
 from .options import Source, inputs_from, shared
-from .words import FAILED, OK, data_only, emit, log_to_stderr, say
+from .words import Exit, data_only, emit, emit_json, log_to_stderr, say
 
 __all__ = ["command", "finding_line"]
 
@@ -23,8 +22,9 @@ def finding_line(name: str, finding: Finding) -> str:
     return f"{place}: {finding.severity} {finding.code} {finding.message}; {finding.hint}"
 
 
-@click.command("check", short_help="Look at a program without running it.")
-@shared("program", "tools", "mcp", "allow", "input", "policy", "json")
+@click.command("check")
+@click.argument("file", required=False)
+@shared("code", "tools", "mcp", "allow", "input", "policy", "json")
 def command(**options: Any) -> int:
     """Look at a program: FILE, or - for stdin, or -c CODE. Runs nothing and needs no sandbox.
     The servers of --mcp are started for their tools, and ended. --input NAME needs no value.
@@ -32,17 +32,17 @@ def command(**options: Any) -> int:
     Each finding is a line on stdout. Exit codes: 0 no errors (warnings do not count), 1 errors, 2 usage.
     """
     source = Source.read(options["file"], options["code"])
-    inputs = inputs_from(options["inputs"], values=False)
+    inputs = inputs_from(options["input"], values=False)
     log_to_stderr()
     with data_only():
         offer = Offer(options)
         offer.look()
         findings = offer.runtime().check(source.code, inputs=list(inputs), tools=offer.allowed())
-    if options["as_json"]:
-        emit(json.dumps([dataclasses.asdict(finding) for finding in findings], ensure_ascii=False))
+    if options["json"]:
+        emit_json([dataclasses.asdict(finding) for finding in findings])
     else:
         for finding in findings:
             emit(finding_line(source.name, finding))
     if not findings:
         say("nothing found")
-    return FAILED if any(finding.severity == "error" for finding in findings) else OK
+    return Exit.FAILED if any(finding.severity == "error" for finding in findings) else Exit.OK

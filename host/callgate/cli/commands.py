@@ -17,7 +17,7 @@ import click
 
 from callgate.errors import ConfigurationError, SandboxError
 
-from .words import FAILED, INTERRUPTED, NO_SANDBOX, OK, PIPE_CLOSED, USAGE, OutputLost, Stop, explain
+from .words import Exit, OutputLost, Stop, emit, explain
 
 __all__ = ["COMMANDS", "DOCTOR", "main", "only_end"]
 
@@ -61,7 +61,7 @@ class _Commands(click.Group):
         except ConfigurationError as error:
             raise Stop(str(error), f"callgate {ctx.invoked_subcommand} --help shows what each option takes") from None
         except SandboxError as error:
-            raise Stop(str(error), DOCTOR, NO_SANDBOX) from None
+            raise Stop(str(error), DOCTOR, Exit.NO_SANDBOX) from None
 
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -72,19 +72,13 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
         context.exit()
 
 
-@click.group(
-    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True,
-    subcommand_metavar="COMMAND [ARGS]...",
-)  # fmt: skip
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
-@click.pass_context
-def callgate(context: click.Context) -> None:
+def callgate() -> None:
     """Run a model's Python in a sandbox, and let it call your tools.
 
     Exit codes: 0 ok, 1 the program failed, 2 usage, 3 no sandbox works here, 4 a limit was reached, 130 interrupted.
     """
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -107,11 +101,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             status = _without_stdout(fault)
     except KeyboardInterrupt:  # one that came late
         only_end()
-        status = INTERRUPTED
+        status = Exit.INTERRUPTED
     except (Exception, BaseExceptionGroup):  # a fault of ours
         with contextlib.suppress(OSError):
             traceback.print_exc()
-        status = FAILED
+        status = Exit.FAILED
     try:
         sys.stderr.flush()
     except OSError:
@@ -123,17 +117,20 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _run(arguments: Sequence[str] | None) -> int:
     try:
         status = callgate.main(args=arguments, prog_name="callgate", standalone_mode=False)
-        return status if isinstance(status, int) else OK
+        return status if isinstance(status, int) else Exit.OK
     except Stop as stop:
         explain(stop.message, stop.tip)
         return stop.status
+    except click.exceptions.NoArgsIsHelpError as error:
+        emit(error.ctx.get_help())
+        return Exit.OK
     except click.ClickException as error:
         context = error.ctx if isinstance(error, click.UsageError) else None
         explain(error.format_message(), f"{context.command_path if context else 'callgate'} --help shows what it takes")
-        return USAGE
+        return Exit.USAGE
     except (KeyboardInterrupt, click.Abort):
         only_end()
-        return INTERRUPTED
+        return Exit.INTERRUPTED
     except OutputLost as lost:
         return _without_stdout(lost.fault)
 
@@ -149,15 +146,15 @@ def _nowhere(descriptor: int) -> None:
 def _without_stdout(fault: OSError) -> int:
     _nowhere(sys.stdout.fileno())
     if isinstance(fault, BrokenPipeError):
-        return PIPE_CLOSED
+        return Exit.PIPE_CLOSED
     explain(f"stdout cannot be written: {fault.strerror}", "make room, or send the output somewhere else")
-    return FAILED
+    return Exit.FAILED
 
 
 def only_end() -> None:
     """After Ctrl-C: ignore another one, and end within seconds, even where a write to a full pipe never returns."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end = threading.Timer(_WORDS_TAKE_SECONDS, os._exit, (INTERRUPTED,))
+    end = threading.Timer(_WORDS_TAKE_SECONDS, os._exit, (Exit.INTERRUPTED,))
     end.daemon = True
     end.start()
 

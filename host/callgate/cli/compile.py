@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any
 
 import click
@@ -13,17 +12,27 @@ from callgate.runtime.fast_path.compilation import Compilation
 
 from .check import finding_line
 from .offer import Offer
-from .options import Source, inputs_from, limit_options, shared
-from .words import FAILED, OK, Stop, counted, data_only, emit, explain, log_to_stderr, say
+from .options import Source, inputs_from, limit_options, option, options, shared
+from .words import Exit, Stop, counted, data_only, emit, emit_json, explain, log_to_stderr, say
 
 __all__ = ["command"]
 
 
-@click.command("compile", short_help="Print a program as a plan, or why it is none.")
-@shared("program", "tools", "mcp", "allow", "input")
-@click.option("--json", "as_json", is_flag=True, help="Print the plan alone, as `callgate plan -` takes it.")
-@click.option("--mermaid", is_flag=True, help="Print the plan as a flowchart.")
-@click.option("--why", is_flag=True, help="Print all that keeps it from the fast path.")
+class Shown:
+    """What is printed."""
+
+    json = option(is_flag=True)
+    """Print the plan alone, as `callgate plan -` takes it."""
+    mermaid = option(is_flag=True)
+    """Print the plan as a flowchart."""
+    why = option(is_flag=True)
+    """Print all that keeps it from the fast path."""
+
+
+@click.command("compile")
+@click.argument("file", required=False)
+@shared("code", "tools", "mcp", "allow", "input")
+@options(Shown)
 @limit_options({"max_source_bytes": "Bytes of the program's source"})
 def command(**options: Any) -> int:
     """Look at a program as the fast path does: FILE, or - for stdin, or -c CODE. Needs no sandbox.
@@ -34,9 +43,9 @@ def command(**options: Any) -> int:
 
     Exit codes: 0 it takes the fast path, 1 it does not, 2 usage, 130 interrupted.
     """
-    inputs = inputs_from(options["inputs"])
-    if options["mermaid"] and (options["as_json"] or options["why"]):
-        other = "--json" if options["as_json"] else "--why"
+    inputs = inputs_from(options["input"])
+    if options["mermaid"] and (options["json"] or options["why"]):
+        other = "--json" if options["json"] else "--why"
         raise Stop(f"{other} and --mermaid cannot both be on stdout", "leave one of them out")
     source = Source.read(options["file"], options["code"])
     log_to_stderr()
@@ -55,17 +64,17 @@ def command(**options: Any) -> int:
     no_tools = not list(runtime.registry) and errors[0].code == "unknown-name"
     tip = "name the file that has the tools: --tools tools.py" if no_tools else errors[0].hint
     explain(f"the program would not be run: {errors[0]}{more}", tip)
-    return FAILED
+    return Exit.FAILED
 
 
 def _show_why(name: str, compiled: Compilation, options: dict[str, Any]) -> int:
-    if options["as_json"]:
+    if options["json"]:
         reasons = [dataclasses.asdict(reason) for reason in compiled.reasons]
-        emit(json.dumps({"path": "sandbox" if reasons else "plan", "reasons": reasons}, ensure_ascii=False))
+        emit_json({"path": "sandbox" if reasons else "plan", "reasons": reasons})
     else:
         lines = [_reason_line(name, reason) for reason in compiled.reasons]
         emit("\n".join(lines) or "on the fast path: nothing keeps it from there")
-    return FAILED if compiled.reasons else OK
+    return Exit.FAILED if compiled.reasons else Exit.OK
 
 
 def _show_plan(name: str, compiled: Compilation, options: dict[str, Any]) -> int:
@@ -75,16 +84,16 @@ def _show_plan(name: str, compiled: Compilation, options: dict[str, Any]) -> int
         more = f" (and {counted(len(others), 'more reason')})" if others else ""
         tip = "`callgate compile --why` lists them all" if others else ""
         explain(f"line {first.line} is not certain to be part of a graph: the program runs in the sandbox{more}", tip)
-        return FAILED
-    if compiled.no_plan is not None and (options["as_json"] or options["mermaid"]):
+        return Exit.FAILED
+    if compiled.no_plan is not None and (options["json"] or options["mermaid"]):
         say(_reason_line(name, compiled.no_plan), "yellow")
         tip = "without --json and --mermaid, see what begins"
         explain("the program takes the fast path, and no plan shows it", tip)
-    elif options["as_json"]:
-        emit(json.dumps(compiled.plan, ensure_ascii=False))
+    elif options["json"]:
+        emit_json(compiled.plan)
     else:
         emit(compiled.explain("mermaid" if options["mermaid"] else "text"))
-    return OK
+    return Exit.OK
 
 
 def _reason_line(name: str, reason: NotAGraph) -> str:

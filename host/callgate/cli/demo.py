@@ -13,7 +13,7 @@ from callgate import CallEnded, CodeResult, Event, Printed, Runtime, Tool, event
 from .demo_data import ask_for_text, tools
 from .screen import call_line
 from .tips import headline
-from .words import FAILED, OK, OutputLost, page, tame
+from .words import Exit, OutputLost, page, tame
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +26,7 @@ _QUESTION = (
 _SHOWN_PER_TOOL = 2
 
 
-@click.command("demo", short_help="See a program call tools from inside the sandbox, on real data.")
+@click.command("demo")
 def command() -> int:
     """Run a program such as a model writes, with tools that answer from real data; then one that tries to get out.
 
@@ -43,7 +43,7 @@ async def _demo() -> int:
         held = await _escape(console, runtime)
     console.print()
     console.print("Your own tools: `callgate run --tools FILE.py PROGRAM.py`, or `from callgate import Runtime, tool`.")
-    return OK if answered and held else FAILED
+    return Exit.OK if answered and held else Exit.FAILED
 
 
 async def _answer(console: Console, runtime: Runtime) -> bool:

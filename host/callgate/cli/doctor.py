@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from callgate import event_loop
 
 from .offer import Offer
 from .options import shared
-from .words import NO_SANDBOX, OK, emit, explain, one_line, page
+from .words import Exit, emit_json, explain, one_line, page
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command("doctor", short_help="Say what confines programs on this machine, and what to do where nothing does.")
+@click.command("doctor")
 @shared("mcp", "json")
 def command(**options: Any) -> int:
     """Look at this machine, try each tier of the jail by starting it, and docker by opening a container.
@@ -42,14 +41,14 @@ def command(**options: Any) -> int:
     offer = Offer(options)
     report = event_loop.run(examine)
     states = () if offer.servers is None else event_loop.run(_asked, offer)
-    if options["as_json"]:
+    if options["json"]:
         known = {} if offer.servers is None else {"servers": [_entry(each) for each in states]}
-        emit(json.dumps(report.to_dict() | known, ensure_ascii=False))
+        emit_json(report.to_dict() | known)
     else:
         _show(page(sys.stdout), report, states)
     if not report.ok:
         explain("no sandbox works here", report.verdict.partition(": ")[2] or "see the reasons above")
-    return OK if report.ok else NO_SANDBOX
+    return Exit.OK if report.ok else Exit.NO_SANDBOX
 
 
 async def _asked(offer: Offer) -> tuple[ServerStatus, ...]:

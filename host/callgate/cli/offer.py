@@ -102,8 +102,8 @@ class Offer:
     ) -> None:
         self._options = options
         self.ask = Ask(filter(None, options.get("ask", ())), yes=options.get("yes", False))
-        self.registry = self.ask.of(load_tools(options.get("tool_files", ())))
-        self.servers = _servers(options.get("mcp_file"), self.ask, ready_seconds, on_status)
+        self.registry = self.ask.of(load_tools(options.get("tools", ())))
+        self.servers = _servers(options.get("mcp"), self.ask, ready_seconds, on_status)
 
     def runtime(self, **more: Any) -> Runtime:
         """The runtime of these tools and options; without ``--sandbox`` among them, one without a sandbox.

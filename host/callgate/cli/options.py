@@ -23,6 +23,7 @@ from .words import Stop
 
 __all__ = [
     "Source",
+    "file_to_write",
     "flag",
     "given_flags",
     "inputs_from",
@@ -35,76 +36,107 @@ __all__ = [
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-_ASK = """Ask for approval before calls of this tool: a name, SERVER.TOOL, a pattern, or `destructive` for what may
-destroy; may be repeated."""
-_POLICY = """Check programs more strictly before they run: `restricted` refuses imports outside a short list, and names
-that lead into the interpreter. This check is not the boundary: the sandbox is. Default none."""
 
-_OPTIONS: dict[str, tuple[Callable[[Any], Any], ...]] = {
-    "program": (
-        click.argument("file", required=False),
-        click.option("-c", "--code", metavar="CODE", help="The program itself, instead of a file."),
-    ),
-    "tools": (
-        click.option(
-            "--tools", "-t", "tool_files", multiple=True, metavar="FILE_OR_MODULE[:NAME]",
-            help="Tools to offer; may be repeated.",
-        ),
-    ),
-    "mcp": (
-        click.option("--mcp", "mcp_file", metavar="FILE", help="JSON with mcpServers, whose tools to offer."),
-    ),
-    "allow": (
-        click.option("--allow", multiple=True, metavar="TOOL", help="Offer only this tool; may be repeated."),
-    ),
-    "input": (
-        click.option(
-            "-i", "--input", "inputs", multiple=True, metavar="NAME=JSON",
-            help="A variable of the program; may be repeated.",
-        ),
-    ),
-    "ask": (click.option("--ask", multiple=True, metavar="WHAT", help=_ASK),),
-    "yes": (click.option("-y", "--yes", is_flag=True, help="Approve every call of a tool that asks for approval."),),
-    "verbose": (
-        click.option(
-            "-v", "--verbose", is_flag=True,
-            help="Tell more on stderr: each call, what was used, and where a tool failed.",
-        ),
-    ),
-    "json": (click.option("--json", "as_json", is_flag=True, help="Print everything as JSON on stdout."),),
-    "statistics": (
-        click.option("--statistics", metavar="FILE", help="Keep in FILE how long tools take and how often they fail."),
-    ),
-    "policy": (
-        click.option("--policy", type=click.Choice(["none", "restricted"]), default="none", help=_POLICY),
-    ),
-    "sandbox": (
-        click.option(
-            "--sandbox", type=click.Choice(SANDBOXES), default="auto",
-            help="What confines programs. Default auto: the first that works of the jail's tier 1, docker, tier 2.",
-        ),
-        click.option("--tier", type=click.IntRange(1, 2), help="Insist on this tier of the jail."),
-        click.option("--packages", metavar="DIR", help="The jail: a site-packages folder to import from."),
-        click.option("--image", metavar="NAME", help="With --sandbox docker: the image. Default callgate-sandbox."),
-        click.option(
-            "--docker-runtime", metavar="NAME", help="With --sandbox docker: what starts containers, e.g. runsc."
-        ),
-        click.option(
-            "--docker-host", metavar="URL", help="With --sandbox docker: the engine. Default as for the docker command."
-        ),
-    ),
-}  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a command, as `click.option` takes it."""
+
+    flags: tuple[str, ...]
+    settings: dict[str, Any]
 
 
-def shared(*names: str) -> Callable[[_Command], _Command]:
-    """Add the options of these names, in this order."""
+def option(*flags: str, **settings: Any) -> Option:
+    """An attribute of a class of options. Its name is the parameter's; its docstring is the help.
+
+    Args:
+        flags: without any, the flag is made of the name.
+        settings: of `click.option`.
+    """
+    return Option(flags, settings)
+
+
+def options(group: type, *names: str) -> Callable[[_Command], _Command]:
+    """Add the options of a class, or those of these names, in this order."""
 
     def add(command: _Command) -> _Command:
-        for option in reversed([each for name in names for each in _OPTIONS[name]]):
-            command = option(command)
+        docs = _docs(group)
+        for name in reversed(names or [name for name, each in vars(group).items() if isinstance(each, Option)]):
+            each: Option = vars(group)[name]
+            command = click.option(*(each.flags or (flag(name),)), name, help=docs[name], **each.settings)(command)
         return command
 
     return add
+
+
+def shared(*names: str) -> Callable[[_Command], _Command]:
+    """Add options of `Shared`."""
+    return options(Shared, *names)
+
+
+class Shared:
+    """Options that more than one command has."""
+
+    code = option("-c", "--code", metavar="CODE")
+    """The program itself, instead of a file."""
+    tools = option("--tools", "-t", multiple=True, metavar="FILE_OR_MODULE[:NAME]")
+    """Tools to offer; may be repeated."""
+    mcp = option(metavar="FILE")
+    """MCP servers whose tools to offer: JSON with mcpServers."""
+    allow = option(multiple=True, metavar="TOOL")
+    """Offer only this tool; may be repeated."""
+    input = option("-i", "--input", multiple=True, metavar="NAME=JSON")
+    """A variable of the program; may be repeated."""
+    ask = option(multiple=True, metavar="WHAT")
+    """Ask for approval before calls of this tool: a name, SERVER.TOOL, a pattern, or `destructive` for what may
+    destroy; may be repeated."""
+    yes = option("-y", "--yes", is_flag=True)
+    """Approve every call of a tool that asks for approval."""
+    verbose = option("-v", "--verbose", is_flag=True)
+    """Tell more on stderr: each call, what was used, and where a tool failed."""
+    json = option(is_flag=True)
+    """Print everything as JSON on stdout."""
+    statistics = option(metavar="FILE")
+    """Keep in FILE how long tools take and how often they fail."""
+    policy = option(type=click.Choice(["none", "restricted"]), default="none")
+    """Check programs more strictly before they run: `restricted` refuses imports outside a short list, and names that
+    lead into the interpreter. This check is not the boundary: the sandbox is. Default none."""
+    docker_host = option(metavar="URL")
+    """The Docker engine. Default: the one that the docker command would use."""
+
+
+class Sandbox:
+    """What confines programs."""
+
+    sandbox = option(type=click.Choice(SANDBOXES), default="auto")
+    """What confines programs. Default auto: the first that works of the jail's tier 1, docker, tier 2."""
+    tier = option(type=click.IntRange(1, 2))
+    """Insist on this tier of the jail."""
+    packages = option(metavar="DIR")
+    """The jail: a site-packages folder to import from."""
+    image = option(metavar="NAME")
+    """With --sandbox docker: the image. Default callgate-sandbox."""
+    docker_runtime = option(metavar="NAME")
+    """With --sandbox docker: what starts containers, e.g. runsc."""
+    docker_host = option(metavar="URL")
+    """With --sandbox docker: the engine. Default as for the docker command."""
+
+
+def flag(name: str) -> str:
+    """The flag of an option or of a field of `Limits`."""
+    return "--" + name.replace("_", "-")
+
+
+@cache
+def _docs(group: type) -> dict[str, str]:
+    """The docstring of every attribute; Python keeps them in the source alone."""
+    (body,) = ast.parse(inspect.getsource(group)).body
+    assert isinstance(body, ast.ClassDef)
+    found = {}
+    for field, text in zip(body.body, body.body[1:], strict=False):
+        target = getattr(field, "target", None) or getattr(field, "targets", [None])[0]
+        if isinstance(target, ast.Name) and isinstance(text, ast.Expr):
+            found[target.id] = " ".join(str(ast.literal_eval(text.value)).split())
+    return found
 
 
 # limits
@@ -115,17 +147,13 @@ for _power, _letter in enumerate("KMGT", start=1):
     _UNITS[f"{_letter}B"] = 1000**_power
 
 
-class _Size(click.ParamType[int]):
+def _size(text: str) -> int:
     """Bytes: ``65536``, ``64KiB``, ``512M`` (1024s), ``1GB`` (1000s)."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", value)
-        unit = _UNITS.get(match.group(2).upper()) if match else None
-        if match is None or unit is None:
-            self.fail(f"{value!r} is not a size: write bytes, or a unit such as 512MiB, 64K or 1GB", param, ctx)
-        return int(float(match[1]) * unit) if "." in match[1] else int(match[1]) * unit
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
+    unit = _UNITS.get(match[2].upper()) if match else None
+    if match is None or unit is None:
+        raise click.BadParameter(f"{text!r} is not a size: write bytes, or a unit such as 512MiB, 64K or 1GB")
+    return int(float(match[1]) * unit) if "." in match[1] else int(match[1]) * unit
 
 
 def size_text(size: int) -> str:
@@ -136,36 +164,17 @@ def size_text(size: int) -> str:
     return str(size)
 
 
-def flag(name: str) -> str:
-    """The flag of an option or of a field of `Limits`."""
-    return "--" + name.replace("_", "-")
-
-
-@cache
-def _docs() -> dict[str, str]:
-    """The docstring of every field of `Limits`; Python keeps them in the source alone."""
-    (body,) = ast.parse(inspect.getsource(Limits)).body
-    assert isinstance(body, ast.ClassDef)
-    found = {}
-    for field, text in zip(body.body, body.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
-            found[field.target.id] = str(ast.literal_eval(text.value)).replace("``", "").split(". ")[0].rstrip(".")
-    return found
-
-
 def limit_options(docs: Mapping[str, str] | None = None) -> Callable[[_Command], _Command]:
     """Add one flag for every field of `Limits`, or for those in `docs`, with what each means to the command."""
-    told = docs or _docs()
+    told = docs or {name: text.replace("``", "").split(". ")[0].rstrip(".") for name, text in _docs(Limits).items()}
 
     def add(command: _Command) -> _Command:
         for field in reversed([each for each in dataclasses.fields(Limits) if each.name in told]):
             size = field.name.endswith("_bytes")
-            kind = _Size() if size else click.FLOAT if field.type == "float" else click.INT
-            default = size_text(int(str(field.default))) if size else f"{field.default:g}"
-            command = click.option(
-                flag(field.name), field.name, type=kind, metavar="SIZE" if size else "N",
-                help=f"{told[field.name]}. Default {default}.",
-            )(command)  # fmt: skip
+            kind: Any = _size if size else click.FLOAT if field.type == "float" else click.INT
+            shown, metavar = (size_text(int(str(field.default))), "SIZE") if size else (f"{field.default:g}", "N")
+            text = f"{told[field.name]}. Default {shown}."
+            command = click.option(flag(field.name), field.name, type=kind, metavar=metavar, help=text)(command)
         return command
 
     return add
@@ -262,6 +271,16 @@ class Source:
             fault = f"{file} is not UTF-8: byte {error.start} is {error.object[error.start]:#04x}"
             raise Stop(fault, "save it as UTF-8") from None
         return cls("<stdin>" if file == "-" else file, text, from_stdin=file == "-")
+
+
+def file_to_write(given: str) -> Path:
+    """The path of a file that is written later. Raises `Stop` where it cannot be."""
+    path = Path(given)
+    if not path.parent.is_dir():
+        raise Stop(f"{given} cannot be written: there is no folder {path.parent}", "make it first, or name another")
+    if path.is_dir():
+        raise Stop(f"{given} cannot be written: it is a folder", "name a file")
+    return path
 
 
 def inputs_from(given: tuple[str, ...], *, values: bool = True) -> dict[str, Any]:

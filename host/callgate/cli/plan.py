@@ -18,11 +18,11 @@ from callgate.cut import duration
 
 from .commands import only_end
 from .offer import Offer
-from .options import Source, limit_options, shared
+from .options import Source, file_to_write, flag, limit_options, option, options, shared
 from .plan_look import PlanApprover, say_faults, show_estimate, show_explanation, show_faults
 from .screen import Approver, Line, Screen, call_line, step_line
 from .tips import plan_headline, plan_tip
-from .words import FAILED, INTERRUPTED, LIMIT, OK, Stop, counted, data_only, emit, explain, log_to_stderr, one_line, say
+from .words import Exit, Stop, counted, data_only, emit, emit_json, explain, log_to_stderr, one_line, say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -70,30 +70,28 @@ def _spelled_out(args: list[str]) -> Iterator[str]:
             yield each
 
 
-@click.command("plan", cls=_Command, short_help="Run a declarative plan of tool calls; needs no sandbox.")
+class Looked:
+    """What is shown of a plan, and when."""
+
+    check = option(is_flag=True)
+    """Print what is wrong with the plan, a line each, and run nothing."""
+    explain = option(type=click.Choice(["text", "json", "mermaid"]), metavar="[=text|json|mermaid]")
+    """Print what the plan would do, and run nothing."""
+    estimate = option(is_flag=True)
+    """Print how long the plan would take, and its cost; run nothing."""
+    for_model = option(is_flag=True)
+    """Print what a model would be given, instead of the outputs."""
+    timeline = option(metavar="[OUT.html]")
+    """Afterwards show when each step ran: on stderr, or as a page in OUT.html."""
+    ask = option(multiple=True, metavar="[WHAT]")
+    """Show the plan and ask before it runs. With WHAT, ask before calls of this tool: a name, SERVER.TOOL, a pattern,
+    or `destructive` for what may destroy; may be repeated."""
+
+
+@click.command("plan", cls=_Command)
 @click.argument("files", nargs=-1, metavar="FILE")
 @shared("tools", "mcp", "allow")
-@click.option("--check", is_flag=True, help="Print what is wrong with the plan, a line each, and run nothing.")
-@click.option(
-    "--explain",
-    type=click.Choice(["text", "json", "mermaid"]),
-    metavar="[=text|json|mermaid]",
-    help="Print what the plan would do, and run nothing.",
-)
-@click.option("--estimate", is_flag=True, help="Print how long the plan would take, and its cost; run nothing.")
-@click.option("--for-model", is_flag=True, help="Print what a model would be given, instead of the outputs.")
-@click.option(
-    "--timeline",
-    metavar="[OUT.html]",
-    help="Afterwards show when each step ran: on stderr, or as a page in OUT.html.",
-)
-@click.option(
-    "--ask",
-    multiple=True,
-    metavar="[WHAT]",
-    help="Show the plan and ask before it runs. With WHAT, ask before calls of this tool: a name, SERVER.TOOL, a "
-    "pattern, or `destructive` for what may destroy; may be repeated.",
-)
+@options(Looked)
 @shared("statistics", "yes", "verbose", "json")
 @limit_options(_LIMITS)
 def command(**options: Any) -> int:
@@ -120,22 +118,15 @@ def command(**options: Any) -> int:
         except KeyboardInterrupt:
             only_end()
             say(run.interrupted(), "bold red")
-            return INTERRUPTED
+            return Exit.INTERRUPTED
         return _report(result, data, source, run.runtime, page, options)
 
 
 def _check_choices(options: dict[str, Any]) -> None:
-    names = {
-        "check": "check",
-        "explain": "explain",
-        "estimate": "estimate",
-        "as_json": "json",
-        "for_model": "for-model",
-    }
-    chosen = [name for option, name in names.items() if options[option]]
+    chosen = [name for name in ("check", "explain", "estimate", "json", "for_model") if options[name]]
     if len(chosen) > 1 and chosen not in (["check", "json"], ["estimate", "json"]):
         tip = "write --explain=json" if set(chosen) == {"explain", "json"} else "leave one of them out"
-        raise Stop(f"{' and '.join(f'--{name}' for name in chosen)} cannot both be on stdout", tip)
+        raise Stop(f"{' and '.join(flag(name) for name in chosen)} cannot both be on stdout", tip)
     if options["timeline"] is not None and chosen and chosen[0] in ("check", "explain", "estimate"):
         raise Stop(f"--timeline shows a run, and --{chosen[0]} runs nothing", "leave one of them out")
 
@@ -154,14 +145,9 @@ def _page_file(given: str | None) -> Path | None:
     """The file for the timeline's page; looked at before anything runs."""
     if not given:
         return None
-    page = Path(given)
-    if page.suffix.lower() not in _PAGES:
+    if not given.lower().endswith(_PAGES):
         raise Stop(f"--timeline writes a page, and {given!r} is not a .html file", "for example --timeline=out.html")
-    if not page.parent.is_dir():
-        raise Stop(f"{given} cannot be written: there is no folder {page.parent}", "make it first, or name another")
-    if page.is_dir():
-        raise Stop(f"{given} cannot be written: it is a folder", "name a file")
-    return page
+    return file_to_write(given)
 
 
 def _look(data: TextIO, offer: Offer, source: Source, options: dict[str, Any]) -> int:
@@ -169,10 +155,10 @@ def _look(data: TextIO, offer: Offer, source: Source, options: dict[str, Any]) -
     offer.look()
     look, allow = offer.runtime(), offer.allowed()
     if options["check"]:
-        return show_faults(data, source, look.check_plan(source.code, tools=allow), options["as_json"])
+        return show_faults(data, source, look.check_plan(source.code, tools=allow), options["json"])
     if options["explain"]:
         return show_explanation(data, look, source, options["explain"], allow)
-    return event_loop.run(show_estimate, data, look, source, options["as_json"], allow)
+    return event_loop.run(show_estimate, data, look, source, options["json"], allow)
 
 
 class _Run:
@@ -182,7 +168,7 @@ class _Run:
         self._offer = offer
         self._source = source
         self._options = options
-        self._screen = Screen(lines=not options["as_json"] or options["verbose"], table=self._table)
+        self._screen = Screen(lines=not options["json"] or options["verbose"], table=self._table)
         approver = Approver(self._screen, yes=options["yes"], person=source.person)
         self.runtime = offer.runtime(approve=approver)
         self._total = 0
@@ -215,9 +201,10 @@ class _Run:
 
     def _line_up(self, allow: list[str] | None) -> None:
         """Make columns for the plan's steps, unless it is refused anyway, or too long to read twice."""
+        if len(self._source.code) > _COLUMNS_FOR:
+            return
         try:
-            told = self.runtime.explain_plan(self._source.code, "json", tools=allow)
-            steps = json.loads(told)["steps"] if len(self._source.code) <= _COLUMNS_FOR else []
+            steps = json.loads(self.runtime.explain_plan(self._source.code, "json", tools=allow))["steps"]
         except ValueError:
             return
         self._total = len(steps)
@@ -266,13 +253,13 @@ def _name(text: str) -> str:
 def _report(
     result: PlanResult, data: TextIO, source: Source, runtime: Runtime, page: Path | None, options: dict[str, Any]
 ) -> int:
-    if options["as_json"]:
-        emit(json.dumps(result.to_dict(), ensure_ascii=False), data)
+    if options["json"]:
+        emit_json(result.to_dict(), data)
     elif options["for_model"]:
         emit(result.for_model(), data)
     else:
         _show_outputs(result, data)
-    quiet = options["as_json"] and not options["verbose"]
+    quiet = options["json"] and not options["verbose"]
     if not quiet or result.error is not None:
         say_faults(source, result.faults)
     if options["timeline"] == "" and result.steps:
@@ -281,9 +268,9 @@ def _report(
         say(_summary(result))
     written = page is None or not result.steps or _write_page(result, page, quiet=quiet)
     if result.error is None:
-        return OK if written else FAILED
+        return Exit.OK if written else Exit.FAILED
     explain(plan_headline(result), plan_tip(result, runtime.limits))
-    return LIMIT if result.error.limit is not None else FAILED
+    return Exit.LIMIT if result.error.limit is not None else Exit.FAILED
 
 
 def _summary(result: PlanResult) -> str:

@@ -19,7 +19,7 @@ from callgate import Allow, Deny, PlanApprovalRequest, PlanFault, Runtime
 from .options import Source
 from .plan_places import line_and_column
 from .screen import Screen, answer_to
-from .words import FAILED, OK, counted, emit, explain, one_line, say
+from .words import Exit, counted, emit, emit_json, explain, one_line, say
 
 __all__ = ["PlanApprover", "say_faults", "show_estimate", "show_explanation", "show_faults"]
 
@@ -50,31 +50,34 @@ def show_faults(data: TextIO, source: Source, faults: list[PlanFault], as_json: 
         for place, fault in _placed(source, faults):
             line, column = place or (None, None)
             told.append({**dataclasses.asdict(fault), "line": line, "column": column})
-        emit(json.dumps(told, ensure_ascii=False), data)
+        emit_json(told, data)
     else:
         for text, _ in _fault_lines(source, faults):
             emit(text, data)
     if not faults:
         say("nothing found")
-    return FAILED if any(fault.severity == "error" for fault in faults) else OK
+    return Exit.FAILED if any(fault.severity == "error" for fault in faults) else Exit.OK
 
 
 def show_explanation(data: TextIO, look: Runtime, source: Source, form: Any, allow: list[str] | None) -> int:
     """``--explain``: what the plan would do."""
     if _cannot(look, source, allow, "explained"):
-        return FAILED
+        return Exit.FAILED
     emit(look.explain_plan(source.code, form, tools=allow), data)
-    return OK
+    return Exit.OK
 
 
 async def show_estimate(data: TextIO, look: Runtime, source: Source, as_json: bool, allow: list[str] | None) -> int:
     """``--estimate``: how long the plan would take, by what is known of its tools."""
     if _cannot(look, source, allow, "estimated"):
-        return FAILED
+        return Exit.FAILED
     async with look:  # which reads the file of statistics
         told = look.estimate(source.code, tools=allow)
-    emit(json.dumps(told.to_dict(), ensure_ascii=False) if as_json else told.for_people(), data)
-    return OK
+    if as_json:
+        emit_json(told.to_dict(), data)
+    else:
+        emit(told.for_people(), data)
+    return Exit.OK
 
 
 def _cannot(look: Runtime, source: Source, allow: list[str] | None, what: str) -> bool:

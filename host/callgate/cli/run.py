@@ -11,35 +11,29 @@ from callgate import CallEnded, CodeResult, Event, Printed, event_loop
 
 from .check import finding_line
 from .offer import Offer
-from .options import Source, inputs_from, limit_options, shared
+from .options import Sandbox, Source, inputs_from, limit_options, option, options, shared
 from .screen import Approver, Line, Screen, call_line
 from .tips import headline, tip
-from .words import (
-    FAILED,
-    LIMIT,
-    NO_SANDBOX,
-    OK,
-    OutputLost,
-    Stop,
-    counted,
-    data_only,
-    emit,
-    explain,
-    log_to_stderr,
-    say,
-)
+from .words import Exit, OutputLost, Stop, counted, data_only, emit_json, explain, log_to_stderr, say
 
 __all__ = ["command"]
 
 
-@click.command("run", short_help="Run a program.")
-@shared("program", "tools", "mcp", "allow", "input", "sandbox", "policy")
-@click.option(
-    "--path", type=click.Choice(["auto", "plan", "sandbox"]), default="auto",
-    help="Where it runs. Default auto: as a plan on the host where it is certain to be a graph, else in the sandbox.",
-)  # fmt: skip
-@click.option("--no-check", is_flag=True, help="Do not look at the program before it runs.")
-@shared("ask", "yes", "verbose", "json")
+class Path:
+    """How a program is run."""
+
+    path = option(type=click.Choice(["auto", "plan", "sandbox"]), default="auto")
+    """Where it runs. Default auto: as a plan on the host where it is certain to be a graph, else in the sandbox."""
+    no_check = option(is_flag=True)
+    """Do not look at the program before it runs."""
+
+
+@click.command("run")
+@click.argument("file", required=False)
+@shared("code", "tools", "mcp", "allow", "input")
+@options(Sandbox)
+@options(Path)
+@shared("policy", "ask", "yes", "verbose", "json")
 @limit_options()
 def command(**options: Any) -> int:
     """Run a program: FILE, or - for stdin, or -c CODE. It runs in the sandbox, unless it is certain to be a graph of
@@ -53,7 +47,7 @@ def command(**options: Any) -> int:
     if options["no_check"] and options["policy"] != "none":
         raise Stop("--policy is held by the check that --no-check leaves out", "leave out one of the two")
     source = Source.read(options["file"], options["code"])
-    inputs = inputs_from(options["inputs"])
+    inputs = inputs_from(options["input"])
     log_to_stderr(options["verbose"])
     with data_only() as data:
         return event_loop.run(_run, Offer(options), data, source, inputs, options)
@@ -61,7 +55,7 @@ def command(**options: Any) -> int:
 
 async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any], options: dict[str, Any]) -> int:
     path, verbose = options["path"], options["verbose"]
-    screen = Screen(None if options["as_json"] else data)
+    screen = Screen(None if options["json"] else data)
     runtime = offer.runtime(
         approve=Approver(screen, yes=options["yes"], person=source.person), pool_size=0,
         **({"sandbox": None} if path == "plan" else {}),
@@ -83,8 +77,8 @@ async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any
                 source.code, inputs=inputs, tools=allow, check=not options["no_check"], path=path, on_event=tell
             )
         )
-    if options["as_json"]:
-        emit(json.dumps(result.to_dict(), ensure_ascii=False), data)
+    if options["json"]:
+        emit_json(result.to_dict(), data)
     elif result.ok:
         _show_value(result, screen)
     for finding in result.findings:
@@ -94,15 +88,15 @@ async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any
     if verbose:
         say(_usage_line(result), "dim")
     if result.error is None:
-        return OK
+        return Exit.OK
     if screen.in_line:
         say("")
     if result.error.traceback:
         say(result.error.traceback.rstrip("\n"))
     explain(headline(result), tip(result, runtime.limits))
     if result.error.limit is not None:
-        return LIMIT
-    return NO_SANDBOX if result.error.kind == "SandboxCrashed" else FAILED
+        return Exit.LIMIT
+    return Exit.NO_SANDBOX if result.error.kind == "SandboxCrashed" else Exit.FAILED
 
 
 def _show_value(result: CodeResult, screen: Screen) -> None:

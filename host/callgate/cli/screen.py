@@ -123,7 +123,9 @@ class Screen:
 
     def add(self, *items: Line | str) -> None:
         """Take in lines, and prints of a program; never blocks."""
-        self._waiting += [each for each in items if (self._data is not None if isinstance(each, str) else self._lines)]
+        for each in items:
+            if self._lines if isinstance(each, Line) else self._data is not None:
+                self._waiting.append(each)
         self._came.set()
 
     async def during(self, work: Callable[[], Awaitable[_Result]]) -> _Result:

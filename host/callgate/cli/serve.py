@@ -15,8 +15,8 @@ from callgate import Allow, ApprovalRequest, CallgateError, ConfigurationError, 
 from callgate.extras import how_to_install
 
 from .offer import Offer
-from .options import limit_options, shared
-from .words import INTERRUPTED, OK, Stop, counted, log_to_stderr, one_line, say
+from .options import Sandbox, flag, limit_options, option, options, shared
+from .words import Exit, Stop, counted, log_to_stderr, one_line, say
 
 if TYPE_CHECKING:
     from callgate.mcp import ServerStatus
@@ -29,40 +29,30 @@ _MOST_NAMED = 5
 """Tools passed through that the start-up report names; of more it tells the number."""
 
 
-@click.command("serve", short_help="Serve tools, and what runs them, to MCP clients.")
-@shared("mcp")
-@click.option(
-    "--ready-seconds",
-    type=click.FloatRange(min=0),
-    default=5.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Wait so long for MCP servers that are still starting; the tools of slower ones come later.",
-)
-@shared("tools")
-@click.option(
-    "--pass",
-    "-p",
-    "direct",
-    multiple=True,
-    metavar="TOOL",
-    help="Show this tool to the client as it is, too: a name, SERVER.TOOL, or a pattern; may be repeated.",
-)
-@click.option("--reveal", is_flag=True, help="Show tools that search_tools found to the client as they are, too.")
-@click.option(
-    "--http",
-    "address",
-    is_flag=False,
-    flag_value=_ADDRESS,
-    metavar="[HOST:PORT]",
-    help=f"Serve over HTTP instead of stdio. Default {_ADDRESS}; port 0 takes a free one.",
-)
-@click.option("--token-env", metavar="NAME", help="HTTP: the environment variable that holds the bearer token.")
-@click.option(
-    "--allow-host", "hosts", multiple=True, metavar="NAME", help="HTTP: another name the server is reached by."
-)
-@click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="HTTP: web pages that may use it.")
-@shared("ask", "yes", "statistics", "verbose", "sandbox", "policy")
+class Served:
+    """What a client sees, and how it connects."""
+
+    ready_seconds = option(type=click.FloatRange(min=0), default=5.0, show_default=True, metavar="SECONDS")
+    """Wait so long for MCP servers that are still starting; the tools of slower ones come later."""
+    direct = option("--pass", "-p", multiple=True, metavar="TOOL")
+    """Show this tool to the client as it is, too: a name, SERVER.TOOL, or a pattern; may be repeated."""
+    reveal = option(is_flag=True)
+    """Show tools that search_tools found to the client as they are, too."""
+    http = option(is_flag=False, flag_value=_ADDRESS, metavar="[HOST:PORT]")
+    """Serve over HTTP instead of stdio. Default 127.0.0.1:8765; port 0 takes a free one."""
+    token_env = option(metavar="NAME")
+    """HTTP: the environment variable that holds the bearer token."""
+    allow_host = option(multiple=True, metavar="NAME")
+    """HTTP: another name the server is reached by."""
+    allow_origin = option(multiple=True, metavar="ORIGIN")
+    """HTTP: web pages that may use it."""
+
+
+@click.command("serve")
+@shared("mcp", "tools")
+@options(Served)
+@shared("ask", "yes", "statistics", "verbose", "policy")
+@options(Sandbox)
 @limit_options()
 def command(**options: Any) -> int:
     """Serve an MCP client: it sees search_tools, describe_tools, execute_code and execute_tool_plan, and behind them
@@ -93,11 +83,11 @@ def command(**options: Any) -> int:
 
 
 def _http_from(options: dict[str, Any]) -> dict[str, Any] | None:
-    address, name = options["address"], options["token_env"]
+    address, variable = options["http"], options["token_env"]
     if address is None:
-        for flag, option in (("--token-env", "token_env"), ("--allow-host", "hosts"), ("--allow-origin", "origins")):
-            if options[option]:
-                raise Stop(f"{flag} is for HTTP", f"add --http, or --http HOST:PORT, or leave {flag} out")
+        for name in ("token_env", "allow_host", "allow_origin"):
+            if options[name]:
+                raise Stop(f"{flag(name)} is for HTTP", f"add --http, or --http HOST:PORT, or leave {flag(name)} out")
         return None
     host, colon, port = address.rpartition(":")
     if not colon:
@@ -106,10 +96,10 @@ def _http_from(options: dict[str, Any]) -> dict[str, Any] | None:
     if not port.isdecimal() or len(port) > 5 or int(port) > 65535:
         fault = f"--http {address!r} is not an address: {port[:20]!r} is not a port, a number from 0 to 65535"
         raise Stop(fault, f"write HOST:PORT, for example {_ADDRESS}")
-    token = os.environ.get(name) if name is not None else None
-    if name is not None and not token:
-        tip = f"put a long random token into {name}, and export it"
-        raise Stop(f"the environment variable {name} is not set", tip)
+    token = os.environ.get(variable) if variable is not None else None
+    if variable is not None and not token:
+        tip = f"put a long random token into {variable}, and export it"
+        raise Stop(f"the environment variable {variable} is not set", tip)
     host = host.removeprefix("[").removesuffix("]")
     from callgate.mcp.server.guard import Policy
 
@@ -117,7 +107,7 @@ def _http_from(options: dict[str, Any]) -> dict[str, Any] | None:
         Policy(bind=host, token=token)
     except ConfigurationError as error:
         raise Stop(str(error), "for example: export CALLGATE_TOKEN=$(openssl rand -hex 32)") from None
-    allowed = {"allowed_hosts": options["hosts"], "allowed_origins": options["origins"]}
+    allowed = {"allowed_hosts": options["allow_host"], "allowed_origins": options["allow_origin"]}
     return {"host": host, "port": int(port), "token": token, **allowed}
 
 
@@ -126,7 +116,7 @@ async def _serve(
 ) -> int:
     from callgate.mcp.server import Serving, ask_client, serve_http, serve_stdio
 
-    status = OK
+    status = Exit.OK
     serving = Serving(direct=options["direct"], reveal=options["reveal"])
     runtime = offer.runtime(approve=_yes if options["yes"] else ask_client)
 
@@ -135,7 +125,7 @@ async def _serve(
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
             async for each in signals:  # until all has ended: a second one would leave MCP servers behind
                 if not scope.cancel_called:
-                    status = INTERRUPTED if each == signal.SIGINT else OK
+                    status = Exit.INTERRUPTED if each == signal.SIGINT else Exit.OK
                     scope.cancel()
 
     def report(where: str) -> None:

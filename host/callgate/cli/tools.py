@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -11,8 +10,8 @@ from callgate.tools import Registry, Tool
 from callgate.tools.stubs import DETAILS, signature, stubs
 
 from .offer import Offer
-from .options import shared
-from .words import OK, Stop, counted, data_only, emit, log_to_stderr, say
+from .options import option, options, shared
+from .words import Exit, Stop, counted, data_only, emit, emit_json, log_to_stderr, say
 
 __all__ = ["command"]
 
@@ -20,14 +19,19 @@ _MARKS = {"read_only": "read-only", "idempotent": "idempotent", "destructive": "
 _TOLD = ("name", "description", "input_schema", "output_schema", *_MARKS, "server", "allowed_callers")
 
 
-@click.command("tools", short_help="List the tools of a file, a module or MCP servers, or print typed stubs of them.")
+class Stubs:
+    """Tools as a Python module."""
+
+    stubs = option(is_flag=True)
+    """Print a Python module of typed stubs."""
+    detail = option(type=click.Choice(DETAILS))
+    """How much stubs tell. names: that the tools are there; signatures: their types, and a line of what they do; full,
+    the default: everything."""
+
+
+@click.command("tools")
 @shared("tools", "mcp", "ask")
-@click.option("--stubs", "as_stubs", is_flag=True, help="Print a Python module of typed stubs.")
-@click.option(
-    "--detail", type=click.Choice(DETAILS),
-    help="How much stubs tell. names: that the tools are there; signatures: their types, and a line of what they do; "
-    "full, the default: everything.",
-)  # fmt: skip
+@options(Stubs)
 @shared("json")
 def command(**options: Any) -> int:
     """List tools: each with its signature and the first line of what it does.
@@ -35,8 +39,8 @@ def command(**options: Any) -> int:
     The stubs are importable Python that passes mypy --strict and pyright, sorted and stable, for a model's prompt or an
     editor.
     """
-    mcp_file, as_stubs, detail, as_json = (options[name] for name in ("mcp_file", "as_stubs", "detail", "as_json"))
-    if not options["tool_files"] and mcp_file is None:
+    mcp_file, as_stubs, detail, as_json = (options[name] for name in ("mcp", "stubs", "detail", "json"))
+    if not options["tools"] and mcp_file is None:
         tip = "name them with --tools FILE.py, or --tools package.module:NAME, or MCP servers with --mcp FILE"
         raise Stop("there are no tools to list", tip)
     if as_stubs and as_json:
@@ -51,11 +55,11 @@ def command(**options: Any) -> int:
     if as_stubs:
         emit(stubs(registry, detail=detail or "full").rstrip("\n"))
     elif as_json:
-        emit(json.dumps([_entry(registry, tool) for tool in registry], ensure_ascii=False))
+        emit_json([_entry(registry, tool) for tool in registry])
     else:
         emit("\n".join(_lines(registry, tool) for tool in registry))
         say(counted(len(registry), "tool"))
-    return OK
+    return Exit.OK
 
 
 def _lines(registry: Registry, tool: Tool) -> str:

@@ -6,12 +6,14 @@ Text of a guest, a tool or a file never drives the user's terminal: `tame` makes
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, TextIO
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,18 +21,13 @@ if TYPE_CHECKING:
 from callgate.cut import cut_middle
 
 __all__ = [
-    "FAILED",
-    "INTERRUPTED",
-    "LIMIT",
-    "NO_SANDBOX",
-    "OK",
-    "PIPE_CLOSED",
-    "USAGE",
+    "Exit",
     "OutputLost",
     "Stop",
     "counted",
     "data_only",
     "emit",
+    "emit_json",
     "explain",
     "log_to_stderr",
     "one_line",
@@ -40,13 +37,18 @@ __all__ = [
     "tame",
 ]
 
-OK: Final = 0
-FAILED: Final = 1
-USAGE: Final = 2
-NO_SANDBOX: Final = 3
-LIMIT: Final = 4
-INTERRUPTED: Final = 130
-PIPE_CLOSED: Final = 141
+
+class Exit(IntEnum):
+    """Exit codes, the same for all commands."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NO_SANDBOX = 3
+    LIMIT = 4
+    INTERRUPTED = 130
+    PIPE_CLOSED = 141
+
 
 # C0 but tab and newline, DEL, C1, and what changes the direction or is invisible (Unicode Cf and line separators)
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
@@ -55,7 +57,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u2
 class Stop(Exception):
     """A command cannot go on: what happened, what to do, and the exit code."""
 
-    def __init__(self, message: str, tip: str, status: int = USAGE) -> None:
+    def __init__(self, message: str, tip: str, status: int = Exit.USAGE) -> None:
         super().__init__(message)
         self.message = message
         self.tip = tip
@@ -98,6 +100,11 @@ def emit(text: str, data: TextIO | None = None) -> None:
         stream.flush()
     except OSError as fault:
         raise OutputLost(fault) from None
+
+
+def emit_json(value: Any, data: TextIO | None = None) -> None:
+    """Write a value as JSON on one line of `data` or stdout. Raises `OutputLost`."""
+    emit(json.dumps(value, ensure_ascii=False, default=str), data)
 
 
 def say(text: str, style: str = "") -> None:
