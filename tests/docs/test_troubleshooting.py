@@ -287,7 +287,7 @@ async def reserved_name(_: Path) -> None:
 @reproduces("there is no key for OpenAI")
 async def no_key(folder: Path) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
-    done = Command(folder, environment)("agent", "do", "--model", "google:gemini-3")
+    done = Command(folder, environment)("agent", "do", "--model", "gemini-3")
     assert done.status == 2
     return done.err
 

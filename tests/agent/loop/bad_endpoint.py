@@ -146,7 +146,8 @@ class BadEndpoint:
             elif message["role"] == "tool":
                 texts.append(message["content"])
             elif self.provider == "anthropic" and isinstance(message["content"], list):
-                texts += [block["content"] for block in message["content"] if block["type"] == "tool_result"]
+                results = [block["content"] for block in message["content"] if block["type"] == "tool_result"]
+                texts += [each if isinstance(each, str) else each[0]["text"] for each in results]
         return texts
 
     def words(self, request: int = -1) -> str:

@@ -11,17 +11,16 @@ import pytest
 
 from agent.models.wires import WIRES, answered, asks, request, says, talking, tells, tools
 from callgate.agent.models.dispensable import named_in
-from callgate.agent.models.messages_json import message_from_json, message_to_json
-from callgate.agent.models.model import Message, ModelProvider, Request, ToolCall, ToolReplies, Usage, User
-from callgate.agent.models.openai_wire import OpenAIWire
+from callgate.agent.models.messages_json import reply_from_json, reply_to_json
+from callgate.agent.models.model import Message, ModelProvider, Request, Usage, User
+from callgate.agent.models.openai_model import OpenAIModel
 from callgate.errors import ModelRejected
 from callgate_bench.model.stand_in.faults import Fault, edited, refusing, well
-from callgate_bench.model.stand_in.server import Answered, HangUp
+from callgate_bench.model.stand_in.server import KEY, Answered, HangUp
 
 pytestmark = pytest.mark.anyio
 
 Event = dict[str, Any]
-OPENAI = OpenAIWire("m", limit_field="max_tokens", extra={})
 NO_TEMPERATURE = "Unsupported value: 'temperature' does not support 0.3 with this model."
 FIELDS = ("temperature", "parallel_tool_calls", "stream_options", "max_completion_tokens", "max_tokens")
 
@@ -70,7 +69,7 @@ async def test_a_model_that_cannot_write_as_much_as_most_is_asked_for_less() -> 
     async with talking("anthropic", says("here"), faults=(refused,)) as talk:
         for limit in (None, None, 300):
             assert (await talk.model.ask(request(max_output_tokens=limit))).turn.text == "here"
-        assert [body["max_tokens"] for body in talk.bodies] == [16_000, 4096, 4096, 300]
+        assert [body["max_tokens"] for body in talk.bodies] == [16_384, 4096, 4096, 300]
     async with talking("anthropic", says("never"), faults=(refused,)) as talk:
         with pytest.raises(ModelRejected, match="16000 > 4096"):
             await talk.model.ask(request(max_output_tokens=20_000))  # the caller's own
@@ -142,31 +141,30 @@ async def test_a_connection_serves_streams_one_after_the_other(wire: ModelProvid
         used = []
         for _ in range(3):
             await talk.model.ask(request(), on_delta=talk.told.append)
-            used += talk.model._client._client._transport._pool.connections
+            used += talk.client._client._transport._pool.connections
         assert len(used) == 3
         assert len(set(map(id, used))) == 1
 
 
-def _delta(*calls: Event, **rest: Any) -> Event:
-    return {"choices": [{"delta": {"tool_calls": list(calls), **rest}}]}
-
-
-def _piece(name: str | None, arguments: str, **rest: Any) -> Event:
-    return {"index": 0, **rest, "function": {"name": name, "arguments": arguments}}
-
-
 @pytest.mark.parametrize("id", ["", None])
 async def test_whole_calls_with_one_number_and_no_id_are_calls_of_their_own(id: str | None) -> None:
-    """As Gemini streams them; its arguments come at once."""
-    events = [
-        _delta(_piece("weather", '{"city": "Rome"}', id=id), _piece("weather", '{"city": "Oslo"}', id=id)),
-        _delta(_piece("height", "{}", id=id)),
-        _delta(
-            _piece("weather", "", id=id), _piece("weather", '{"ci', id=id), _piece("weather", 'ty": "Bari"}', id=id)
-        ),
+    """As Gemini streams them by OpenAI's protocol; its arguments come at once."""
+
+    def piece(name: str | None, arguments: str) -> Event:
+        return {"index": 0, "id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+    given = [
+        [piece("weather", '{"city": "Rome"}'), piece("weather", '{"city": "Oslo"}')], [piece("height", "{}")],
+        [piece("weather", ""), piece("weather", '{"ci'), piece(None, 'ty": "Bari"}')],
+    ]  # fmt: skip
+    head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    events: list[Event | str] = [
+        {**head, "choices": [{"index": 0, "delta": {"tool_calls": calls}, "finish_reason": None}]} for calls in given
     ]
-    calls = _collected(*events)
-    assert [(call.name, call.arguments, call.fault) for call in calls] == [
+    events += [{**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}, "[DONE]"]
+    async with talking("openai", faults=(lambda answer: iter(events),)) as talk:
+        reply = await talk.model.ask(request(tools=tools("openai", "weather", "height")), on_delta=talk.told.append)
+    assert [(call.name, call.arguments, call.fault) for call in reply.turn.calls] == [
         ("weather", {"city": "Rome"}, ""),
         ("weather", {"city": "Oslo"}, ""),
         ("height", {}, ""),
@@ -212,9 +210,7 @@ async def test_what_a_model_thought_before_its_calls_goes_back_to_it(streamed: b
                 for call in calls:
                     if call.get("id"):
                         call["extra_content"] = {"google": {"thought_signature": call["id"]}}
-                piece = {"type": "reasoning.text", "index": 0, "signature": None, "text": "H"}
                 said["reasoning_content"] = "Hm. "
-                said["reasoning_details"] = [piece, {**piece, "text": "m", "signature": "s"}]
         return event
 
     async with talking("openai", asks, tells, tells, faults=(edited(thoughtful),)) as talk:
@@ -222,19 +218,18 @@ async def test_what_a_model_thought_before_its_calls_goes_back_to_it(streamed: b
         messages: list[Message] = [User(text="Where?")]
         given = tools("openai", "weather")
         reply = await talk.model.ask(Request(messages=messages, tools=given), on_delta=on_delta)
-        kept = message_from_json(json.loads(json.dumps(message_to_json(reply.turn))))
-        messages += [kept, answered(reply.turn)]
+        kept = reply_from_json(json.loads(json.dumps(reply_to_json(reply))))
+        messages += [kept.turn, answered(reply.turn)]
         await talk.model.ask(Request(messages=messages, tools=given), on_delta=on_delta)
         sent = talk.bodies[1]["messages"][1]
         assert set(sent["reasoning_content"].split()) == {"Hm."}
-        assert [each["type"] for each in sent["reasoning_details"]] == ["reasoning.text"]
-        assert sent["reasoning_details"][0]["signature"] == "s"
         assert [call["extra_content"]["google"]["thought_signature"] for call in sent["tool_calls"]] == [
             call.id for call in reply.turn.calls
         ]
-        other = talk.model.other("another")
+        other = OpenAIModel("another", base_url=str(talk.client.base_url), api_key=KEY)
         await other.ask(Request(messages=messages, tools=given))
-        assert not {"reasoning_content", "reasoning_details"} & talk.bodies[2]["messages"][1].keys()
+        await other.aclose()
+        assert "reasoning_content" not in talk.bodies[2]["messages"][1]
         assert "extra_content" not in talk.bodies[2]["messages"][1]["tool_calls"][0]
 
 
@@ -249,23 +244,6 @@ async def test_an_endpoint_that_does_not_take_its_thoughts_back_is_asked_without
         messages: list[Message] = [User(text="Where?"), reply.turn, answered(reply.turn)]
         assert (await talk.model.ask(Request(messages=messages, tools=tools("openai", "weather")))).ended == "answered"
         assert ["reasoning_content" in body["messages"][1] for body in talk.bodies[1:]] == [True, False]
-
-
-@pytest.mark.parametrize("native", [7, [], {"model": "m"}, {"model": "m", "fields": 7, "calls": {"c1": 7}}])
-async def test_a_native_turn_that_is_none_is_left_out(native: Any) -> None:
-    turn = message_from_json({
-        "role": "assistant", "calls": [{"id": "c1", "name": "a"}], "native": native, "provider": "openai",
-    })  # fmt: skip
-    body = OPENAI.body(Request(messages=[User(text="a"), turn, ToolReplies(replies=())]), "", stream=False)
-    assert body["messages"][1].keys() == {"role", "tool_calls"}
-    assert body["messages"][1]["tool_calls"][0].keys() == {"id", "type", "function"}
-
-
-def _collected(*events: Event) -> tuple[ToolCall, ...]:
-    collector = OPENAI.collector(request(), "", lambda delta: None)
-    for event in events:
-        collector.take(event)
-    return collector.reply().turn.calls
 
 
 def _after_the_end(ended: str, *, usage: bool = True) -> Fault:

@@ -10,12 +10,11 @@ import pytest
 
 from agent.models.wires import WIRES, request, says, talking
 from callgate.agent.models.anthropic_model import AnthropicModel
-from callgate.agent.models.model import NO_USAGE, ModelProvider
+from callgate.agent.models.direct import DirectModel as SdkModel
+from callgate.agent.models.model import ModelProvider
 from callgate.agent.models.openai_model import OpenAIModel
 from callgate.agent.models.recording import RecordingModel, ReplayModel
-from callgate.agent.models.replies import reply_of
 from callgate.agent.models.scripted import ScriptedModel
-from callgate.agent.models.sdk import SdkModel
 from callgate.errors import ConfigurationError, ContextExceeded, ModelError, ModelRejected, ModelUnavailable
 from callgate_bench.model.stand_in.faults import refusing, saying
 from callgate_bench.model.stand_in.server import KEY
@@ -51,7 +50,7 @@ async def test_nor_is_one_in_an_error_that_comes_with_status_200(wire: ModelProv
 async def test_nor_is_one_that_no_header_can_hold(wire: ModelProvider, key: str, headers: dict[str, str]) -> None:
     async with talking(wire, says("here")) as talk:
         kind = OpenAIModel if wire == "openai" else AnthropicModel
-        address = str(talk.model._client.base_url)
+        address = str(talk.client.base_url)
         model: SdkModel = kind("m", base_url=address, api_key=key, headers=headers, max_retries=0)
         try:
             with pytest.raises(ModelError) as raised:
@@ -75,13 +74,8 @@ async def test_a_number_of_tokens_that_is_none_is_not_told(wire: ModelProvider) 
 async def test_a_reply_that_would_fill_the_memory_is_not_read(wire: ModelProvider) -> None:
     body = b'{"choices":[' + b"{}," * 3_000_000 + b"{}]}"
     async with talking(wire, faults=(saying(body),), for_ever=True, stream_retries=0) as talk:
-        with pytest.raises(ModelUnavailable, match="9000016 bytes, and 8000000 is the most"):
+        with pytest.raises(ModelUnavailable, match="longer than 8000000 bytes"):
             await talk.model.ask(request())
-
-
-def test_the_name_of_who_answered_can_be_written_down() -> None:
-    reply = reply_of("yes", [], usage=NO_USAGE, model="m\ud800")
-    assert reply.model.encode() == b"m?"
 
 
 # recordings
@@ -106,23 +100,8 @@ async def test_a_recording_is_not_written_through_a_link_that_came_later(tmp_pat
     victim.write_text("precious")
     model = RecordingModel(ScriptedModel(["yes"]), path)
     path.symlink_to(victim)
-    with pytest.raises(ConfigurationError, match="cannot be written: File exists"):
+    with pytest.raises(ConfigurationError, match="cannot be written: Too many levels of symbolic links"):
         await model.ask(request())
-    assert victim.read_text() == "precious"
-
-
-async def test_nor_where_the_recording_that_was_there_is_another_file_now(tmp_path: Path) -> None:
-    victim, path = tmp_path / "victim", tmp_path / "talk.jsonl"
-    victim.write_text("precious")
-    await RecordingModel(ScriptedModel(["yes"]), path).ask(request())
-    for append in (False, True):
-        model = RecordingModel(ScriptedModel(["yes"]), path, append=append)
-        kept = path.rename(tmp_path / "kept")
-        path.symlink_to(victim)
-        with pytest.raises(ConfigurationError, match="is another file now"):
-            await model.ask(request())
-        path.unlink()
-        kept.rename(path)
     assert victim.read_text() == "precious"
 
 
@@ -145,15 +124,7 @@ async def test_a_recording_that_cannot_be_written_says_so(tmp_path: Path) -> Non
 def test_a_pipe_is_no_recording_and_is_not_waited_for(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(ConfigurationError, match="is no file"):
+    with pytest.raises(ConfigurationError, match="is not a file"):
         ReplayModel(pipe)
-    with pytest.raises(ConfigurationError, match="is no file"):
+    with pytest.raises(ConfigurationError, match="is not a file"):
         RecordingModel(ScriptedModel([]), pipe)
-
-
-def test_a_recording_that_would_fill_the_memory_is_not_read(tmp_path: Path) -> None:
-    path = tmp_path / "talk.jsonl"
-    head = '{"kind": "callgate recording", "version": 1, "provider": "openai", "model": "m"}\n'
-    path.write_text(f'{head}{{"parts":[{"{}," * 5_000_000}{{}}]}}\n')
-    with pytest.raises(ConfigurationError, match="more values than a recording may have"):
-        ReplayModel(path)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from agent.models.wires import request, says
+from callgate.agent.models.direct import DirectModel as SdkModel
 from callgate.agent.models.model import Request, User
 from callgate.agent.models.named import OLLAMA_URL, model_named, tool_choice_from_environment
 from callgate.agent.models.recording import RecordingModel
 from callgate.agent.models.scripted import ScriptedModel
-from callgate.agent.models.sdk import SdkModel
 from callgate.agent.planning.settings import PlannerSettings
 from callgate.errors import ConfigurationError
 from callgate.extras import how_to_install
@@ -32,6 +32,11 @@ def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
 
 
+def _client(model: Any) -> Any:
+    """The SDK's client of a model."""
+    return model._model.client
+
+
 @pytest.mark.parametrize(
     ("spec", "name", "provider", "host"),
     [
@@ -47,7 +52,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 async def test_a_name_says_whose_model_it_is(spec: str, name: str, provider: str, host: str) -> None:
     model = model_named(spec, api_key="a key")
     assert isinstance(model, SdkModel)
-    assert (model.name, model.provider, model._client.base_url.host) == (name, provider, host)
+    assert (model.name, model.provider, _client(model).base_url.host) == (name, provider, host)
     await model.aclose()
 
 
@@ -70,8 +75,8 @@ async def test_a_server_of_ones_own_needs_no_key_and_ollama_gets_none_of_others(
     monkeypatch.setenv("OPENAI_API_KEY", "of OpenAI")
     model = model_named("ollama:m")
     assert isinstance(model, SdkModel)
-    assert model._client.api_key == "ollama"
-    assert str(model._client.base_url) == f"{OLLAMA_URL}/"
+    assert _client(model).api_key == "ollama"
+    assert str(_client(model).base_url) == f"{OLLAMA_URL}/"
     await model.aclose()
 
 
@@ -97,7 +102,7 @@ async def test_an_address_of_the_environment_may_be_empty_and_has_to_be_one(
     monkeypatch.setenv(variable, " ")
     model = model_named(f"{provider}:m", api_key="a key")
     assert isinstance(model, SdkModel)
-    assert model._client.base_url.host == f"api.{provider}.com"
+    assert _client(model).base_url.host == f"api.{provider}.com"
     await model.aclose()
     monkeypatch.setenv(variable, "localhost:8000/v1")
     with pytest.raises(ConfigurationError, match=f"{variable} has to begin with http"):

@@ -86,9 +86,10 @@ async def test_calls_get_ids_of_their_own(wire: ModelProvider, given: Any, strea
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_a_call_without_a_name_is_a_fault(wire: ModelProvider) -> None:
-    async with talking(wire, asks, faults=(edited(_calls(name=None)),)) as talk:
-        reply = await talk.model.ask(request(tools=tools(wire, "weather")), on_delta=talk.told.append)
-        assert [(call.name, call.fault) for call in reply.turn.calls] == [("", "the call names no tool")] * 2
+    async with talking(wire, asks, asks, faults=(edited(_calls(name=None)),), for_ever=True) as talk:
+        for on_delta, number in ((None, 2), (talk.told.append, 1)):
+            reply = await talk.model.ask(request(tools=tools(wire, "weather")), on_delta=on_delta)
+            assert [(call.name, call.fault) for call in reply.turn.calls] == [("", "the call names no tool")] * number
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from callgate.agent.models.anthropic_model import AnthropicModel
+from callgate.agent.models.direct import DirectModel as SdkModel
 from callgate.agent.models.model import Delta, ModelProvider, Request, ToolReplies, ToolReply, User
 from callgate.agent.models.openai_model import OpenAIModel
-from callgate.agent.models.sdk import SdkModel
 from callgate_bench.model.stand_in import AnthropicMessages, Call, OpenAIChat, Script, serving
 from callgate_bench.model.stand_in.checks import Move, Turn
 from callgate_bench.model.stand_in.faults import Fault, Faulty
@@ -32,6 +32,12 @@ class Talk:
     @property
     def bodies(self) -> list[dict[str, Any]]:
         return self.endpoint.bodies
+
+    @property
+    def client(self) -> Any:
+        """The SDK's."""
+        model: Any = self.model._model
+        return model.client
 
     @property
     def said(self) -> str:

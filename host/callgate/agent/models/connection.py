@@ -1,28 +1,37 @@
 """Where a model is, and how it is waited for; a client of its SDK, made of that. Sends nothing.
 
-It is given the SDK and imports none. An address of the environment counts only where none is given; one that is set to
-nothing counts as not set, as a compose file leaves it.
+An SDK is imported when a model of it is made. An address of the environment counts only where none is given; an empty
+one counts as not set, as a compose file leaves it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
 from callgate.errors import ConfigurationError
+from callgate.extras import how_to_install
 
-__all__ = ["Connection", "address_of", "base_of", "connected", "is_loopback", "key_of", "pause_of"]
+__all__ = [
+    "MOST_PAUSE_SECONDS", "Connection", "ConnectionOptions", "address_of", "base_of", "connected", "key_of", "pause_of",
+    "place_of", "sdk_named", "secrets_of",
+]  # fmt: skip
 
-_PAUSE_SECONDS = 120.0
+MOST_PAUSE_SECONDS = 120.0
 """The longest pause between two attempts that is waited for, as OpenAI's SDK has it; Anthropic's has no bound."""
 _CONNECT_SECONDS = 10.0
+_SHORTEST_SECRET = 8
+_PROVES = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
+"""In the name of a header that proves who asks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,14 +39,17 @@ class Connection:
     """Where a model is, and how it is waited for.
 
     Attributes:
-        base_url: as the SDK takes it; None for its default and environment.
-        api_key: None for the SDK's environment.
-        timeout_seconds: between two signs of life in one attempt.
-        max_retries: the SDK's, after failures that pass, before a reply begins.
-        stream_retries: after replies that broke off.
+        base_url: None for the environment's ``OPENAI_BASE_URL`` or ``ANTHROPIC_BASE_URL``, or the provider's own.
+        api_key: None for the environment's: ``OPENAI_API_KEY``; ``ANTHROPIC_API_KEY``, or what else Anthropic's SDK
+            finds there. With a `base_url` of one's own it may be missing.
+        timeout_seconds: how long an attempt may be silent.
+        max_retries: the SDK's own, before a reply begins, with its pauses or the endpoint's (Retry-After, up to 2
+            minutes; a longer one is an error at once).
+        stream_retries: how often a request is sent again whose stream broke off.
         request_seconds: for a request with all attempts; None: enough for all of the SDK's, and their pauses.
-        max_reply_bytes: of the body of one response; a stream takes some 100 bytes for each token.
-        headers: that each request has besides.
+        max_reply_bytes: of the body of one response; a longer one is not read. A stream takes some 100 bytes for each
+            token.
+        headers: that each request has besides (``anthropic-beta``).
     """
 
     base_url: str | None = None
@@ -60,11 +72,37 @@ class Connection:
         """For a request with all attempts."""
         if self.request_seconds is not None:
             return self.request_seconds
-        return self.timeout_seconds * (1 + self.max_retries) + _PAUSE_SECONDS * self.max_retries
+        return self.timeout_seconds * (1 + self.max_retries) + MOST_PAUSE_SECONDS * self.max_retries
+
+
+class ConnectionOptions(TypedDict, total=False):
+    """The arguments of a model that are its `Connection`'s."""
+
+    base_url: str | None
+    api_key: str | None
+    timeout_seconds: float
+    max_retries: int
+    stream_retries: int
+    request_seconds: float | None
+    max_reply_bytes: int
+    headers: Mapping[str, str]
+
+
+def sdk_named(name: str) -> Any:
+    """The SDK, with pydantic-ai's face of it.
+
+    Raises:
+        ConfigurationError: one of them is not installed.
+    """
+    try:
+        importlib.import_module("pydantic_ai.direct")
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(f"the SDK {name} is not installed: {how_to_install('agent')}") from error
 
 
 def connected(sdk: Any, make: Callable[..., Any], connection: Connection, *, address: str) -> Any:
-    """A client.
+    """A client of an SDK.
 
     Args:
         sdk: `openai` or `anthropic`.
@@ -72,22 +110,35 @@ def connected(sdk: Any, make: Callable[..., Any], connection: Connection, *, add
         connection: to what.
         address: where that is, if known: on this machine over plain HTTP, no proxy is asked and no certificate loaded.
     """
+    from .exchange import http_client
+
     seconds = connection.timeout_seconds
     timeout = sdk.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS))
-    http: dict[str, Any] = {"timeout": timeout, "event_hooks": {"response": [_wait_no_longer]}}
-    if is_loopback(address) and address.startswith("http:"):
-        http |= {"trust_env": False, "verify": False}  # no TLS there
-    options: dict[str, Any] = {"timeout": timeout, "http_client": sdk.DefaultAsyncHttpxClient(**http)}
+    local = is_loopback(address) and address.startswith("http:")
+    http: dict[str, Any] = {"trust_env": False, "verify": False} if local else {}  # no TLS there
+    options: dict[str, Any] = {
+        "timeout": timeout,
+        "http_client": http_client(sdk.DefaultAsyncHttpxClient, timeout=timeout, **http),
+    }
     if connection.headers:
         options["default_headers"] = dict(connection.headers)
     key = connection.api_key
     return make(base_url=connection.base_url, api_key=key, max_retries=connection.max_retries, **options)
 
 
-async def _wait_no_longer(response: Any) -> None:
-    """A longer pause is told, not waited for: both SDKs go by this header."""
-    if (pause_of(response.headers) or 0) > _PAUSE_SECONDS:
-        response.headers["x-should-retry"] = "false"
+def secrets_of(client: Any, connection: Connection) -> tuple[str, ...]:
+    """What is sent to prove who asks; the longest first. What is short is a part of common words."""
+    written = [getattr(client, "api_key", None), getattr(client, "auth_token", None)]
+    written += [value for name, value in connection.headers.items() if _PROVES.search(name)]
+    written.append(urlsplit(connection.base_url or "").password)
+    found = {piece for each in written if isinstance(each, str) for piece in (each.strip(), *each.split())}
+    return tuple(sorted((each for each in found if len(each) >= _SHORTEST_SECRET), key=lambda each: (-len(each), each)))
+
+
+def place_of(client: Any) -> str:
+    """Where a client's endpoint is, without a name and a password in its address."""
+    address = urlsplit(str(client.base_url))
+    return f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}".rstrip("/")
 
 
 def pause_of(headers: Any) -> float | None:

@@ -34,7 +34,8 @@ __all__ = [
 ]
 
 ModelProvider = Literal["openai", "anthropic"]
-"""Whose form: OpenAI's Chat Completions, or Anthropic's Messages."""
+"""Whose form the definitions of tools have: OpenAI's Chat Completions, which every client here reads, or Anthropic's
+Messages."""
 
 Ended = Literal["answered", "calls", "cut", "refused", "empty"]
 """How a reply ended: with words, with calls of tools, at the limit of its tokens, with a refusal, with nothing."""

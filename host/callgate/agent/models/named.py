@@ -11,13 +11,15 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from callgate.errors import ConfigurationError
 
 from .anthropic_model import AnthropicModel
+from .connection import ConnectionOptions
 from .model import Model
 from .openai_model import OpenAIModel
+from .other_model import is_provider, other_model
 from .recording import ReplayModel
 
 __all__ = ["OLLAMA_URL", "model_named", "tool_choice_from_environment"]
@@ -28,44 +30,41 @@ OLLAMA_URL = "http://localhost:11434/v1"
 _KINDS = ("openai", "anthropic", "ollama", "replay")
 
 
-def model_named(
-    spec: str,
-    *,
-    base_url: str | None = None,
-    api_key: str | None = None,
-    timeout_seconds: float = 600.0,
-    max_retries: int = 2,
-    extra: Mapping[str, Any] | None = None,
-) -> Model:
+def model_named(spec: str, *, extra: Mapping[str, Any] | None = None, **options: Unpack[ConnectionOptions]) -> Model:
     """A model.
 
     Args:
         spec: ``openai:NAME``, ``anthropic:NAME``, ``ollama:NAME`` (at `OLLAMA_URL`, without a key), ``replay:FILE`` (a
-            recording), or a name alone: ``claude...`` is Anthropic's, any other speaks OpenAI's API.
-        base_url: None for the provider's own, or the environment's.
-        api_key: None for the environment's.
-        timeout_seconds: how long an attempt may be silent.
-        max_retries: the SDK's.
+            recording), ``PROVIDER:NAME`` with any other provider that pydantic-ai knows (``google``, ``bedrock``,
+            ``mistral``; see `other_model`), or a name alone: ``claude...`` is Anthropic's, any other speaks OpenAI's
+            API.
         extra: fields that each request has besides.
+        options: see `Connection`.
 
     Raises:
         ConfigurationError: there is no name, no key, no SDK, or no such recording.
     """
     kind, colon, name = spec.partition(":")
-    if not colon or kind not in _KINDS:
-        kind, name = ("anthropic" if spec.startswith("claude") else "openai"), spec  # names may have colons: qwen3:8b
+    # names may have colons: qwen3:8b
+    if not colon or not (kind in _KINDS or is_provider(kind)):
+        kind, name = ("anthropic" if spec.startswith("claude") else "openai"), spec
     if not name.strip():
         raise ConfigurationError(
             f"a model has to be named, as openai:NAME, anthropic:NAME, ollama:NAME or replay:FILE, not {spec!r}"
         )
-    if kind == "replay":
-        return ReplayModel(name)
-    if kind == "ollama":
-        base_url, api_key = base_url or OLLAMA_URL, api_key or "ollama"  # never the environment's: it is another's
-    options: dict[str, Any] = {"timeout_seconds": timeout_seconds, "max_retries": max_retries, "extra": extra}
-    if kind == "anthropic":
-        return AnthropicModel(name, base_url=base_url, api_key=api_key, **options)
-    return OpenAIModel(name, base_url=base_url, api_key=api_key, **options)
+    match kind:
+        case "replay":
+            return ReplayModel(name)
+        case "anthropic":
+            return AnthropicModel(name, extra=extra, **options)
+        case "openai":
+            return OpenAIModel(name, extra=extra, **options)
+        case "ollama":  # never the environment's key: it is another's
+            options["base_url"] = options.get("base_url") or OLLAMA_URL
+            options["api_key"] = options.get("api_key") or "ollama"
+            return OpenAIModel(name, extra=extra, **options)
+        case _:
+            return other_model(kind, name, extra=extra, **options)
 
 
 def tool_choice_from_environment(environment: Mapping[str, str] | None = None) -> str:

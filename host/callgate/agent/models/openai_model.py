@@ -1,96 +1,113 @@
-"""A model behind OpenAI's Chat Completions, by the official SDK; the one file that imports `openai`.
+"""A model behind OpenAI's Chat Completions, by the official SDK and pydantic-ai.
 
-Any endpoint that speaks it: OpenAI's, Ollama's, vLLM's, a gateway's.
+Any endpoint that speaks it: OpenAI's, Ollama's, vLLM's, llama.cpp's, a gateway's.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any, Unpack
 from urllib.parse import urlsplit
 
 from callgate.errors import ConfigurationError
-from callgate.extras import how_to_install
 
-from .connection import Connection, address_of, base_of, connected, key_of
-from .openai_wire import OpenAIWire
-from .sdk import SdkModel
+from .connection import (
+    Connection,
+    ConnectionOptions,
+    address_of,
+    base_of,
+    connected,
+    key_of,
+    place_of,
+    sdk_named,
+    secrets_of,
+)
+from .direct import DirectModel
+from .model import Request
+from .structured import Form
 
 __all__ = ["OpenAIModel"]
 
 _URL = "https://api.openai.com/v1"
+_LIMITS = ("max_completion_tokens", "max_tokens")
+"""The limit of the output by its two names: models that reason take only the first, many servers only the second."""
 
 
-class OpenAIModel(SdkModel):
+class OpenAIModel(DirectModel):
     """See `Model`.
 
     JSON of a schema is asked for with `response_format`, as ``json_schema``, and, where the endpoint refuses that, as
-    ``json_object`` and in words, or in words alone. A temperature, `parallel_tool_calls`, `stream_options` or a name of
-    the limit that the endpoint does not take is left out, with a warning in the log ``callgate``.
+    ``json_object`` and in words, or in words alone. A temperature, `parallel_tool_calls`, `stream_options`, a name of
+    the limit or a thought that the endpoint does not take is left out, with a warning in the log ``callgate``.
 
     Args:
         name: of the model, as the endpoint knows it.
-        base_url: None for the environment's OPENAI_BASE_URL, or OpenAI's own.
-        api_key: None for the environment's OPENAI_API_KEY. With a `base_url` of one's own it may be missing.
-        timeout_seconds: how long an attempt may be silent.
-        max_retries: the SDK's own, before a reply begins, with its pauses or the endpoint's (Retry-After, up to 2
-            minutes; a longer one is told at once).
-        stream_retries: how often a request is sent again whose reply broke off.
-        request_seconds: for a request with all attempts; None: enough for all of the SDK's.
-        max_reply_bytes: of one response; a longer one is no reply.
         limit_field: the request's field for the most tokens of the output; None: ``max_completion_tokens`` at OpenAI
             and Azure, ``max_tokens`` elsewhere.
         extra: fields that each request has besides (``reasoning_effort``, ``seed``).
-        headers: that each request has besides.
+        options: see `Connection`.
 
     Raises:
         ConfigurationError: the SDK is not installed, there is no key, or an address or a key that cannot be one.
     """
 
+    _dispensable = ("temperature", "parallel_tool_calls", "stream_options", *_LIMITS, "reasoning_content")
+    _marks_errors = False
+
     def __init__(
         self,
         name: str,
         *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        timeout_seconds: float = 600.0,
-        max_retries: int = 2,
-        stream_retries: int = 2,
-        request_seconds: float | None = None,
-        max_reply_bytes: int = 64_000_000,
         limit_field: str | None = None,
         extra: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
+        **options: Unpack[ConnectionOptions],
     ) -> None:
-        try:
-            sdk: Any = importlib.import_module("openai")
-        except ModuleNotFoundError as error:
-            raise ConfigurationError(f"the SDK openai is not installed: {how_to_install('agent')}") from error
-        address = address_of(base_url, "OPENAI_BASE_URL")
-        key = key_of(api_key, "OPENAI_API_KEY")
+        sdk = sdk_named("openai")
+        from pydantic_ai.providers.openai import OpenAIProvider
+
+        from .openai_chat import PROFILE, OpenAIChat
+
+        given = Connection(**options)
+        address = address_of(given.base_url, "OPENAI_BASE_URL")
+        key = key_of(given.api_key, "OPENAI_API_KEY")
         if not key and not address:
             raise ConfigurationError("there is no key for OpenAI: set the environment variable OPENAI_API_KEY")
-        connection = Connection(
-            base_url=base_of(address, "OPENAI_BASE_URL", _URL),
-            api_key=key or "none",
-            timeout_seconds=timeout_seconds,
-            max_retries=max_retries,
-            stream_retries=stream_retries,
-            request_seconds=request_seconds,
-            max_reply_bytes=max_reply_bytes,
-            headers=headers or {},
-        )
+        connection = replace(given, base_url=base_of(address, "OPENAI_BASE_URL", _URL), api_key=key or "none")
         client = connected(sdk, sdk.AsyncOpenAI, connection, address=address)
-        limit = limit_field or ("max_completion_tokens" if _is_openais(address) else "max_tokens")
+        self._limit_field = limit_field or _LIMITS[not _is_openais(address)]
         super().__init__(
-            sdk=sdk,
-            client=client,
-            create=client.chat.completions.with_streaming_response.create,
-            wire=OpenAIWire(name, limit_field=limit, extra=extra or {}),
+            OpenAIChat(name, provider=OpenAIProvider(openai_client=client), profile=PROFILE),
             provider="openai",
-            name=name,
             connection=connection,
+            place=place_of(client),
+            secrets=secrets_of(client, connection),
+            close=client.close,
+            settings={"extra_body": dict(extra or {})},
+        )
+
+    def _forms(self, request: Request) -> tuple[Form, ...]:
+        return ("",) if request.json_schema is None else ("json_schema", "json_object", "words")
+
+    def _settings(self, request: Request, form: Form, without: Collection[str]) -> dict[str, Any]:
+        settings = super()._settings(request, form, without)
+        settings["stream_options"] = "stream_options" not in without
+        settings.pop("max_tokens", None)
+        body: dict[str, Any] = {}
+        if request.max_output_tokens is not None:
+            other = _LIMITS[self._limit_field == _LIMITS[0]]
+            body[other if self._limit_field in without else self._limit_field] = request.max_output_tokens
+        if form == "json_object":  # with the schema beside it, as llama.cpp takes it
+            body["response_format"] = {"type": "json_object", "schema": dict(request.json_schema or {})}
+        settings["extra_body"] = {**body, **settings["extra_body"]}
+        return settings
+
+    def _refusable(self, request: Request) -> tuple[str, ...]:
+        limited = request.max_output_tokens is not None
+        return tuple(
+            field
+            for field in super()._refusable(replace(request, max_output_tokens=None))
+            if field not in _LIMITS or (limited and field == self._limit_field)
         )
 
 

@@ -4,8 +4,8 @@ A recording is JSONL. Its first line says whose form it has; each other line is 
 that it answered: of the system text, each tool (name and schema), each message, the tool choice and the output's
 schema. Descriptions of tools, temperatures and limits are not part of it: they may be reworded without recording again.
 
-A request never holds a key of the API; the model's own, and what stands in the environment as one, is struck from what
-is written. A recording is readable by its owner only, and never written through what somebody else put in its place.
+A request never holds a key of the API; the model's own, and the keys in the environment, are struck from what is
+written. A recording is readable by its owner only, and is not written through a link that somebody put in its place.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 import anyio
 import anyio.lowlevel
@@ -25,7 +24,7 @@ import anyio.to_thread
 
 from callgate.errors import ConfigurationError, ModelRejected
 
-from .messages_json import Unreadable, message_to_json, object_of, reply_from_json, reply_to_json
+from .messages_json import Unreadable, message_to_json, reply_from_json, reply_to_json
 from .model import Delta, Message, Model, ModelProvider, Reply, Request
 from .pieces import in_pieces
 
@@ -33,10 +32,6 @@ __all__ = ["RecordingModel", "ReplayModel"]
 
 _KIND = "callgate recording"
 _VERSION = 1
-_MOST_FILE_BYTES = 200_000_000
-_MOST_LINES = 100_000
-_MOST_VALUES = 10_000_000
-"""Of brackets and commas: each may take some 70 bytes of memory when it is read."""
 _SHOWN = 200
 """Characters of a text in the readable part of a line, and in errors."""
 _KEY_NAMES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
@@ -77,8 +72,7 @@ class RecordingModel:
 
     Args:
         model: that is asked.
-        path: of the recording; made anew with the first reply. What is there has to be a recording, and still the same
-            file then.
+        path: of the recording; made anew with the first reply. What is there has to be a recording.
         append: go on with the recording that is there, instead.
         secrets: texts that are struck from what is written, beside the API keys in the environment, and the model's.
 
@@ -96,9 +90,7 @@ class RecordingModel:
         own: Sequence[str] = getattr(model, "secrets", ())
         self._secrets = [*own, *secrets, *(os.environ.get(name, "") for name in _KEY_NAMES)]
         self._lock = anyio.Lock()
-        self._known: tuple[int, int] | None = None
         if self._path.exists():
-            self._known = _identity(self._path.stat())
             provider, _ = _header(self._path)
             if append and provider != model.provider:
                 raise ConfigurationError(
@@ -135,8 +127,10 @@ class RecordingModel:
         await self._model.aclose()
 
     def _write(self, text: str) -> None:
+        # a link that was put there since is not followed, and a pipe is not waited for
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
-            with os.fdopen(self._opened(), "a", encoding="utf-8") as file:
+            with os.fdopen(os.open(self._path, flags, 0o600), "a", encoding="utf-8") as file:
                 if not self._begun:
                     head = {"kind": _KIND, "version": _VERSION, "provider": self.provider, "model": self.name}
                     file.truncate(0)
@@ -145,19 +139,6 @@ class RecordingModel:
         except OSError as error:
             raise ConfigurationError(f"the recording {self._path} cannot be written: {error.strerror}") from error
         self._begun = True
-
-    def _opened(self) -> int:
-        """The file that was there at the beginning, or a new one; never what was put there since."""
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
-        if self._known is None:
-            descriptor = os.open(self._path, flags | os.O_CREAT | os.O_EXCL, 0o600)
-            self._known = _identity(os.fstat(descriptor))
-            return descriptor
-        descriptor = os.open(self._path, flags | os.O_NONBLOCK)
-        if _identity(os.fstat(descriptor)) != self._known:
-            os.close(descriptor)
-            raise ConfigurationError(f"the recording {self._path} is another file now, and is not written")
-        return descriptor
 
     def _struck(self, text: str) -> str:
         for secret in self._secrets:
@@ -286,70 +267,58 @@ def _difference(line: _Line, asked: _Asked, messages: Sequence[Message]) -> str:
     return f"its tool choice is {asked.choice}, and was {recorded.choice}"
 
 
-def _identity(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
-
-
 def _header(path: Path) -> tuple[ModelProvider, str]:
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for
-            raise ConfigurationError(f"the recording {path} is no file")
-        size = found.st_size
+        if not path.is_file() and path.exists():  # a pipe would be waited for
+            raise ConfigurationError(f"the recording {path} is not a file")
         with path.open("rb") as file:
-            first = file.readline(100_000)
+            head = _object(file.readline(100_000))
     except OSError as error:
         raise ConfigurationError(f"the recording {path} cannot be read: {error.strerror}") from error
-    if size > _MOST_FILE_BYTES:
-        raise ConfigurationError(f"{path} is larger than a recording may be ({_MOST_FILE_BYTES} bytes)")
-    try:
-        head = object_of(first)
     except Unreadable as error:
-        raise ConfigurationError(f"{path} is no recording: its first line: {error}") from error
-    if head.get("kind") != _KIND or head.get("version") != _VERSION:
-        raise ConfigurationError(f'{path} is no recording: its first line has no "kind": "{_KIND}", version {_VERSION}')
+        raise ConfigurationError(f"{path} is not a recording: its first line: {error}") from error
     provider, name = head.get("provider"), head.get("model")
-    if provider not in ("openai", "anthropic") or not isinstance(name, str):
-        raise ConfigurationError(f"{path} is no recording: its first line names no provider and model")
-    return provider, name[:_SHOWN]
+    if head.get("kind") != _KIND or head.get("version") != _VERSION or provider not in get_args(ModelProvider):
+        raise ConfigurationError(
+            f'{path} is not a recording: its first line has no "kind": "{_KIND}", version {_VERSION} and provider'
+        )
+    return cast(ModelProvider, provider), str(name)[:_SHOWN]
 
 
 def _lines(path: Path) -> list[_Line]:
     lines = []
-    values = 0
     with path.open("rb") as file:
         file.readline()
         for number, text in enumerate(file, 2):
-            if number > _MOST_LINES:
-                raise ConfigurationError(f"{path} has more lines than a recording may have ({_MOST_LINES})")
             if not text.strip():
                 continue
-            values += text.count(b"{") + text.count(b"[") + text.count(b",")
-            if values > _MOST_VALUES:
-                raise ConfigurationError(f"{path} has more values than a recording may have ({_MOST_VALUES})")
             try:
-                lines.append(_line(object_of(text)))
+                lines.append(_line(_object(text)))
             except Unreadable as error:
                 raise ConfigurationError(f"{path}, line {number}: {error}; remove the line, or record again") from error
     return lines
 
 
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"this is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise Unreadable(f"a JSON object was expected, and this is {type(value).__name__}")
+    return value
+
+
 def _line(given: dict[str, Any]) -> _Line:
-    parts, request = given.get("parts"), given.get("request")
-    if not isinstance(parts, dict) or not isinstance(request, dict):
-        raise Unreadable("parts and request have to be objects")
-    system, tools, messages = parts.get("system"), parts.get("tools"), parts.get("messages")
-    choice, last = request.get("choice"), request.get("last", "")
-    if not (isinstance(system, str) and isinstance(choice, str) and isinstance(last, str)):
-        raise Unreadable("parts.system, request.choice and request.last have to be texts")
-    if not isinstance(tools, dict) or not all(isinstance(each, str) for each in tools.values()):
-        raise Unreadable("parts.tools has to be an object of texts")
-    if not isinstance(messages, list) or not all(isinstance(each, str) for each in messages):
-        raise Unreadable("parts.messages has to be a list of texts")
-    asked = _Asked(system, tools, choice, tuple(messages))
-    if given.get("digest") != asked.digest:
+    try:
+        parts, request = given["parts"], given["request"]
+        asked = _Asked(parts["system"], parts["tools"], request["choice"], tuple(parts["messages"]))
+        digest = asked.digest
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Unreadable(f"it is not the line of a request: {type(error).__name__}: {error}") from error
+    if given.get("digest") != digest:
         raise Unreadable("the digest is not that of its parts")
-    return _Line(asked, last, reply_from_json(given.get("reply")))
+    return _Line(asked, str(request.get("last", "")), reply_from_json(given.get("reply")))
 
 
 def _last(messages: Sequence[Message], struck: Callable[[str], str]) -> str:

@@ -1,13 +1,18 @@
-"""JSON of a schema as a model's reply: what the ways to ask for it have alike. Knows no provider's form."""
+"""JSON of a schema as a model's reply: the ways to ask for it. Knows no provider's form."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
-__all__ = ["is_closed", "told"]
+__all__ = ["ANSWER", "Form", "is_closed", "told"]
 
+Form = Literal["", "json_schema", "json_object", "tool", "words"]
+"""Not asked for; by the provider's structured output; by its JSON mode and in words; with a tool that has to be called
+and whose arguments are the answer; in words alone."""
+ANSWER = "answer"
+"""Name of the schema, and of the tool whose arguments are the answer."""
 _DEPTH = 50
 
 

@@ -1,0 +1,198 @@
+"""A request in pydantic-ai's form: its messages, its tools, its system text. Sends nothing.
+
+Providers refuse a conversation for small faults: empty turns, calls that nobody answered, halves of characters, names
+and ids with letters of their own. Whatever the conversation holds, what is made here is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_ai.messages import (
+    InstructionPart,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    ModelResponsePart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.tools import ToolDefinition
+
+from .mended import sendable, sendable_arguments, sendable_name
+from .model import Assistant, Message, Request, ToolCall, ToolReplies, User
+from .structured import ANSWER, Form, is_closed, told
+
+__all__ = ["messages_of", "parameters_of"]
+
+_NOTHING = "(nothing was said)"
+_NOT_MADE = "This call was not made."
+
+
+def parameters_of(request: Request, form: Form, *, name_used_tools: bool) -> ModelRequestParameters:
+    """The tools, the output and the system text of a request.
+
+    Args:
+        request: from the agent.
+        form: how JSON of the request's schema is asked for.
+        name_used_tools: define the tools of earlier calls where the request has no tools: providers other than OpenAI
+            refuse calls in a conversation without tools.
+    """
+    tools = [_tool(each) for each in request.tools]
+    if not tools and name_used_tools:
+        calls = (call for each in request.messages if isinstance(each, Assistant) for call in each.calls)
+        tools = [ToolDefinition(name=name) for name in sorted({sendable_name(call.name) for call in calls})]
+    system, schema = request.system, request.json_schema
+    output: dict[str, Any] = {}
+    if schema is not None and form == "json_schema":
+        definition = OutputObjectDefinition(json_schema=dict(schema), name=ANSWER, strict=is_closed(schema))
+        output = {"output_mode": "native", "output_object": definition}
+    elif schema is not None and form == "tool":
+        answer = ToolDefinition(
+            name=ANSWER, description="Give your answer.", parameters_json_schema=dict(schema), kind="output"
+        )
+        tools = []
+        output = {"output_mode": "tool", "output_tools": [answer], "allow_text_output": False}
+    elif schema is not None:
+        system = told(system, schema)
+    instructions = [InstructionPart(content=sendable(system))] if system else None
+    return ModelRequestParameters(function_tools=tools, instruction_parts=instructions, **output)
+
+
+def messages_of(
+    messages: Sequence[Message], *, model: str, provider: str, errors: bool, thoughts: bool
+) -> list[ModelMessage]:
+    """The conversation; each call has its result.
+
+    Args:
+        messages: oldest first.
+        model: that is asked.
+        provider: of that model, by pydantic-ai's name.
+        errors: the provider has a mark for results of calls that failed.
+        thoughts: send back what the model thought.
+    """
+    written: list[ModelMessage] = []
+    for position, message in enumerate(messages):
+        if isinstance(message, User):
+            text = sendable(message.text) if message.text.strip() else _NOTHING
+            written.append(ModelRequest(parts=[UserPromptPart(content=text)]))
+        elif isinstance(message, Assistant):
+            following = messages[position + 1] if position + 1 < len(messages) else None
+            replies = following if isinstance(following, ToolReplies) else None
+            calls = message.calls if replies is not None else ()
+            kept = _kept(message, calls, model=model, provider=provider) if thoughts else []
+            parts = kept or _plain(message, calls)
+            written.append(ModelResponse(parts=parts, model_name=model, provider_name=provider))
+            if replies is not None and calls:
+                written.append(ModelRequest(parts=_results(calls, replies, errors=errors)))
+    return written
+
+
+def _tool(given: Mapping[str, Any]) -> ToolDefinition:
+    """The definition, from OpenAI's or Anthropic's form."""
+    function = given.get("function", given)
+    schema = function.get("parameters", function.get("input_schema")) or {"type": "object", "properties": {}}
+    return ToolDefinition(
+        name=function["name"],
+        description=function.get("description"),
+        parameters_json_schema=dict(schema),
+        strict=bool(function.get("strict")),
+        defer_loading=bool(given.get("defer_loading")),
+    )
+
+
+def _plain(message: Assistant, calls: Sequence[ToolCall]) -> list[ModelResponsePart]:
+    text = sendable(message.text)
+    parts: list[ModelResponsePart] = [TextPart(content=text)] if text.strip() else []
+    parts += [_call(call) for call in calls]
+    return parts or [TextPart(content=_NOTHING)]
+
+
+def _kept(message: Assistant, calls: Sequence[ToolCall], *, model: str, provider: str) -> list[ModelResponsePart]:
+    """The turn with what its provider wants back: thinking with its signature. Empty where there is no such thing."""
+    native = message.native
+    if native is None or message.provider != provider:
+        return []
+    if isinstance(native, list):
+        native = {"parts": list(_anthropic_blocks(native))}
+    elif isinstance(native, Mapping) and "fields" in native:
+        native = {**native, "parts": list(_openai_fields(native, message))}
+    if not isinstance(native, Mapping) or (provider == "openai" and native.get("model") != model):
+        return []
+    try:
+        (response,) = ModelMessagesTypeAdapter.validate_python([{"kind": "response", "parts": native.get("parts")}])
+    except ValidationError:
+        return []
+    by_id = {call.id: call for call in calls}
+    parts: list[ModelResponsePart] = []
+    for part in response.parts:
+        if isinstance(part, ToolCallPart):
+            call = by_id.pop(part.tool_call_id, None)
+            parts += [] if call is None else [_call(call, part)]
+        elif not isinstance(part, TextPart) or part.content.strip():
+            parts.append(part)  # type: ignore[arg-type]
+    # each call has to be there, and Anthropic takes no thinking as the last of a turn
+    cut_off = not parts or (provider != "openai" and isinstance(parts[-1], ThinkingPart))
+    return [] if by_id or cut_off else parts
+
+
+def _call(call: ToolCall, native: ToolCallPart | None = None) -> ToolCallPart:
+    details: dict[str, Any] = {}
+    if native is not None and native.provider_details:
+        details = {"provider_name": native.provider_name, "provider_details": native.provider_details}
+    return ToolCallPart(
+        tool_name=sendable_name(call.name), args=sendable_arguments(call), tool_call_id=call.id, **details
+    )
+
+
+def _results(calls: Sequence[ToolCall], replies: ToolReplies, *, errors: bool) -> list[ToolReturnPart]:
+    by_id = {reply.id: reply for reply in replies.replies}
+    parts = []
+    for call in calls:
+        reply = by_id.get(call.id)
+        text = _NOT_MADE if reply is None else sendable(reply.text)
+        failed = errors and (reply is None or not reply.ok)
+        outcome: Any = "failed" if failed else "success"
+        parts.append(ToolReturnPart(sendable_name(call.name), text, tool_call_id=call.id, outcome=outcome))
+    return parts
+
+
+def _anthropic_blocks(blocks: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """The parts of a turn that a transcript of callgate 0.1 holds as Anthropic's blocks."""
+    for block in blocks:
+        match block:
+            case {"type": "thinking", "thinking": text, "signature": signature}:
+                yield {
+                    "part_kind": "thinking", "content": text, "signature": signature, "provider_name": "anthropic",
+                }  # fmt: skip
+            case {"type": "redacted_thinking", "data": data}:
+                yield {
+                    "part_kind": "thinking", "id": "redacted_thinking", "content": "", "signature": data,
+                    "provider_name": "anthropic",
+                }  # fmt: skip
+            case {"type": "text", "text": text}:
+                yield {"part_kind": "text", "content": text}
+            case {"type": "tool_use", "id": identity}:
+                yield {"part_kind": "tool-call", "tool_name": "", "tool_call_id": identity}
+
+
+def _openai_fields(native: Mapping[str, Any], message: Assistant) -> Iterator[dict[str, Any]]:
+    """The parts of a turn that a transcript of callgate 0.1 holds as fields of OpenAI's message."""
+    fields, kept = native["fields"], native.get("calls")
+    if isinstance(fields, Mapping) and isinstance(text := fields.get("reasoning_content"), str):
+        yield {"part_kind": "thinking", "id": "reasoning_content", "content": text, "provider_name": "openai"}
+    if message.text:
+        yield {"part_kind": "text", "content": message.text}
+    for call in message.calls:
+        yield {
+            "part_kind": "tool-call", "tool_name": "", "tool_call_id": call.id, "provider_name": "openai",
+            "provider_details": kept.get(call.id) if isinstance(kept, Mapping) else None,
+        }  # fmt: skip

@@ -1,0 +1,391 @@
+"""One client for the models of all providers, over `pydantic_ai.direct`: sends a request, reads the reply, says what an
+error means. Knows no provider's form; pydantic-ai is imported when a model is made.
+
+1. The SDK below pydantic-ai does HTTP: keys, headers, proxies, its own attempts after failures that pass, with the
+   pauses that the endpoint asks for. A stream that breaks off is ours: the whole request is sent again,
+   `stream_retries` times.
+2. A field that an endpoint does not take, and that a request can do without, is left out from then on: see
+   `dispensable`. So is a form of asking for JSON.
+3. A model belongs to the event loop in which it was first asked: its SDK keeps connections open for that loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from callgate.errors import ContextExceeded, ModelError, ModelRejected, ModelUnavailable
+
+from .connection import Connection
+from .dispensable import named_in
+from .model import Delta, ModelProvider, Reply, Request
+from .structured import Form, is_closed
+from .tokens import counted
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelResponse
+    from pydantic_ai.models import Model as PydanticModel
+
+    from .exchange import Exchange
+    from .response import Telling
+
+__all__ = ["DirectModel"]
+
+logger = logging.getLogger("callgate")
+
+_FIRST_PAUSE_SECONDS = 0.1
+"""Before a request whose reply broke off is sent again; doubled each time."""
+_WIND_UP_SECONDS = 1.0
+"""The most that closing a response may take."""
+_FEW_OUTPUT_TOKENS = 4096
+"""What the oldest models and some gateways can write, where the usual limit is refused."""
+_REASON_CHARACTERS = 400
+_PASSING_STATUS = (408, 409, 425, 429)
+_FIELD_STATUS = (400, 422)
+_OTHER_FORM_STATUS = (None, 400, 422, 500, 501)
+"""A request for structured output that is answered so may be one that the server does not know; llama-cpp-python says
+500. So an endpoint that really failed is asked for less from then on: a loss, but no error."""
+_TOO_LONG = re.compile(r"exceeds? (?:the )?(?:available )?context", re.IGNORECASE)
+"""How llama.cpp says it; pydantic-ai knows the words of the others."""
+_TOKENS = re.compile(r"(?:resulted in|you requested|request \(?|too long:) ?(\d{1,12}) tokens", re.IGNORECASE)
+
+
+class _BrokenOff(Exception):
+    """The reply ended in the middle, or with an error that passes."""
+
+    def __init__(self, words: str, status: int | None = None) -> None:
+        super().__init__(words)
+        self.status = status
+
+
+class _Unstreamed(Exception):
+    """The endpoint sent a whole reply, though it was asked for a stream."""
+
+
+class DirectModel:
+    """A model that pydantic-ai knows; see `Model`. `OpenAIModel` and `AnthropicModel` are made of their SDKs, any other
+    by `other_model`.
+
+    Args:
+        model: pydantic-ai's.
+        provider: whose form its tool definitions have.
+        connection: how the endpoint is waited for.
+        place: where the endpoint is, for error texts; may be empty.
+        secrets: texts that no error holds.
+        close: closes the connections.
+        settings: pydantic-ai's, for each request.
+        noted: its HTTP goes through a client of `exchange`.
+    """
+
+    _dispensable: tuple[str, ...] = ("temperature", "max_tokens")
+    """Fields of a request that can be left out where the endpoint does not take them."""
+    _marks_errors = True
+    """The provider has a mark for results of calls that failed."""
+
+    def __init__(
+        self,
+        model: PydanticModel,
+        *,
+        provider: ModelProvider,
+        connection: Connection,
+        place: str = "",
+        secrets: Sequence[str] = (),
+        close: Callable[[], Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        noted: bool = True,
+    ) -> None:
+        self._model = model
+        self._provider = provider
+        self._connection = connection
+        self._place = place
+        self._secrets = tuple(secrets)
+        self._close = close
+        self._given = dict(settings or {})
+        self._noted = noted
+        self._refused: set[Form] = set()
+        self._left_out: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self._model.model_name
+
+    @property
+    def provider(self) -> ModelProvider:
+        return self._provider
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Keys, which no error's text holds, and no file should."""
+        return self._secrets
+
+    async def aclose(self) -> None:
+        """See `Model.aclose`."""
+        if self._close is not None:
+            await self._close()
+
+    async def ask(self, request: Request, *, on_delta: Callable[[Delta], None] | None = None) -> Reply:
+        """See `Model.ask`."""
+        seconds = self._connection.whole_seconds
+        with anyio.move_on_after(seconds):
+            return await self._in_some_form(request, on_delta)
+        raise ModelUnavailable(f"no whole reply of the model within {seconds:g} s")
+
+    def _forms(self, request: Request) -> tuple[Form, ...]:
+        """The ways to ask for what the request wants, the best first."""
+        schema = request.json_schema
+        if schema is None:
+            return ("",)
+        closed: tuple[Form, ...] = ("json_schema",) if is_closed(schema) else ()
+        tool: tuple[Form, ...] = () if request.tools or schema.get("type") != "object" else ("tool",)
+        return (*closed, *tool, "words")
+
+    def _settings(self, request: Request, form: Form, without: Collection[str]) -> dict[str, Any]:
+        """pydantic-ai's settings for a request.
+
+        Args:
+            request: from the agent.
+            form: how JSON of its schema is asked for.
+            without: the fields that are left out.
+        """
+        settings = dict(self._given)
+        if request.max_output_tokens is not None:
+            settings["max_tokens"] = request.max_output_tokens
+        elif "max_tokens" in without:
+            settings["max_tokens"] = _FEW_OUTPUT_TOKENS
+        if request.temperature is not None and "temperature" not in without:
+            settings["temperature"] = request.temperature
+        choice = request.tool_choice
+        if not request.tools:
+            choice = "auto" if form == "tool" else "none"
+        if choice != "auto":
+            settings["tool_choice"] = choice if choice in ("required", "none") else [choice]
+        if form == "tool":
+            settings["parallel_tool_calls"] = False
+        elif request.tools and request.parallel is not None and "parallel_tool_calls" not in without:
+            settings["parallel_tool_calls"] = request.parallel
+        return settings
+
+    def _refusable(self, request: Request) -> tuple[str, ...]:
+        """Fields of this request that can be left out."""
+        own = self._given.get("extra_body") or {}
+        named = {"temperature": request.temperature, "parallel_tool_calls": request.parallel}
+        limited = request.max_output_tokens is not None
+        return tuple(
+            field
+            for field in self._dispensable
+            if field not in own and named.get(field, 0) is not None and not (field == "max_tokens" and limited)
+        )
+
+    async def _in_some_form(self, request: Request, on_delta: Callable[[Delta], None] | None) -> Reply:
+        """In the first form that the endpoint takes."""
+        forms = self._forms(request)
+        known = [form for form in forms if form not in self._refused] or list(forms[-1:])
+        refused: list[Form] = []
+        for form in known:
+            try:
+                reply = await self._fitting(request, form, on_delta)
+            except (ModelRejected, ModelUnavailable) as error:
+                passing = isinstance(error, ModelUnavailable) and error.status is None
+                if form == known[-1] or passing or error.status not in _OTHER_FORM_STATUS:
+                    raise
+                refused.append(form)
+                continue
+            break
+        self._refused.update(refused)  # not before another form was taken: the fault may be the request's
+        return reply
+
+    async def _fitting(self, request: Request, form: Form, on_delta: Callable[[Delta], None] | None) -> Reply:
+        """Sent again without a field that the endpoint does not take, where the request can do without."""
+        without = self._left_out
+        while True:
+            try:
+                reply = await self._whole(request, form, without, on_delta)
+            except ModelRejected as error:
+                body = getattr(error.__cause__, "body", None) if error.status in _FIELD_STATUS else None
+                field = named_in(body, self._refusable(request))
+                if not field or field in without:
+                    raise
+                without = (*without, field)
+                continue
+            for field in without[len(self._left_out) :]:
+                logger.warning("the model %s does not take %s: it is asked without it, or otherwise", self.name, field)
+            attempts = reply.attempts + len(without) - len(self._left_out)
+            self._left_out = without
+            return replace(reply, attempts=attempts)
+
+    async def _whole(
+        self, request: Request, form: Form, without: Collection[str], on_delta: Callable[[Delta], None] | None
+    ) -> Reply:
+        """Sent again where the stream broke off."""
+        from .exchange import CURRENT, Exchange
+        from .response import Telling
+
+        telling = None if on_delta is None else Telling(on_delta, form)
+        sent = broken = 0
+        while True:
+            exchange = Exchange(most_bytes=self._connection.max_reply_bytes)
+            if not self._noted:
+                exchange.sent, exchange.began, exchange.events = 1, True, True
+            token = CURRENT.set(exchange)
+            try:
+                reply = await self._once(request, form, without, telling, exchange)
+                usage = counted(reply.usage, request, reply.turn)
+                return replace(reply, attempts=sent + exchange.sent, usage=usage)
+            except _Unstreamed:
+                reply = await self._whole(request, form, without, None)
+                if telling is not None:
+                    telling.whole(reply)
+                return replace(reply, attempts=reply.attempts + sent + exchange.sent)
+            except _BrokenOff as error:
+                sent, broken = sent + exchange.sent, broken + 1
+                if broken > self._connection.stream_retries:
+                    times = "once" if broken == 1 else f"{broken} times"
+                    words = f"the model's reply broke off, {times}: {error}"
+                    raise ModelUnavailable(words, status=error.status) from error
+            finally:
+                CURRENT.reset(token)
+            await anyio.sleep(_FIRST_PAUSE_SECONDS * 2 ** (broken - 1))
+            if on_delta is not None:
+                on_delta(Delta(restarted=True))
+                telling = Telling(on_delta, form)
+
+    async def _once(
+        self, request: Request, form: Form, without: Collection[str], telling: Telling | None, exchange: Exchange
+    ) -> Reply:
+        """Send the request once, and read its reply."""
+        from pydantic_ai import direct
+        from pydantic_ai.exceptions import UnexpectedModelBehavior
+
+        from .conversation import messages_of, parameters_of
+        from .response import reply_of
+
+        given: dict[str, Any] = {
+            "messages": messages_of(
+                request.messages,
+                model=self.name,
+                provider=self._model.system,
+                errors=self._marks_errors,
+                thoughts="reasoning_content" not in without,
+            ),
+            "model_settings": self._settings(request, form, without),
+            "model_request_parameters": parameters_of(request, form, name_used_tools=self._marks_errors),
+        }
+        if telling is None:
+            with self._meaning(exchange, streamed=False):
+                response = await direct.model_request(self._model, **given)
+        else:
+            async with self._streamed(direct.model_request_stream, given, exchange) as stream:
+                events: Any = aiter(stream)
+                async with contextlib.aclosing(events):
+                    while True:
+                        with self._meaning(exchange, streamed=True):
+                            event = await anext(events, None)
+                        if event is None:
+                            break
+                        telling.take(event)
+                telling.end()
+            with self._meaning(exchange, streamed=True):
+                response = stream.get()
+                if not self._is_whole(response):
+                    raise UnexpectedModelBehavior("the stream ended before the reply did")
+        with self._meaning(exchange, streamed=False):
+            return reply_of(
+                response, position=len(request.messages), form=form, model=self.name, provider=self._model.system
+            )
+
+    @contextlib.asynccontextmanager
+    async def _streamed(self, opening: Any, given: dict[str, Any], exchange: Exchange) -> AsyncIterator[Any]:
+        """A stream that is closed however it is left, even cancelled."""
+        entering = opening(self._model, **given)
+        with self._meaning(exchange, streamed=True):
+            stream = await entering.__aenter__()
+        exchange.whole = lambda: (
+            "finish_reason" in (stream.provider_details or {}),
+            stream.usage.output_tokens > 0,
+        )
+        try:
+            yield stream
+        finally:
+            with anyio.move_on_after(_WIND_UP_SECONDS, shield=True), contextlib.suppress(Exception):
+                await entering.__aexit__(None, None, None)
+
+    def _is_whole(self, response: ModelResponse) -> bool:
+        """Whether a stream came to the end of its reply. Not every provider says so."""
+        return True
+
+    @contextlib.contextmanager
+    def _meaning(self, exchange: Exchange, *, streamed: bool) -> Iterator[None]:
+        """Raise what an error of pydantic-ai or of the SDK below it means."""
+        try:
+            yield
+        except (ModelError, _BrokenOff, _Unstreamed):
+            raise
+        except Exception as error:
+            raise self._failure(error, exchange, streamed=streamed) from error
+
+    def _failure(self, error: Any, exchange: Exchange, *, streamed: bool) -> Exception:
+        from pydantic_ai import exceptions as of
+
+        words = self._told(error.__cause__ or error)
+        status = getattr(error, "status_code", None)
+        if exchange.too_long:
+            return ModelUnavailable(f"the model's endpoint gave no reply: {exchange.too_long}")
+        if isinstance(error, of.UserError) or not (exchange.sent or isinstance(error, of.ModelAPIError)):
+            return ModelRejected(f"the model's SDK does not send the request: {words}")
+        if isinstance(error, of.ModelContextWindowExceededError) or status == 413 or _TOO_LONG.search(words):
+            return ContextExceeded(f"the input is too long for the model: {words}", _tokens_in(error))
+        spent = isinstance(error, of.ModelQuotaExceededError)
+        passing = not spent and status is not None and (status in _PASSING_STATUS or status >= 500)
+        if isinstance(error, of.ModelAPIError) and error.in_stream:
+            if passing or status is None:
+                return _BrokenOff(words, status)
+            return ModelRejected(f"the model's endpoint gave an error in its reply: {words}", status=status)
+        if status is not None:
+            pause = exchange.pause
+            words = f"the model's endpoint answered {status}: {words}"
+            if passing and pause and pause >= 1:
+                words += f" (it asks to be left alone for {pause:.0f} s)"
+            if passing:
+                return ModelUnavailable(words, status=status, retry_after_seconds=pause)
+            return ModelRejected(words, status=status)
+        if streamed and exchange.began and not exchange.events:
+            return _Unstreamed()
+        if streamed and exchange.began and isinstance(error, (of.ModelAPIError, of.UnexpectedModelBehavior)):
+            return _BrokenOff(words)
+        if isinstance(error, of.ModelTimeoutError):
+            return ModelUnavailable(f"no reply of the model within {self._connection.timeout_seconds:g} s")
+        if isinstance(error, of.ModelConnectionError):
+            place = f" ({self._place})" if self._place else ""
+            return ModelUnavailable(f"no connection to the model: {self._told(_deepest(error))}{place}")
+        return ModelUnavailable(f"the model's endpoint gave no reply: {words}{self._struck(exchange.shown)}")
+
+    def _told(self, error: BaseException) -> str:
+        """An error in one line, with its type, and without secrets."""
+        text = " ".join(self._struck(str(error)).split())
+        return f"{type(error).__name__}: {text}"[:_REASON_CHARACTERS] if text else type(error).__name__
+
+    def _struck(self, text: str) -> str:
+        """The text without secrets: gateways repeat the key that they refuse, and HTTP libraries a bad header."""
+        for secret in self._secrets:
+            text = text.replace(secret, "[secret]")
+        return text
+
+
+def _deepest(error: BaseException, depth: int = 2) -> BaseException:
+    """What an error comes from: below pydantic-ai's the SDK's, below that the HTTP library's."""
+    return error if depth == 0 or error.__cause__ is None else _deepest(error.__cause__, depth - 1)
+
+
+def _tokens_in(error: Any) -> int:
+    """The tokens of the input that an error names; 0 where it names none."""
+    found = _TOKENS.search(str(error))
+    body = getattr(error, "body", None)
+    within = body.get("error", body) if isinstance(body, Mapping) else {}
+    number = within.get("n_prompt_tokens") if isinstance(within, Mapping) else None
+    return int(found[1]) if found else number if isinstance(number, int) and 0 <= number < 10**12 else 0

@@ -1,0 +1,78 @@
+"""Whatever an endpoint writes becomes a turn that can be written down and sent back, to every provider."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart, ThinkingPart, ToolCallPart
+
+from callgate.agent.models.conversation import messages_of
+from callgate.agent.models.messages_json import reply_from_json, reply_to_json
+from callgate.agent.models.model import Assistant, Message, ToolCall, ToolReplies, User
+from callgate.agent.models.response import reply_of
+
+WORDS = st.sampled_from(["weather", "c1", "{}", '{"a":', '{"a": NaN}', "\ud800", "[1]", "", "a b\n"]) | st.text(
+    max_size=3
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 3) | st.floats() | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+    max_leaves=10,
+)
+CALLS: st.SearchStrategy[Any] = st.builds(ToolCallPart, tool_name=WORDS, args=JSON, tool_call_id=WORDS | st.none())
+PARTS = st.builds(TextPart, content=WORDS) | st.builds(ThinkingPart, content=WORDS, signature=WORDS) | CALLS
+
+
+@given(st.lists(PARTS, max_size=5), st.sampled_from(["openai", "anthropic", "google"]))
+def test_any_response_is_a_turn_that_goes_back(parts: list[Any], provider: str) -> None:
+    reply = reply_of(ModelResponse(parts=parts), position=1, form="", model="m", provider=provider)
+    assert reply_from_json(json.loads(json.dumps(reply_to_json(reply), allow_nan=False))) == reply
+    ids = [call.id for call in reply.turn.calls]
+    assert len(set(ids)) == len(ids)
+    assert all(ids)
+    messages: list[Message] = [User(text="a"), reply.turn, ToolReplies(replies=()), User(text="b")]
+    for following in (messages, [messages[0], reply.turn, messages[3]]):
+        sent = messages_of(following, model="m", provider=provider, errors=True, thoughts=True)
+        ModelMessagesTypeAdapter.dump_json(sent)
+
+
+ROME = ToolCall(id="c1", name="weather", arguments={"city": "Rome"})
+
+
+def _sent(native: Any, provider: str, model: str = "m") -> list[Any]:
+    turn = Assistant(text="So", calls=(ROME,), native=native, provider=provider)
+    messages: list[Message] = [User(text="a"), turn, ToolReplies(replies=())]
+    return list(messages_of(messages, model=model, provider=provider, errors=True, thoughts=True)[1].parts)
+
+
+def test_thoughts_of_an_old_transcript_go_back() -> None:
+    blocks = [
+        {"type": "thinking", "thinking": "Hm", "signature": "s"}, {"type": "redacted_thinking", "data": "d"},
+        {"type": "text", "text": "So"}, {"type": "tool_use", "id": "c1"},
+    ]  # fmt: skip
+    first, second, text, call = _sent(blocks, "anthropic")
+    assert (first.content, first.signature, second.id, second.signature) == ("Hm", "s", "redacted_thinking", "d")
+    assert (text.content, call.tool_name, call.args) == ("So", "weather", {"city": "Rome"})
+    fields = {"model": "m", "fields": {"reasoning_content": "Hm"}, "calls": {"c1": {"extra_content": {"google": 1}}}}
+    thought, _, call = _sent(fields, "openai")
+    assert (thought.id, thought.content, call.provider_details) == (
+        "reasoning_content", "Hm", {"extra_content": {"google": 1}},
+    )  # fmt: skip
+    assert [part.part_kind for part in _sent(fields, "openai", model="another")] == ["text", "tool-call"]
+
+
+def test_a_native_turn_that_is_none_is_left_out() -> None:
+    call = {"part_kind": "tool-call", "tool_name": "", "tool_call_id": "other"}
+    natives: list[Any] = [
+        7,
+        [],
+        {"model": "m"},
+        {"model": "m", "fields": 7, "calls": 7},
+        {"parts": 7},
+        {"parts": [call]},
+    ]
+    for native in natives:
+        assert [part.part_kind for part in _sent(native, "anthropic")] == ["text", "tool-call"]
