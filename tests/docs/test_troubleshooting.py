@@ -64,9 +64,7 @@ async def get_weather(city: str) -> str:
     Args:
         city: its name.
     """
-    if city == "Oslo":
-        raise ValueError(city)
-    return "mild"
+    raise ValueError(city)
 
 
 @tool(timeout_seconds=0.05)
@@ -100,7 +98,7 @@ PROGRAMS: dict[str, tuple[str, Limits | None, dict[str, Any]]] = {
     "programs have no network": ("import socket\nsocket.gethostbyname('example.com')", None, {}),
     "'totl': the result has no such key": ("row['totl']", None, {"row": {"total": 1}}),
     "is the dict's method": ("[each for each in page.items]", None, {"page": {"items": []}}),
-    "is a plain def": ("def fetch(city):\n    return get_weather(city)\nawait fetch('Rome')", None, {}),
+    "is a plain def": ("def fetch(city):\n    return get_weather(city)\nawait fetch('Oslo')", None, {}),
     "ModuleNotFoundError": ("import requests", None, {}),
     "get_weather(...) is never awaited": ("get_weather('Oslo')", None, {}),
     "the program ended its own process": ("import os\nos._exit(3)", None, {}),

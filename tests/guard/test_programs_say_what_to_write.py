@@ -78,16 +78,19 @@ PLAIN = "def fetch(i):\n    return get_contact(i)\n"
         PLAIN + "import asyncio\nawait asyncio.gather(fetch(1), fetch(2))",
         PLAIN + "import asyncio\nawait asyncio.gather(*[fetch(i) for i in range(3)])",
         PLAIN + "import asyncio\ncalls = [fetch(i) for i in range(3)]\nawait asyncio.gather(*calls)",
+        PLAIN + "from asyncio import gather as g\nawait g(*(fetch(i) for i in range(3)))",
+        PLAIN + "import asyncio\nasync with asyncio.TaskGroup() as group:\n    group.create_task(fetch(1))",
         "def fetch(i):\n    found = tools.get_contact(i)\n    return found.name if found else None\nawait fetch(1)",
         "import asyncio\ndef fetch():\n    print(get_contact(1))\nasyncio.run(fetch())",
+        "import asyncio\ndef fetch():\n    return asyncio.create_task(get_contact(1))\nawait fetch()",
     ],
 )
-async def test_awaiting_a_plain_def_that_has_waited_is_said_when_it_fails(runtime: Runtime, code: str) -> None:
-    result = await failed(runtime, code)
-    assert result.error is not None
-    assert WAITED in str(result.error.message)
-    assert "write `async def fetch`" in result.error.message
-    assert "drop" in result.error.message
+async def test_awaiting_a_plain_def_that_has_waited_is_found_before_it_runs(runtime: Runtime, code: str) -> None:
+    (finding,) = [each for each in runtime.check(code) if each.code == "already-waited"]
+    assert WAITED in finding.message
+    assert "write `async def fetch`" in finding.hint
+    assert "drop" in finding.hint
+    assert finding.severity == "error"
 
 
 @pytest.mark.parametrize(
@@ -106,6 +109,7 @@ async def test_awaiting_a_plain_def_that_has_waited_is_said_when_it_fails(runtim
 async def test_functions_that_give_something_to_await_or_are_not_awaited_are_left_alone(
     runtime: Runtime, code: str
 ) -> None:
+    assert not messages(runtime.check(code), "already-waited")
     assert (await runtime.execute_code(code)).ok
 
 
@@ -120,7 +124,7 @@ async def test_functions_that_give_something_to_await_or_are_not_awaited_are_lef
     ],
 )
 async def test_a_program_that_asks_whether_to_await_runs(runtime: Runtime, code: str) -> None:
-    assert not runtime.check(code)
+    assert all(each.severity == "warning" for each in runtime.check(code))
     result = await runtime.execute_code(code)
     assert result.value == "n1", result.error
 
@@ -133,7 +137,7 @@ async def test_a_program_that_asks_whether_to_await_runs(runtime: Runtime, code:
         "calls = [Api().fetch(i) for i in range(2)]\nawait asyncio.gather(*calls)",
     ],
 )
-async def test_methods_that_have_waited_are_told_of_as_well(runtime: Runtime, code: str) -> None:
+async def test_what_check_cannot_see_of_a_plain_def_is_said_when_it_fails(runtime: Runtime, code: str) -> None:
     result = await failed(runtime, code)
     assert result.error is not None
     assert result.error.kind == "TypeError"
@@ -185,6 +189,27 @@ async def test_methods_of_a_result_work_whatever_its_keys_are(runtime: Runtime) 
     )
     result = await runtime.execute_code(code, path="sandbox")
     assert (result.error, result.value) == (None, ["x", False, [1, 2], "Record"])
+
+
+async def test_check_warns_of_a_field_that_the_schema_has_and_a_method_hides(runtime: Runtime) -> None:
+    found = runtime.check("page = await list_page('a')\nfor row in page.items:\n    print(row)\nprint(page.keys[0])")
+    told = [(each.severity, each.line, each.hint) for each in found if each.code == "hidden-field"]
+    assert [(severity, line) for severity, line, _ in told] == [("warning", 2), ("warning", 4)]
+    assert "write `page['items']`" in told[0][2]
+    assert "write `page['keys']`" in told[1][2]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "page = await list_page('a')\nfor k, v in page.items():\n    print(k)",
+        "await list_page('a')\ncounts = {}\nmax([1], key=counts.get)",
+        "await list_page('a')\nclass Box:\n    def __init__(self):\n        self.items = []\nlen(Box().items)",
+        "r = await get_contact(1)\nfor x in r.items:\n    print(x)",  # its schema says nothing of keys
+    ],
+)
+async def test_check_is_silent_of_methods_that_may_be_meant(runtime: Runtime, code: str) -> None:
+    assert not messages(runtime.check(code), "hidden-field")
 
 
 # keys that are missing

@@ -103,6 +103,16 @@ EXACT: dict[str, tuple[str, Finding]] = {
             "leave one of them out: its arguments are: city, units",
         ),
     ),
+    "already-waited": (
+        "def fetch(city):\n    return get_weather(city)\nawait fetch('Oslo')",
+        Finding(
+            "already-waited",
+            3,
+            1,
+            "`fetch` is a plain def, its call has already waited and gives the result of get_weather",
+            "write `async def fetch` and `await get_weather(...)` in it, or drop the `await`",
+        ),
+    ),
     "never-called": (
         "async def main():\n    print(await get_weather('Oslo'))",
         Finding(
@@ -111,6 +121,17 @@ EXACT: dict[str, tuple[str, Finding]] = {
             1,
             "the program defines `main` and never calls it, so nothing runs",
             "write `await main()` at the end",
+            "warning",
+        ),
+    ),
+    "hidden-field": (
+        "page = await get_weather('Oslo')\nfor each in page.items:\n    print(each)",
+        Finding(
+            "hidden-field",
+            2,
+            13,
+            "`.items` is the dict's method and not the field of what get_weather gives",
+            "write `page['items']` for the field, or `.items()` for the method",
             "warning",
         ),
     ),
@@ -180,7 +201,7 @@ def test_the_text_of_each_finding_is_this(code: str) -> None:
     source, finding = EXACT[code]
     policy: Policy = "restricted" if code.startswith("restricted") else "none"
     assert check_program(source, TOOLS, policy=policy) == [finding]
-    assert finding.severity == ("warning" if code == "never-called" else "error")
+    assert finding.severity == ("warning" if code in ("never-called", "hidden-field") else "error")
     assert "\n" not in finding.message + finding.hint
 
 

@@ -3,7 +3,7 @@
 The top level of a program and the body of an `async def` are async code: a tool's call there starts at once and is
 awaited for its result. In a plain `def` the same call blocks and returns it. In a lambda or a class body it depends on
 who runs it, so nothing is said there. A call that is assigned, passed on or returned may be awaited later: no finding,
-and the notes of the run say what was dropped.
+but for what `dropping` knows.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from .callees import Callees
+from .dropping import dropped
 from .findings import Finding
 from .survey import Scope, Survey
 
-__all__ = ["awaits_in_def", "never_awaited", "never_called"]
+__all__ = ["TAKE_A_VALUE", "Awaitables", "awaits_in_def", "in_generator", "never_awaited", "never_called"]
 
 _ASYNC: Final = ("module", "async")
 _OF_ASYNCIO: Final = frozenset({"gather", "sleep", "wait_for", "wait", "to_thread"})
@@ -25,7 +26,7 @@ _OF_AN_AWAITABLE: Final = frozenset({
     "add_done_callback", "remove_done_callback", "get_name", "set_name", "get_coro", "get_loop", "get_context",
     "get_stack", "print_stack",
 })  # fmt: skip
-_TAKE_A_VALUE: Final = frozenset({
+TAKE_A_VALUE: Final = frozenset({
     "print", "len", "str", "int", "float", "sum", "sorted", "list", "tuple", "set", "dict", "min", "max", "any", "all",
     "enumerate", "zip", "reversed", "abs", "round", "bool", "range", "frozenset", "format",
 })  # fmt: skip
@@ -43,9 +44,15 @@ def awaits_in_def(seen: Survey) -> Iterator[Finding]:
             yield Finding.at(node, "await-in-def", f"`await` inside the plain function `{scope.name}`", hint)
 
 
-def never_awaited(seen: Survey, known: Callees) -> Iterator[Finding]:
-    """A finding for each awaitable that is thrown away, or used as if it were the result."""
-    names = _Awaitables(seen, known)
+def never_awaited(seen: Survey, known: Callees, *, session: bool = False) -> Iterator[Finding]:
+    """A finding for each awaitable that is thrown away, put away, or used as if it were the result.
+
+    Args:
+        seen: the program.
+        known: its calls.
+        session: another program may follow that has the variables of this one.
+    """
+    names = Awaitables(seen, known)
     pending: dict[str, tuple[ast.Call, Scope, str]] = {}
     for call, scope in seen.calls:
         parent = seen.parents.get(call)
@@ -62,9 +69,10 @@ def never_awaited(seen: Survey, known: Callees) -> Iterator[Finding]:
                     pending[target.id] = (call, scope, label)
     if pending and not names.opaque:
         yield from _pending(seen, pending, names)
+    yield from dropped(seen, names, session=session)
 
 
-class _Awaitables:
+class Awaitables:
     """Which calls of a program give an awaitable."""
 
     def __init__(self, seen: Survey, known: Callees) -> None:
@@ -117,7 +125,7 @@ class _Awaitables:
         return None
 
 
-def _wrong_use(node: ast.expr, parent: ast.AST, scope: Scope, names: _Awaitables) -> str | None:
+def _wrong_use(node: ast.expr, parent: ast.AST, scope: Scope, names: Awaitables) -> str | None:
     """What is done to an awaitable that only its result can stand, or None where it may be right."""
     match parent:
         case ast.Subscript(value=value) if value is node:
@@ -145,14 +153,14 @@ def _wrong_use(node: ast.expr, parent: ast.AST, scope: Scope, names: _Awaitables
             return "tested"
         case ast.Assign(targets=targets) if any(isinstance(target, (ast.Tuple, ast.List)) for target in targets):
             return "unpacked"
-        case ast.Call(func=ast.Name(id=function)) if function in _TAKE_A_VALUE and not names.count(function):
+        case ast.Call(func=ast.Name(id=function)) if function in TAKE_A_VALUE and not names.count(function):
             return f"passed to {function}(...)"
         case ast.Return() if scope.kind == "module" and isinstance(node, ast.Call):
             return "returned from the program"
     return None
 
 
-def _pending(seen: Survey, pending: dict[str, tuple[ast.Call, Scope, str]], names: _Awaitables) -> Iterator[Finding]:
+def _pending(seen: Survey, pending: dict[str, tuple[ast.Call, Scope, str]], names: Awaitables) -> Iterator[Finding]:
     """Names that hold an awaitable and nothing else, ever: those never used, and uses as if they held its result."""
     used: set[str] = set()
     relevant: dict[ast.AST, ast.Name] = {}
@@ -189,12 +197,12 @@ def _thrown_away(call: ast.Call, label: str, scope: Scope) -> Finding:
 
 def _misused(call: ast.Call, scope: Scope, label: str, wrong: str) -> Finding:
     hint = f"write `(await {_written(call, label)})` there"
-    if scope.has_generator_expression and _in_generator(call, scope):
+    if scope.has_generator_expression and in_generator(call, scope):
         hint += ", and `[...]` around the generator: one that awaits cannot be read here"
     return Finding.at(call, "not-awaited", f"{label}(...) is {wrong} without `await`, so there is no result yet", hint)
 
 
-def _in_generator(call: ast.Call, scope: Scope) -> bool:
+def in_generator(call: ast.Call, scope: Scope) -> bool:
     """Whether a call stands in a generator expression, elsewhere than in what it goes over first."""
     for node in ast.walk(scope.node):
         if isinstance(node, ast.GeneratorExp):

@@ -31,6 +31,8 @@ FINDING_CODES: Mapping[str, str] = MappingProxyType(
         "too-many-arguments": "A tool is called with more positional arguments than it has parameters.",
         "repeated-argument": "A tool is given one argument twice, by position and by name.",
         "not-awaited": "A call that must be awaited is thrown away, or used as if it were its result.",
+        "already-waited": "A call of a plain `def` that calls a tool is awaited; it has waited by itself.",
+        "hidden-field": "A key of a result is read as an attribute that is the dict's own method: `r.items`.",
         "never-called": "A program defines functions, does nothing else, and calls none of them.",
         "restricted-import": "policy='restricted': a module, or a way to import, that is not on the allow-list.",
         "restricted-name": "policy='restricted': a name that starts with an underscore, or is reserved.",

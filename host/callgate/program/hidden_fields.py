@@ -1,0 +1,80 @@
+"""Fields of results that an attribute cannot reach, since it is the dict's own method: ``for each in page.items``.
+
+Knows the names of a dict's methods and the keys in the output schemas of the tools that a program calls. What it says
+is a warning: which value an attribute is read of is not followed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from .awaiting import TAKE_A_VALUE
+from .callees import Callees
+from .findings import Finding
+from .survey import Survey
+
+__all__ = ["hidden_fields"]
+
+_METHODS: Final = frozenset(
+    {"items", "keys", "values", "get", "pop", "update", "copy", "clear", "setdefault", "popitem"}
+)
+_MOST_OF_A_SCHEMA: Final = 5_000
+"""Objects and arrays of one schema that are looked at."""
+
+
+def hidden_fields(seen: Survey, known: Callees) -> Iterator[Finding]:
+    """A warning for each attribute that is used as the field of a result and is the method of that name."""
+    read = [each for each in seen.attributes if each.attr in _METHODS]
+    if not read:
+        return
+    called = {id(call.func) for call, _ in seen.calls}
+    own = {each.attr for each in read if not isinstance(each.ctx, ast.Load)}
+    own |= {name for scope in seen.scopes if scope.kind == "class" for name in scope.stores}
+    suspects = {each for each in read if id(each) not in called and each.attr not in own and not _of_self(each)}
+    if not suspects:
+        return
+    keys: dict[str, str] = {}
+    for call, _ in seen.calls:
+        if (callee := known.tool_of(call)) is not None:
+            for key in _keys(callee.shape.output_schema):
+                keys.setdefault(key, callee.shape.name)
+    suspects = {each for each in suspects if each.attr in keys}
+    for parent in ast.walk(seen.module.node) if suspects else ():
+        for child in ast.iter_child_nodes(parent):
+            if child in suspects and not _may_be_the_method(child, parent):
+                assert isinstance(child, ast.Attribute)
+                object_ = ast.unparse(child.value)[:80]
+                message = f"`.{child.attr}` is the dict's method and not the field of what {keys[child.attr]} gives"
+                hint = f"write `{object_}[{child.attr!r}]` for the field, or `.{child.attr}()` for the method"
+                yield Finding.at(child, "hidden-field", message, hint, "warning")
+
+
+def _of_self(attribute: ast.Attribute) -> bool:
+    return isinstance(attribute.value, ast.Name) and attribute.value.id in ("self", "cls")
+
+
+def _may_be_the_method(node: ast.AST, parent: ast.AST) -> bool:
+    """Whether a function may stand there: one that is passed on, or chosen."""
+    if isinstance(parent, ast.Call):
+        return not (isinstance(parent.func, ast.Name) and parent.func.id in TAKE_A_VALUE)
+    return isinstance(parent, ast.keyword | ast.Lambda) or (isinstance(parent, ast.IfExp) and node is not parent.test)
+
+
+def _keys(schema: Mapping[str, Any] | None) -> set[str]:
+    """Names of methods among the properties of a schema, at any depth."""
+    found: set[str] = set()
+    stack: list[Any] = [schema]
+    for _ in range(_MOST_OF_A_SCHEMA):
+        if not stack:
+            break
+        each = stack.pop()
+        if isinstance(each, Mapping):
+            properties = each.get("properties")
+            if isinstance(properties, Mapping):
+                found.update(_METHODS & properties.keys())
+            stack.extend(each.values())
+        elif isinstance(each, list):
+            stack.extend(each)
+    return found
