@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from json import JSONDecodeError
 from typing import Any, NoReturn
 
-from .turns import Work, at_once
+from .turns import Work
 
-__all__ = ["count_values", "counting", "decoding", "depth", "outside_strings", "strict_json"]
+__all__ = ["counting", "decoding", "depth", "outside_strings", "strict_json"]
 
 _LONG = 1 << 16
 _MAX_DIGITS = 400
@@ -211,13 +211,9 @@ class _Long:
         return True
 
 
-def count_values(text: bytes, enough: int) -> int:
-    """How many JSON values `text` holds, at most; beyond `enough`, without what only looks like them inside strings."""
-    return at_once(counting(text, enough))
-
-
 def counting(text: bytes, enough: int) -> Work[int]:
-    """The same as `count_values`, in turns; beyond `enough` counting ends."""
+    """How many JSON values `text` holds, at most, in turns; beyond `enough` counting ends. What only looks like values
+    inside strings is left out where there seem to be more than enough."""
     marks = 0
     for start in range(0, len(text), _MARKS_BYTES):
         if start:

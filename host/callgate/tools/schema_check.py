@@ -85,10 +85,6 @@ class SchemaCheck:
         self._validator = _validator(schema, what)
         self._cost = SchemaCost(schema, what)
 
-    def faults(self, value: Any, text: str) -> list[SchemaFault]:
-        """What is wrong with a value, at once: see `checking`."""
-        return at_once(self.checking(value, text))
-
     def checking(self, value: Any, text: str) -> Work[list[SchemaFault]]:
         """What is wrong with a value: nothing, if it fits; at most `MAX_LOOKED_AT` faults. In turns.
 
@@ -151,8 +147,6 @@ class SchemaCheck:
             yield
             found = _wrong_part(schema, pointer, value, part)
             if found is None:
-                if (name := _wrong_name(schema, pointer, value, part)) is not None:
-                    return SchemaFault(tuple(path), "propertyNames", {"property": name}, value)
                 break
             inside, pointer, value = found
             path += inside
@@ -190,16 +184,6 @@ def _wrong_part(
         return None
     wrong = _first_wrong(len(parts), lambda some: part(pointer, True).is_valid(parts[some]))
     return [where[wrong]], pointer, parts[wrong]
-
-
-def _wrong_name(
-    schema: dict[str, Any], pointer: str, value: Any, part: Callable[[str, bool], jsonschema_rs.Validator]
-) -> str | None:
-    """The first key that does not fit `propertyNames`."""
-    if not isinstance(value, dict) or not value or not isinstance(schema.get("propertyNames"), dict):
-        return None
-    names, fits = list(value), part(f"{pointer}/propertyNames", True).is_valid
-    return None if fits(names) else str(names[_first_wrong(len(names), lambda some: fits(names[some]))])
 
 
 def _first_wrong(count: int, fits: Callable[[slice], bool]) -> int:

@@ -19,7 +19,7 @@ from .comprehensions import generator
 from .functions import FUNCTIONS
 from .kinds import ITERATORS, KNOWN, SIZED, foreign
 from .methods import METHOD_KEYWORDS, METHODS, REFUSED_METHODS
-from .nodes import check_attribute_name, field_of, spread
+from .nodes import check_attribute_name, field_of, items_of
 
 __all__ = ["CALL_BUILDERS"]
 
@@ -201,33 +201,21 @@ def _method_call(compilation: Compilation, node: ast.Call, function: ast.Attribu
 
 def _arguments(compilation: Compilation, arguments: list[ast.expr], name: str) -> Node:
     """The closure that gives the list of positional arguments."""
-    parts = [
-        (True, _argument(compilation, argument.value))
-        if isinstance(argument, ast.Starred)
-        else (False, _argument(compilation, argument))
-        for argument in arguments
-    ]
-    nodes = [node for _, node in parts]
-    if not any(is_spread for is_spread, _ in parts):
-        return lambda budget, scope: [node(budget, scope) for node in nodes]
+    is_alone = len(arguments) == 1 and isinstance(arguments[0], ast.Starred)
 
-    def starred(budget: Budget, scope: Scope) -> list[Any]:
-        given: list[Any] = []
-        for is_spread, node in parts:
-            value = node(budget, scope)
-            if not is_spread:
-                given.append(value)
-            elif len(parts) == 1 and type(value) not in SIZED and type(value) not in ITERATORS:
+    def build(argument: ast.expr) -> Node:
+        value_of = _argument(compilation, argument)
+
+        def checked(budget: Budget, scope: Scope) -> Any:
+            value = value_of(budget, scope)
+            if type(value) not in SIZED and type(value) not in ITERATORS:
                 kind = type(value).__name__  # CPython's words for a call whose only argument is `*value`
                 raise TypeError(f"{name}() argument after * must be an iterable, not {kind}")
-            else:
-                before = len(given)
-                given.extend(spread(budget, value))
-                budget.work(_STEPS_PER_ARGUMENT * (len(given) - before))
-                budget.make(_BYTES_PER_ARGUMENT * (len(given) - before))
-        return given
+            return value
 
-    return starred
+        return checked if is_alone else value_of
+
+    return items_of(arguments, build, size=0, steps=_STEPS_PER_ARGUMENT, extra=_BYTES_PER_ARGUMENT)
 
 
 def _argument(compilation: Compilation, node: ast.expr) -> Node:

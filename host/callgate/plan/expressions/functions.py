@@ -181,9 +181,9 @@ def _sum(budget: Budget, arguments: Arguments, options: Options) -> None:
 
 
 def _plain_numbers(budget: Budget, values: Any, start: Any) -> bool:
-    if type(start) not in NUMBERS or not _all_numbers(budget, values):
+    if type(start) not in NUMBERS or (type(values) is not range and not types_in(budget, values) <= NUMBERS):
         return False
-    budget.work(weigh(budget, values).steps >> 3)
+    budget.work((length(values) if type(values) is range else weigh(budget, values).steps) >> 3)
     return type(values) is range or not values or (min(values) > -_BIG and max(values) < _BIG)
 
 
@@ -219,13 +219,6 @@ def _extreme(budget: Budget, arguments: Arguments, options: Options) -> None:
     elif arguments and type(arguments[0]) in SIZED:
         budget.work(length(arguments[0]) >> 3)
         _look_at(budget, arguments[0])
-
-
-def _all_numbers(budget: Budget, values: Any) -> bool:
-    if type(values) is range:
-        budget.work(length(values) >> 3)
-        return True
-    return types_in(budget, values) <= NUMBERS
 
 
 def _weighed(budget: Budget, values: Any) -> Iterator[Any]:

@@ -7,6 +7,7 @@ takes one out of a container, it checks.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any, Final
 
 from callgate_guest.records import no_field
@@ -21,7 +22,7 @@ from .operators import BINARY, COMPARISONS, MODULO_HINT, UNARY, charge_unary, it
 from .texts import formatted, joined
 from .weight import Keys, charge_keys_of, charge_text
 
-__all__ = ["PLAIN_BUILDERS", "check_attribute_name", "field_of", "spread"]
+__all__ = ["PLAIN_BUILDERS", "check_attribute_name", "field_of", "items_of"]
 
 _CONSTANTS: Final = frozenset[type]({str, int, float, bool, type(None)})
 _MOST_FIELDS_SHOWN: Final = 20
@@ -47,62 +48,65 @@ def _name(compilation: Compilation, node: ast.Name) -> Node:
 # Displays
 
 
-def spread(budget: Budget, value: Any) -> list[Any]:
-    """`[*value]`: Python's own words where it cannot be spread."""
-    return [*collected(budget, value)]
+def items_of(
+    elements: list[ast.expr], build: Callable[[ast.expr], Node], *, size: int = 8, steps: int = 0, extra: int = 0
+) -> Node:
+    """A new list of the values of the elements, `*` spread.
 
-
-def _items(compilation: Compilation, elements: list[ast.expr]) -> Node:
-    """A new list of the values of the elements, `*` spread."""
+    Args:
+        elements: as they are written.
+        build: makes the closure of one.
+        size: bytes of each value.
+        steps: what each value that is spread costs.
+        extra: bytes that it takes besides.
+    """
     if not any(isinstance(element, ast.Starred) for element in elements):
-        nodes = [compilation.build(element) for element in elements]
-        size = 56 + 8 * len(nodes)
+        nodes = [build(element) for element in elements]
+        made = (56 + size * len(nodes)) if size else 0
 
         def plain(budget: Budget, scope: Scope) -> list[Any]:
-            budget.make(size)
+            budget.make(made)
             return [node(budget, scope) for node in nodes]
 
         return plain
-    parts = _parts(compilation, elements)
+    parts = _parts(elements, build)
 
     def starred(budget: Budget, scope: Scope) -> list[Any]:
         values: list[Any] = []
         for is_spread, node in parts:
             value = node(budget, scope)
             if is_spread:
-                values.extend(spread(budget, value))
+                before = len(values)
+                values.extend([*collected(budget, value)])  # in Python's own words where it cannot be spread
+                budget.work(steps * (len(values) - before))
+                budget.make(extra * (len(values) - before))
             else:
                 values.append(value)
-        budget.make(56 + 8 * len(values))
+        budget.make(56 + size * len(values))
         return values
 
     return starred
 
 
-def _parts(compilation: Compilation, elements: list[ast.expr]) -> list[tuple[bool, Node]]:
+def _parts(elements: list[ast.expr], build: Callable[[ast.expr], Node]) -> list[tuple[bool, Node]]:
     """Each element's closure, and whether `*` stands before it."""
-    return [
-        (True, compilation.build(element.value))
-        if isinstance(element, ast.Starred)
-        else (False, compilation.build(element))
-        for element in elements
-    ]
+    return [(True, build(each.value)) if isinstance(each, ast.Starred) else (False, build(each)) for each in elements]
 
 
 def _list(compilation: Compilation, node: ast.List) -> Node:
-    return _items(compilation, node.elts)
+    return items_of(node.elts, compilation.build)
 
 
 def _tuple(compilation: Compilation, node: ast.Tuple) -> Node:
-    items = _items(compilation, node.elts)
+    items = items_of(node.elts, compilation.build)
     return lambda budget, scope: tuple(items(budget, scope))
 
 
 def _set(compilation: Compilation, node: ast.Set) -> Node:
     if not any(isinstance(element, ast.Starred) for element in node.elts):
-        items = _items(compilation, node.elts)
+        items = items_of(node.elts, compilation.build)
         return lambda budget, scope: {*Keys(budget).paying(items(budget, scope))}
-    parts = _parts(compilation, node.elts)
+    parts = _parts(node.elts, compilation.build)
 
     def build(budget: Budget, scope: Scope) -> Any:
         keys = Keys(budget)
