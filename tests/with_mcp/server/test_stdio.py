@@ -114,7 +114,7 @@ def test_what_is_no_message_is_skipped(served: Served) -> None:
         client.send(call(1, "1 + 1"))
         assert client.answer(1)["result"]["structuredContent"]["value"] == 2
     told = [line for line in served.log.splitlines() if line.startswith("from the client: ")]
-    assert len(told) == 5
+    assert len(told) == 26
     assert "no JSON-RPC message" in told[0]
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import resource
 import socket
 from collections.abc import Callable, Iterator
@@ -119,21 +120,17 @@ def _bound(host: str, port: int) -> socket.socket:
     Raises:
         ConfigurationError: it cannot.
     """
+    ipv6 = ":" in host
+    family = socket.AF_INET6 if ipv6 else socket.AF_INET
+    both = ipv6 and socket.has_dualstack_ipv6()
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listening = socket.socket(family, kind, protocol)
-    except OSError as error:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=both)
+    except socket.gaierror as error:
         raise ConfigurationError(f"there is no address {host!r} on this machine: {error.strerror}") from None
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(_BACKLOG)
     except OSError as error:
-        listening.close()
-        raise ConfigurationError(f"cannot listen on {host}:{port}: {error.strerror}; choose another port") from None
-    return listening
+        raise ConfigurationError(
+            f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}; choose another port"
+        ) from None
 
 
 async def serve_app(server: Server[Any], policy: Policy, port: int, ready: Callable[[str], None] | None) -> None:

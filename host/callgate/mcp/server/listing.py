@@ -43,12 +43,13 @@ _SESSION = {
 }
 _AFRESH = "Each program starts afresh."
 _AFRESH_OR_NOT = "Each program starts afresh, unless it goes on in a session (see there)."
-_TITLES = {
-    "search_tools": "Search the tools",
-    "describe_tools": "Describe tools",
-    "execute_code": "Run a program",
-    "execute_tool_plan": "Run a plan of tool calls",
+_META: dict[str, tuple[str, Caller | None]] = {
+    "search_tools": ("Search the tools", None),
+    "describe_tools": ("Describe tools", None),
+    "execute_code": ("Run a program", "code"),
+    "execute_tool_plan": ("Run a plan of tool calls", "plan"),
 }
+"""Titles of the meta-tools, and as which caller their runs call tools."""
 
 
 class Listing:
@@ -157,23 +158,18 @@ class Listing:
     def _made(self, names: ModelNames, given: dict[str, Any]) -> McpTool:
         registry = self._runtime.registry
         tool = McpTool.model_validate(given)
-        match tool.name:
-            case "search_tools" | "describe_tools":
-                tool.annotations = ToolAnnotations(
-                    title=_TITLES[tool.name], read_only_hint=True, destructive_hint=False, idempotent_hint=True,
-                    open_world_hint=False,
-                )  # fmt: skip
-            case "execute_code":
-                tool.annotations = _hints(tool.name, registry, "code")
+        if tool.name in _META:
+            title, caller = _META[tool.name]
+            tool.annotations = _hints(title, registry, caller)
+            if caller is not None:
+                _add(tool, calls=CALLS_SCHEMA)
+            if caller == "code":
+                _add(tool, session=SESSION_SCHEMA)
                 if self._has_sandbox():
                     tool.description = (tool.description or "").replace(_AFRESH, _AFRESH_OR_NOT)
                     tool.input_schema["properties"]["session"] = _SESSION
-                _add(tool, calls=CALLS_SCHEMA, session=SESSION_SCHEMA)
-            case "execute_tool_plan":
-                tool.annotations = _hints(tool.name, registry, "plan")
-                _add(tool, calls=CALLS_SCHEMA)
-            case name if (known := names.resolve(name)) is not None:
-                _say(tool, registry.get(known))
+        elif (known := names.resolve(tool.name)) is not None:
+            _say(tool, registry.get(known))
         return tool
 
 
@@ -227,11 +223,11 @@ def _say(tool: McpTool, known: Tool) -> None:
         tool.annotations = ToolAnnotations.model_validate({**ours.model_dump(by_alias=True), **kept})
 
 
-def _hints(name: str, registry: Registry, caller: Caller) -> ToolAnnotations:
+def _hints(title: str, registry: Registry, caller: Caller | None) -> ToolAnnotations:
     """What a run may do is what the tools that it may call do: the sandbox itself changes nothing."""
     offered = [tool for tool in registry.tools() if caller in tool.allowed_callers]
     return ToolAnnotations(
-        title=_TITLES[name],
+        title=title,
         read_only_hint=all(tool.read_only for tool in offered),
         destructive_hint=any(tool.destructive for tool in offered),
         idempotent_hint=all(tool.repeatable for tool in offered),

@@ -29,8 +29,6 @@ MAX_LEVELS = 60
 """Of arrays and objects inside each other, in a structured result and in a tool's schemas."""
 MAX_HTTP_BYTES = 1_000_000
 """Of one result over HTTP."""
-_MOST_GROWTH = 16
-"""Bytes that a character of the text may cost: six where it is escaped, and the structured result has it again."""
 _MOST_CALLS = 100
 _MOST_LEVELS = MAX_LEVELS - 3
 """Of a value inside a structured result: outputs are in an object, schemas in an object in a list."""
@@ -98,10 +96,9 @@ def passed_on(answer: Answer, sent: Sent, *, outputs: bool, most_bytes: int) -> 
     structured = answer.structured() if outputs else theirs.structured_content
     result = CallToolResult(content=theirs.content, structured_content=structured)
     try:
-        size = len(result.model_dump_json(by_alias=True, exclude_none=True).encode())
+        return result if _size(result) <= most_bytes else None
     except ValueError:  # half of a surrogate pair, or levels without end
         return None
-    return result if size <= most_bytes else None
 
 
 def _same(value: Any, other: Any) -> bool:
@@ -183,13 +180,13 @@ def carried(result: CallToolResult, *, http: bool) -> CallToolResult:
     """
     if result.structured_content is not None and too_deep(result.structured_content):
         return _instead(f"it is nested more than {MAX_LEVELS} levels deep")
-    if http:
-        characters = sum(len(each.text) for each in result.content if isinstance(each, TextContent))
-        if characters * _MOST_GROWTH > MAX_HTTP_BYTES:
-            size = len(result.model_dump_json(by_alias=True, exclude_none=True).encode())
-            if size > MAX_HTTP_BYTES:
-                return _instead(f"it is {size} bytes long, and clients read {MAX_HTTP_BYTES} over HTTP")
+    if http and (size := _size(result)) > MAX_HTTP_BYTES:
+        return _instead(f"it is {size} bytes long, and clients read {MAX_HTTP_BYTES} over HTTP")
     return result
+
+
+def _size(result: CallToolResult) -> int:
+    return len(result.model_dump_json(by_alias=True, exclude_none=True).encode())
 
 
 def _instead(why: str) -> CallToolResult:

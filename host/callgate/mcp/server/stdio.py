@@ -40,8 +40,6 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 _CHUNK = 1 << 16
 _ATOMIC = 4096
 """POSIX: a pipe that is ready takes as much without waiting."""
-_MOST_TOLD = 5
-"""Lines about messages that could not be read; further ones are not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,32 +101,20 @@ async def streams(wire: StdioWire) -> AsyncIterator[tuple[Read, Write]]:
 
 
 async def _read_all(fd: int, to_server: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-    bad = 0
-    with to_server, contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-        async for line in _lines(fd):
-            if line is not None and not line.strip():
-                continue
-            try:
-                if line is None:
-                    raise NoMessage(f"longer than {MAX_LINE_BYTES} bytes")
-                message = read_message(line)
-            except NoMessage as error:
-                bad += 1
-                if bad <= _MOST_TOLD:
-                    more = "; further ones are skipped without a word" if bad == _MOST_TOLD else ""
-                    logger.warning("from the client: a line is %s; it is skipped%s", error, more)
-            else:
-                await to_server.send(SessionMessage(message))
-
-
-async def _lines(fd: int) -> AsyncIterator[bytes | None]:
-    """Lines without their ends; None for one that is too long. A last one without an end counts."""
     lines = Lines(MAX_LINE_BYTES)
-    while data := await _read(fd):
-        for line in lines.feed(data):
-            yield line
-    for line in lines.feed(b"\n"):
-        yield line
+    with to_server, contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        data = b" "
+        while data:
+            data = await _read(fd)
+            for line in lines.feed(data or b"\n"):  # a last one without an end counts
+                if line is not None and not line.strip():
+                    continue
+                try:
+                    if line is None:
+                        raise NoMessage(f"longer than {MAX_LINE_BYTES} bytes")
+                    await to_server.send(SessionMessage(read_message(line)))
+                except NoMessage as error:
+                    logger.warning("from the client: a line is %s; it is skipped", error)
 
 
 async def _read(fd: int) -> bytes:
