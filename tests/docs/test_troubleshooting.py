@@ -316,7 +316,7 @@ async def no_price(_: Path) -> None:
         Agent(ScriptedModel([], name="qwen3"), runtime, budget=Budget(cost=1))
 
 
-@reproduces("planner has to have a method request")
+@reproduces("it has to have a method request")
 async def a_planner_of_plans(_: Path) -> None:
     async with Runtime(sandbox=None) as runtime:
         model = ScriptedModel([])

@@ -33,6 +33,7 @@ __all__ = [
     "TaskBegan",
     "TextArrived",
     "ToolsFound",
+    "kind_of",
     "to_json",
 ]
 
@@ -265,7 +266,11 @@ AgentEvent = (
 )  # fmt: skip
 
 
+def kind_of(event: type[AgentEvent]) -> str:
+    """The name of an event in a transcript: ``call_ended``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", event.__name__).lower()
+
+
 def to_json(event: AgentEvent) -> dict[str, Any]:
     """The event as an object of JSON values, its kind first."""
-    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(event).__name__).lower()
-    return {"kind": kind, **asdict(event)}
+    return {"kind": kind_of(type(event)), **asdict(event)}

@@ -16,7 +16,6 @@ from callgate.agent.learning.ranked import LearnedSelector, equals
 from callgate.agent.learning.selections_file import SelectionsFile
 from callgate.agent.planning.outcome import SelectionOutcome
 from callgate.agent.planning.tool_plan import DecomposedQuery, Selection, SubQuery, ToolChoice
-from callgate.errors import ConfigurationError, ModelUnavailable
 from callgate.tools.registry import ToolInfo
 
 pytestmark = pytest.mark.anyio
@@ -92,20 +91,6 @@ async def test_a_tool_without_an_equal_stays_and_it_is_said_what_speaks_against_
     assert selection.chain[0].confidence == pytest.approx(5 / 11)
 
 
-async def test_two_that_fail_both_stay() -> None:
-    first = First()
-    bad_b = [outcome("b", success=False, failed=("b",))] * 6
-    await LearnedSelector(first, memory_of(*BAD_A, *bad_b)).select(WEATHER, [A, B])
-    assert first.offered == [("a", "b")]
-
-
-async def test_without_a_history_nothing_is_changed() -> None:
-    first = First()
-    selection = await LearnedSelector(first, SelectionMemory()).select(WEATHER, [A, B])
-    assert selection.reasoning == "it is the first"
-    assert selection.chain[0].confidence == 1.0
-
-
 async def test_a_tool_that_is_left_out_gets_another_chance_every_so_often() -> None:
     first, memory = First(), memory_of(*BAD_A)
     selector = LearnedSelector(first, memory, explore_every=4)
@@ -127,14 +112,6 @@ async def test_processes_that_select_once_each_give_another_chance_too(tmp_path:
             memory.note(outcome(tool, success=tool == "b", failed=("a",) if tool == "a" else ()))
         given.append(tool)
     assert [n for n, tool in enumerate(given) if tool == "a"] == [0, 1, 2, 3, 4, 24, 44]
-
-
-async def test_places_that_were_taken_are_given_back_once_in_a_while_by_processes_that_select_once() -> None:
-    pair, worse = [outcome("b", "c")] * 20, [outcome("a", "c", success=False)] * 12
-    for since, chosen in ((18, "b"), (19, "a")):
-        memory = memory_of(*pair, *worse, *[outcome("c")] * since)
-        selection = await LearnedSelector(First("a", "c"), memory).select(WEATHER, [A, B, C])
-        assert selection.chain[0].tool == chosen
 
 
 async def test_a_tool_that_was_mended_is_found_out_within_a_hundred_queries() -> None:
@@ -160,24 +137,6 @@ async def test_what_did_better_together_takes_the_places() -> None:
     assert selection.reasoning.endswith(
         "Learned: b + c instead of a + c: 20 of 20 like this succeeded, against 2 of 14."
     )
-
-
-async def test_a_tool_that_is_called_several_times_is_replaced_everywhere() -> None:
-    worse = [outcome("b")] * 20 + [outcome("a", success=False)] * 12
-    selection = await LearnedSelector(First("a", "a"), memory_of(*worse)).select(WEATHER, [A, B])
-    assert [each.tool for each in selection.chain] == ["b", "b"]
-
-
-async def test_what_did_a_little_better_does_not() -> None:
-    near = [outcome("b")] * 5 + [outcome("a")] * 4 + [outcome("a", success=False)] * 2
-    selection = await LearnedSelector(First("a"), memory_of(*near)).select(WEATHER, [A, B])
-    assert [each.tool for each in selection.chain] == ["a"]
-
-
-async def test_other_tools_take_no_places() -> None:
-    worse = [outcome("a", success=False)] * 12 + [outcome("c")] * 20
-    selection = await LearnedSelector(First("a"), memory_of(*worse)).select(WEATHER, [A, B, C])
-    assert [each.tool for each in selection.chain] == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -223,17 +182,6 @@ def test_equal_tools_take_arguments_of_the_same_types(one: Any, other: Any, may:
         for name, schema in (("a", one), ("b", other))
     )
     assert equals(first, second) is may
-
-
-async def test_what_the_selector_raises_is_raised() -> None:
-    class Fails(First):
-        async def select(self, query: DecomposedQuery, tools: Sequence[ToolInfo]) -> Selection:
-            raise ModelUnavailable("no connection")
-
-    with pytest.raises(ModelUnavailable):
-        await LearnedSelector(Fails(), SelectionMemory()).select(WEATHER, [A])
-    with pytest.raises(ConfigurationError, match="explore_every must be 1 or more"):
-        LearnedSelector(First(), SelectionMemory(), explore_every=0)
 
 
 @pytest.mark.parametrize(

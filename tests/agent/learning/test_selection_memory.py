@@ -50,11 +50,6 @@ def test_success_rates_are_those_of_queries_like_this_one() -> None:
     assert memory.advice("translate a poem", ["forecast"]).tools == ()
 
 
-def test_tools_that_are_not_offered_are_not_spoken_of() -> None:
-    memory = memory_of(*[outcome("weather in Paris", "gone", success=False, failed=("gone",))] * 9)
-    assert memory.advice("weather in Paris", ["forecast"]) == SelectionMemory().advice("", [])
-
-
 def test_a_fallback_that_stood_in_is_no_success_of_the_tool_that_failed() -> None:
     saved = outcome("rain in Oslo", "forecast", failed=("forecast",))
     advice = memory_of(*[saved] * 6, outcome("rain in Bergen", "atlas")).advice("rain in Rome", ["forecast", "atlas"])
@@ -133,16 +128,6 @@ def test_a_quick_tool_that_fails_often_makes_no_other_slow() -> None:
     for _ in range(8):
         memory.note(outcome("weather", "quick", success=False, failed=("quick",)))
     assert avoided(memory, "weather", "quick", "slow").keys() == {"quick"}
-
-
-def test_a_tool_that_is_added_later_counts() -> None:
-    registry = registry_with(("slow", 1.0, 20))
-    memory = SelectionMemory(registry)
-    assert not avoided(memory, "weather", "slow", "quick")
-    registry.add(Tool.from_schema("quick", "", {"type": "object"}, lambda: 1, capabilities=["Weather"]))
-    for _ in range(20):
-        registry.statistics.note("quick", 0.1, "succeeded")
-    assert avoided(memory, "weather", "slow", "quick").keys() == {"slow"}
 
 
 def test_the_newest_are_remembered_and_the_oldest_forgotten() -> None:

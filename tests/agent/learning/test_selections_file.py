@@ -66,11 +66,13 @@ async def test_the_file_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [each.query for each in await read(path)] == [f"q{n}" for n in range(30, 35)]
 
 
-async def test_half_characters_of_a_model_do_not_keep_the_rest_from_being_written(path: Path) -> None:
+async def test_a_file_that_is_removed_while_it_is_kept_is_made_anew(path: Path) -> None:
     memory = SelectionMemory()
-    async with SelectionsFile(path, memory):
-        memory.note(
-            SelectionOutcome(query="\ud83d", tools=("\udc00",), strategy="", success=True, reasoning="\0\ud800")
-        )
+    async with SelectionsFile(path, memory) as file:
         memory.note(OUTCOME)
-    assert [each.query for each in await read(path)] == ["?", OUTCOME.query]
+        await file.flush()
+        for each in path.parent.glob(f"{path.name}*"):
+            each.unlink()
+        memory.note(OUTCOME)
+        memory.note(OUTCOME)
+    assert len(await read(path)) == 2

@@ -50,19 +50,6 @@ class Hanging:
 # values
 
 
-@pytest.mark.parametrize("field", ["turns", "tokens", "cost", "seconds"])
-@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), True, "3"])
-def test_a_budget_is_a_number_above_0(field: str, value: Any) -> None:
-    with pytest.raises(ConfigurationError, match=f"a budget's {field} must be a .*number above 0, or None"):
-        Budget(**{field: value})
-
-
-def test_turns_and_tokens_are_whole() -> None:
-    with pytest.raises(ConfigurationError, match="turns must be a whole number"):
-        Budget(turns=1.5)  # type: ignore[arg-type]
-    assert Budget(cost=0.5, seconds=1.5) == Budget(turns=40, cost=0.5, seconds=1.5)
-
-
 @pytest.mark.parametrize(
     ("budget", "spent", "is_last", "over"),
     [
@@ -83,7 +70,7 @@ def test_turns_and_tokens_are_whole() -> None:
     ],
 )
 def test_what_is_last_and_what_is_over(budget: Budget, spent: Spent, is_last: bool, over: str) -> None:
-    assert budget.is_last(spent) is is_last
+    assert budget.is_last(spent, Spent()) is is_last
     assert over in budget.over(spent)
     assert bool(budget.over(spent)) is bool(over)
 
@@ -154,34 +141,6 @@ async def test_a_budget_of_cost_needs_a_price_before_anything_is_asked() -> None
         Agent(model, runtime, budget=Budget(cost=1.0), price=(1, 1))
 
 
-async def test_a_cost_that_is_not_known_is_no_cost_of_0() -> None:
-    result, _ = await play([look], looks(1), "done", mode="direct")
-    assert result.cost is None
-    assert (await play([look], looks(1), "done", mode="direct", price=(0, 0)))[0].cost == 0.0
-
-
-async def test_a_task_whose_cost_is_not_known_does_not_go_on_with_a_budget_of_cost() -> None:
-    """Else the budget would hold nothing: None is no number to compare."""
-    first, _ = await play([look], looks(1), looks(2), mode="direct", budget=Budget(turns=2))
-    assert (first.outcome, first.cost) == ("budget", None)
-    async with Runtime([look], sandbox=None) as runtime:
-        agent = Agent(ScriptedModel(["done"]), runtime, price=(1, 1), budget=Budget(cost=1.0))
-        with pytest.raises(ConfigurationError, match="what this task has cost so far is not known"):
-            await agent.resume(first)
-
-
-async def test_what_was_spent_before_a_resumption_counts() -> None:
-    first, _ = await play([look], looks(1), looks(2), mode="direct", budget=Budget(turns=2))
-    assert first.outcome == "budget"
-    async with Runtime([look], sandbox=None) as runtime:
-        again = await Agent(ScriptedModel([]), runtime, budget=Budget(turns=2)).resume(first)
-        assert again.outcome == "budget"
-        model = ScriptedModel(["done"])
-        more = await Agent(model, runtime, budget=Budget(turns=3)).resume(first)
-    assert (more.outcome, model.requests[0].tool_choice) == ("answered", "none")
-    assert more.usage.input_tokens > 1_800
-
-
 # seconds
 
 
@@ -244,20 +203,6 @@ async def test_a_plan_under_way_is_ended_and_nothing_of_it_is_left() -> None:
     assert statuses["a"] == "succeeded"
     assert "succeeded" not in (statuses["b"], statuses["c"], statuses["d"])
     assert result.seconds < 10
-
-
-async def test_a_program_under_way_is_ended_and_nothing_of_it_is_left() -> None:
-    hanging = Hanging()
-    code = "import os\nprint(os.getpid())\nprint(await look(n=1))\nawait hang()"
-    async with sandboxed([look, hanging.tool()]) as runtime:
-        result, _ = await play(
-            runtime, Calls(("execute_code", {"code": code})), mode="code", budget=Budget(seconds=0.7)
-        )
-        assert result.outcome == "budget"
-        assert (hanging.begun, hanging.inside) == (1, 0)
-        (artifact,) = result.artifacts
-        assert artifact["kind"] == "code"
-        assert result.seconds < 10
 
 
 def children() -> set[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.loop.scripted_runs import faults, of, play, sandboxed, shown, told
+from agent.loop.scripted_runs import of, play, sandboxed, shown, told
 from callgate import Runtime, tool
 from callgate.agent.events import Resumed, ToolsFound
 from callgate.agent.loop.agent import Agent
@@ -128,12 +128,6 @@ async def test_a_search_gives_schemas_by_words_and_by_a_pattern() -> None:
     assert len(of(result, ToolsFound)) == 3
 
 
-async def test_a_tool_that_was_not_found_cannot_be_called() -> None:
-    result, model = await play(WORLD, Calls(("send_mail", {"to": "x"})), "sorry", mode="direct", direct=())
-    assert "not in your list of tools; search_tools makes" in told(model.requests[1])[0]
-    assert faults(result) == [("unknown_tool", "told the model")]
-
-
 async def test_the_search_and_the_first_call_in_one_turn_are_both_answered() -> None:
     """The call comes too early: it was written before anything was found."""
     both = Calls(("search_tools", {"query": "weather"}), ("get_weather", {"city": "Tokyo"}))
@@ -166,15 +160,6 @@ async def test_a_discovery_interrupts_and_an_agent_made_anew_goes_on(tmp_path: P
     )  # the conversation goes on
     assert told(anew.requests[1]) == ["sunny in Tokyo"]
     assert [each.reason for each in of(second, Resumed)] == ["interrupted"]
-
-
-async def test_without_a_file_the_result_is_what_is_gone_on_with() -> None:
-    first, _ = await play(WORLD, search("weather"), mode="direct", discovery="interrupt")
-    model = ScriptedModel([TOKYO, search("sales of a region")])
-    async with Runtime(WORLD, sandbox=None) as runtime:
-        second = await Agent(model, runtime, discovery="interrupt", mode="direct").resume(first)
-    assert (second.outcome, second.turns) == ("interrupted", 3)  # a new discovery, a new interruption
-    assert {"get_weather", "query_sales"} <= set(second.found)
 
 
 async def test_a_search_that_finds_nothing_new_interrupts_nothing() -> None:
@@ -213,14 +198,6 @@ async def test_a_loader_in_the_filter_pattern_interrupts_nothing() -> None:
     assert result.outcome == "answered"
     assert shown(model)[0] == SEARCHES
     assert "get_weather" in shown(model)[1]
-
-
-async def test_two_searches_of_one_turn_are_one_interruption() -> None:
-    both = Calls(("search_tools", {"query": "weather"}), ("search_tools", {"query": "send a mail"}))
-    first, _ = await play(WORLD, both, mode="direct", discovery="interrupt")
-    assert (first.outcome, first.turns) == ("interrupted", 1)
-    assert {"get_weather", "send_mail"} <= set(first.found)
-    assert set(of(first, ToolsFound)[-1].state["found"]) == set(first.found)
 
 
 async def test_loading_again_takes_no_more_time_than_there_is() -> None:

@@ -12,8 +12,8 @@ from agent.loop.scripted_runs import faults, of, play, sandboxed, shown, told
 from callgate import ConfigurationError, Runtime, Tool, tool
 from callgate.agent.events import CallEnded, ModelAsked, Routed
 from callgate.agent.loop.agent import Agent
-from callgate.agent.loop.system_text import PLAN_CHARACTERS, plan_block, system_text
-from callgate.agent.models.model import Request, ToolCall, ToolReplies
+from callgate.agent.loop.turn_request import PLAN_CHARACTERS, system_text
+from callgate.agent.models.model import Request, ToolCall
 from callgate.agent.models.scripted import Calls, ScriptedModel
 from callgate.agent.react.config import read_config
 from callgate.agent.react.planner import ReActPlanner
@@ -112,17 +112,6 @@ async def test_code_mode_offers_programs_beside_the_tools() -> None:
     assert set(shown(model)[0]) == {*TOOLS, "execute_code"}
 
 
-async def test_there_are_no_other_modes() -> None:
-    async with Runtime(WORLD, sandbox=None) as runtime:
-        with pytest.raises(ConfigurationError, match=r"there is no mode 'declarativ'.*did you mean declarative"):
-            Agent(ScriptedModel([]), runtime, mode="declarativ")
-
-
-async def test_a_text_of_no_meta_tool_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="nope"):
-        await done(ANSWER, texts={"nope": "..."})
-
-
 # auto
 
 
@@ -142,12 +131,6 @@ async def test_the_model_chooses_and_nothing_is_taken_away() -> None:
     result, model = await done(*ONE_BY_ONE)
     assert (result.outcome, result.turns, result.routes) == ("answered", 4, ())
     assert [set(names) for names in shown(model)] == [{*TOOLS, "execute_tool_plan"}] * 4
-
-
-async def test_without_a_sandbox_auto_offers_no_programs() -> None:
-    _, model = await done(ANSWER)
-    assert "execute_code" not in shown(model)[0]
-    assert "execute_code" not in model.requests[0].system
 
 
 # plans: dual return, faults, and what follows
@@ -191,19 +174,6 @@ async def test_a_bad_plan_comes_back_with_all_its_faults_and_is_corrected() -> N
     assert of(result, Routed) == []
 
 
-async def test_plans_that_fail_three_times_give_way_to_direct_calls() -> None:
-    bad = [Calls(("execute_tool_plan", {"steps": [{"tool": f"tool_{n}", "args": {}}]})) for n in range(3)]
-    result, model = await done(*bad, *ONE_BY_ONE)
-    assert result.outcome == "answered"
-    assert ["execute_tool_plan" in names for names in shown(model)] == [True] * 3 + [False] * 4
-    (fallback,) = of(result, Routed)
-    assert fallback.mode == "direct"
-    assert fallback.reason.startswith("plan was refused 3 times: direct takes its place (The plan was not run")
-    assert result.routes == (fallback,)
-    assert "Plans are no longer offered" in told(model.requests[3])[0]
-    assert isinstance(model.requests[3].messages[-2], ToolReplies)  # beside the error that it needs
-
-
 async def test_programs_give_way_to_plans_and_plans_to_direct_calls() -> None:
     programs = [Calls(("execute_code", {"code": f"x{n} = (1"})) for n in range(3)]
     plans = [Calls(("execute_tool_plan", {"steps": [{"tool": f"tool_{n}", "args": {}}]})) for n in range(3)]
@@ -214,7 +184,11 @@ async def test_programs_give_way_to_plans_and_plans_to_direct_calls() -> None:
     assert meta[:3] == [{"execute_code", "execute_tool_plan"}] * 3
     assert meta[3:6] == [{"execute_tool_plan"}] * 3
     assert meta[6:] == [set()] * 4
-    assert [each.mode for each in of(result, Routed)] == ["plan", "direct"]
+    to_plans, to_direct = of(result, Routed)
+    assert (to_plans.mode, to_direct.mode) == ("plan", "direct")
+    assert to_direct.reason.startswith("plan was refused 3 times: direct takes its place (The plan was not run")
+    assert result.routes == (to_plans, to_direct)
+    assert "Plans are no longer offered" in told(model.requests[6])[0]
 
 
 async def test_what_was_found_stays_visible_when_the_mode_changes() -> None:
@@ -288,7 +262,6 @@ async def test_the_phases_of_a_strategic_plan_are_context_in_every_turn() -> Non
 )
 async def test_a_strategic_plan_is_cut_at_1500_characters(plan: Any) -> None:
     header = "\nSTRATEGIC PLAN:\n"
-    assert len(plan_block(plan)) == len(header) + PLAN_CHARACTERS + 1
     _, model = await done(ANSWER, mode="direct", strategic_plan=plan)
     at = model.requests[0].system.index(header.strip())
     assert len(model.requests[0].system) - at <= len(header) + PLAN_CHARACTERS
@@ -297,8 +270,7 @@ async def test_a_strategic_plan_is_cut_at_1500_characters(plan: Any) -> None:
 
 @pytest.mark.parametrize("nothing", [None, {}, [], ""])
 def test_no_strategic_plan_is_no_text(nothing: Any) -> None:
-    assert plan_block(nothing) == ""
-    assert system_text(own=" a ", instructions="b", strategic_plan=nothing) == "a\n\nb"
+    assert system_text(" a ", "b", nothing) == "a\n\nb"
 
 
 # a planner's tools

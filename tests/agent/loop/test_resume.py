@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -163,16 +162,6 @@ async def test_only_the_time_of_the_runs_counts() -> None:
     assert seconds_of(lines) == 6
     assert seconds_of(lines[:1]) == 0
     assert seconds_of([]) == 0
-
-
-async def test_the_time_of_a_result_that_is_given_a_file_counts(tmp_path: Path) -> None:
-    """Its lines are all written in one moment."""
-    world = World()
-    down = ModelUnavailable("down")
-    first = dataclasses.replace(await world.run(down), seconds=500.0)
-    second = await world.resume(first, down, transcript=tmp_path / "t.jsonl")
-    assert 500 <= second.seconds < 510
-    assert 500 <= (await world.resume(tmp_path / "t.jsonl", "done")).seconds < 520
 
 
 # calls that had begun

@@ -24,8 +24,7 @@ from callgate.agent.loop.budget import Budget
 from callgate.agent.loop.repetition import BARREN_STOPPED
 from callgate.agent.loop.resume import rebuilt
 from callgate.agent.loop.task_run import LAST_WORDS
-from callgate.agent.loop.transcript import read_transcript
-from callgate.agent.models.model import Assistant, Request, ToolCall, ToolReplies, ToolReply, Usage, User
+from callgate.agent.models.model import Assistant, Request, ToolCall, ToolReplies, Usage, User
 from callgate.agent.models.scripted import Calls, Say, ScriptedModel
 from callgate.errors import ConfigurationError, ContextExceeded, ModelRejected, ModelUnavailable
 
@@ -34,46 +33,6 @@ pytestmark = pytest.mark.anyio
 
 def folded(events: Sequence[AgentEvent]) -> Any:
     return rebuilt(events, lambda replies: replies, lambda place: f"event {place}")
-
-
-async def test_the_guard_remembers(tmp_path: Path) -> None:
-    same = Calls(("fail", {"why": "x"}))
-    file = tmp_path / "t.jsonl"
-    world = World()
-    turns = [same, same, same, ModelUnavailable("down")]
-    await world.run(*turns, transcript=file)
-    assert len(world.calls) == 3
-    result = await world.resume(file, same, "done")
-    assert len(world.calls) == 3
-    replies = result.messages[-2]
-    assert isinstance(replies, ToolReplies)
-    assert "was not made: with the same arguments it has failed 3 times" in replies.replies[0].text
-
-
-async def test_a_state_read_back_is_the_state_that_was(tmp_path: Path) -> None:
-    many = Calls(*(("look", {"at": str(n % 5)}) for n in range(70)))
-    turns = [many, Calls(("fail", {"why": "x"}), ("fail", {"why": "x"})), many, Calls(("gone", {})), "done"]
-    world = World()
-    result = await world.run(*turns, transcript=tmp_path / "t.jsonl", max_parallel_tool_calls=1)
-    lines = read_transcript(tmp_path / "t.jsonl")
-    one, other = folded(result.events), folded([line.event for line in lines])
-    assert one.messages == other.messages == list(result.messages)
-    guard, again = one.repetition, other.repetition
-    assert guard._calls == again._calls
-    assert (guard._progress, guard._idle, guard._barren) == (again._progress, again._idle, again._barren)
-    assert one.failures == other.failures
-
-
-@pytest.mark.parametrize(("seconds", "verdict"), [(0.1, "warn"), (30.0, "go on")])
-async def test_the_guard_hears_how_long_calls_took(seconds: float, verdict: str) -> None:
-    events: list[AgentEvent] = [BEGAN]
-    for turn in range(1, 7):
-        ended = CallEnded(turn=turn, id="a", name="look", ok=True, text="pending", seconds=seconds)
-        reply = ToolReplies(replies=(ToolReply(id="a", name="look", text="pending"),))
-        began = CallBegan(turn=turn, id="a", name="look", arguments={})
-        events += [replied(turn, CALL), began, ended, MessageAdded(turn=turn, replies=reply)]
-    last = folded(events).verdict
-    assert last.action == verdict
 
 
 async def test_failures_of_a_form_count_on_and_a_form_given_up_stays_given_up(tmp_path: Path) -> None:

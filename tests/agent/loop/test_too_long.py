@@ -10,7 +10,6 @@ import pytest
 from agent.loop.scripted_runs import faults, play
 from callgate import ContextExceeded, Runtime, tool
 from callgate.agent.loop.agent import Agent
-from callgate.agent.loop.task_run import LAST_WORDS
 from callgate.agent.loop.task_state import SHORTENED, shortened
 from callgate.agent.models.model import Assistant, Message, Request, ToolCall, ToolReplies, ToolReply, User
 from callgate.agent.models.scripted import Calls, ScriptedModel
@@ -88,13 +87,3 @@ def test_what_was_cut_is_not_cut_again_to_the_same_length() -> None:
         once, twice = shortened(messages), shortened(shortened(messages))
         assert twice != once
         assert shortened(twice) == twice
-
-
-def test_of_the_last_turn_more_is_kept_whatever_was_said_after_it() -> None:
-    messages = [*conversation("a" * 9_000, "b" * 9_000), User(text=LAST_WORDS)]
-    made = shortened(messages)
-    old, new = results(made)
-    assert len(old) < 400 < 4_000 < len(new) < 4_200
-    assert made[0] == messages[0]
-    assert made[-1] == User(text=LAST_WORDS)
-    assert "what followed is left out" in old

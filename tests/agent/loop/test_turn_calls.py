@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import pytest
 
 from agent.loop.scripted_runs import faults, of, play, sandboxed, shown, told
 from callgate import ToolError, tool
-from callgate.agent.events import CallBegan, CallEnded, CallsQueued, Faulted, ModelReplied, TaskBegan
+from callgate.agent.events import CallBegan, CallEnded, CallsQueued
 from callgate.agent.loop.budget import Budget
-from callgate.agent.loop.event_log import EventLog
-from callgate.agent.loop.replies import MAX_CALLS
-from callgate.agent.loop.task_state import TaskState
-from callgate.agent.loop.turn_calls import MAX_MADE, TurnCalls
-from callgate.agent.models.model import NO_USAGE, Assistant, ToolCall, ToolReplies
+from callgate.agent.models.model import ToolReplies
 from callgate.agent.models.scripted import Calls
-from callgate.errors import SandboxError
-from callgate.limits import Limits
-from callgate.runtime import Answer
 
 pytestmark = pytest.mark.anyio
 
@@ -78,13 +71,6 @@ async def test_no_more_than_so_many_run_and_the_surplus_is_queued_told_and_made(
     assert queued.queued == tuple(f"call_1_{n + 1}" for n in range(most, 7))
     assert result.tool_calls == 7
     assert model.requests[0].parallel is (False if most == 1 else None)
-
-
-async def test_8_run_at_the_same_time_where_nothing_is_said() -> None:
-    meeting = Meeting(8)
-    result, _ = await play([meeting.tool()], meets(12), "done", mode="direct")
-    assert meeting.most == 8
-    assert len(of(result, CallsQueued)[0].queued) == 4
 
 
 async def test_answers_come_in_the_order_of_the_calls_whatever_the_order_of_their_ends() -> None:
@@ -147,85 +133,10 @@ async def test_one_that_fails_does_not_end_the_others() -> None:
     assert sorted(faults(result)) == [("arguments", "told the model"), ("unknown_tool", "told the model")]
 
 
-async def test_the_faults_of_calls_that_run_together_are_their_own() -> None:
-    """A program that finds no sandbox, and a wrong call beside it: each has its own line."""
-
-    async def one(calls: Calls) -> list[tuple[str, str]]:
-        result, _ = await play([nothing], calls, "done", mode="code")
-        return sorted((each.fault, each.detail.split(":")[0]) for each in of(result, Faulted))
-
-    wrong = ("nothing", {"x": 1})
-    program = ("execute_code", {"code": "import os\nprint(os.listdir('/'))"})
-    alone = sorted(await one(Calls(wrong)) + await one(Calls(program)))
-    assert len(alone) == 2
-    assert await one(Calls(wrong, program)) == await one(Calls(program, wrong)) == alone
-
-
 @tool(read_only=True)
 async def nothing() -> str:
     """Does nothing."""
     return "nothing"
-
-
-class LosesItsSandbox:
-    """A conversation whose programs find no sandbox, while the call beside them is being refused."""
-
-    def __init__(self) -> None:
-        self.lost = anyio.Event()
-
-    async def answer(self, name: str, arguments: Any, **options: Any) -> Answer:
-        if name == "execute_code":
-            self.lost.set()
-            raise SandboxError("gone")
-        await self.lost.wait()
-        return Answer(name=name, text="Error: wrong", ok=False, mistake=True)
-
-
-async def test_a_sandbox_that_is_lost_hides_no_fault_of_the_call_beside_it() -> None:
-    state = TaskState(lambda replies: replies)
-    log = EventLog(state, None, None)
-    calls = (ToolCall(id="a", name="nothing"), ToolCall(id="b", name="execute_code"))
-    log.add(TaskBegan(task="t", mode="auto", model="m", system="", tools=()))
-    log.add(ModelReplied(turn=1, message=Assistant(calls=calls), ended="calls", usage=NO_USAGE, seconds=0.0))
-    made = TurnCalls(
-        log,
-        cast(Any, LosesItsSandbox()),
-        offered=("nothing", "execute_code"),
-        most_at_once=2,
-        result_characters=1_000,
-        limits=Limits(),
-        seconds_left=lambda: 10.0,
-        sandbox_may_fail=True,
-    )
-    replies = await made.make()
-    assert [reply.ok for reply in replies.replies] == [False, False]
-    assert sorted(each.fault for each in state.events if isinstance(each, Faulted)) == ["arguments", "sandbox"]
-
-
-@tool(read_only=True)
-async def nothing_of(n: int) -> int:
-    """Gives it back."""
-    return n
-
-
-async def test_of_hundreds_of_calls_64_are_made_and_every_one_is_answered() -> None:
-    count = MAX_CALLS
-    result, model = await play(
-        [nothing_of], Calls(*(("nothing_of", {"n": n}) for n in range(count))), "done", mode="direct"
-    )
-    assert result.outcome == "answered"
-    texts = told(model.requests[1])
-    assert len(texts) == count
-    assert sum(f"a turn has at most {MAX_MADE} calls" in text for text in texts) == count - MAX_MADE
-    (surplus,) = [each for each in of(result, Faulted) if each.fault == "surplus"]
-    assert surplus.detail == f"{count - MAX_MADE} calls beyond {MAX_MADE}, of nothing_of"
-
-
-async def test_arguments_that_no_json_can_hold_are_told_and_not_called() -> None:
-    result, model = await play([nothing_of], Calls(("nothing_of", {"n": float("nan")})), "done", mode="direct")
-    assert result.outcome == "answered"
-    assert "they are no JSON" in told(model.requests[1])[0]
-    assert faults(result) == [("arguments", "told the model")]
 
 
 async def test_long_results_lose_their_middle() -> None:

@@ -1,37 +1,29 @@
-"""`Agent`: a model, a runtime, and a task between them. Checks options, opens transcripts; the work is `TaskRun`'s."""
+"""`Agent`: a model, a runtime, and a task between them. Opens transcripts; the work is `TaskRun`'s."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
-from callgate.agent.events import AgentEvent, Finished, Resumed, TaskBegan
-from callgate.agent.models.model import Message, Model, ToolReplies
-from callgate.agent.react.turn_planner import TurnPlanner
+from callgate.agent.events import Resumed, TaskBegan
+from callgate.agent.models.model import Message, ToolReplies
 from callgate.agent.routing.offers import mode_of
 from callgate.errors import ConfigurationError
-from callgate.limits import Limits
-from callgate.runtime import Runtime
-from callgate.runtime.discovery.loading import Loader
-from callgate.runtime.model.meta import MetaTool
 
-from .budget import Budget
 from .event_log import EventLog
-from .prices import Prices
-from .result import AgentResult
+from .options import MAX_TASK_CHARACTERS, AgentOptions
+from .result import AgentResult, result_of
 from .resume import answer_unknown, rebuilt, seconds_of
-from .setup import Answerer, Discovery, Setup
-from .task_run import TaskRun, result_of
+from .task_run import TaskRun
 from .task_state import TaskState
 from .transcript import Transcript
 
 __all__ = ["Agent"]
 
 
-class Agent:
+class Agent(AgentOptions):
     """Solves tasks with a model that calls tools: directly, as a plan, or as a program. May solve several at a time;
     works under asyncio and trio. The runtime has to be open, and neither it nor the model is closed.
 
@@ -39,12 +31,12 @@ class Agent:
         model: who decides.
         runtime: the tools, and the gate that every call passes.
         mode: ``"direct"`` (or ``"individual"``): the model calls tools one by one; ``"plan"`` (or ``"declarative"``):
-            or it hands over a plan; ``"code"``: or a program; ``"auto"``: or either, and rules recommend one. Whichever
-            it is, the model chooses. A form that fails again and again is not offered any more.
+            or it hands over a plan; ``"code"``: or a program; ``"auto"``: or either. In each, the model chooses.
+            A form that fails again and again is not offered any more.
         system: the operator's part of the system text.
         budget: what a task may spend.
         planner: asks the model in its own way, `ReActPlanner` for instance. It offers what it describes; there is no
-            discovery, and no recommendation.
+            discovery.
         answerer: first tries to answer the task by a plan made beforehand: `PlannedAnswerer`. Where that gives no
             answer, the model goes on with what was found.
         strategic_plan: what the task is part of, a JSON value: ``{"phases": [{"worker": "...", "goals": "..."}]}``. The
@@ -61,8 +53,8 @@ class Agent:
         transcript: a file that is not there yet, or a folder for files named by the time. None keeps none.
         on_event: called with each event, in the event loop and in order: it should be quick. What it raises is logged.
         stream: whether, where somebody listens, the model's words are told as they come.
-        max_parallel_tool_calls: so many calls of a turn run at the same time; more of them wait. 8 by default. With 1
-            the model is asked for one call at a time. A planner has its own.
+        max_parallel_tool_calls: calls of a turn that run at the same time; more of them wait. With 1 the model is asked
+            for one call at a time. A planner has its own.
         temperature: None for the provider's default.
         max_output_tokens: of a reply; None for the model's own limit.
         max_result_characters: of a result as the model is told of it; of a longer one the middle is left out.
@@ -72,61 +64,8 @@ class Agent:
 
     Raises:
         ConfigurationError: an option is wrong, or `budget` has a cost and the model's price is not known. What belongs
-            to the runtime (names of tools, limits, texts) is looked at by `run`.
+            to the runtime (names of tools, limits) is looked at by `run`.
     """
-
-    def __init__(
-        self,
-        model: Model,
-        runtime: Runtime,
-        *,
-        mode: str = "auto",
-        system: str = "",
-        budget: Budget | None = None,
-        planner: TurnPlanner | None = None,
-        answerer: Answerer | None = None,
-        strategic_plan: Any = None,
-        discovery: Discovery = "filter",
-        loader: Loader | None = None,
-        tools: Collection[str] | None = None,
-        direct: Collection[str] | Literal["all"] | None = None,
-        tool_choice: str = "auto",
-        transcript: str | os.PathLike[str] | None = None,
-        on_event: Callable[[AgentEvent], None] | None = None,
-        stream: bool = True,
-        max_parallel_tool_calls: int | None = None,
-        temperature: float | None = None,
-        max_output_tokens: int | None = None,
-        max_result_characters: int = 40_000,
-        limits: Limits | None = None,
-        price: tuple[float, float] | None = None,
-        texts: Mapping[MetaTool, str] | None = None,
-    ) -> None:
-        self._setup = Setup(
-            model=model,
-            runtime=runtime,
-            mode=mode_of(mode),
-            system=system,
-            budget=budget or Budget(),
-            planner=planner,
-            answerer=answerer,
-            strategic_plan=strategic_plan,
-            discovery=discovery,
-            loader=loader,
-            tools=tools,
-            direct=direct,
-            tool_choice=tool_choice,
-            transcript=transcript,
-            on_event=on_event,
-            stream=stream,
-            max_parallel_tool_calls=8 if max_parallel_tool_calls is None else max_parallel_tool_calls,
-            temperature=temperature,
-            max_output_tokens=max_output_tokens,
-            max_result_characters=max_result_characters,
-            limits=limits,
-            prices=Prices(price),
-            texts={str(name): text for name, text in (texts or {}).items()},
-        )
 
     async def run(self, task: str) -> AgentResult:
         """Solve a task.
@@ -135,30 +74,29 @@ class Agent:
             task: what is to be done, in words.
 
         Returns:
-            What came of it, failures of the model and of tools included: see `Outcome`.
+            The result, failures of the model and of tools included: see `Outcome`.
 
         Raises:
             ConfigurationError: an option is wrong, or the transcript cannot be written.
             SandboxError: the mode is ``code``, and no guest can be had.
         """
-        setup = self._setup
-        words = setup.checked_task(task)
+        given: Any = task
+        if not isinstance(given, str) or not given.strip():
+            raise ConfigurationError("the task is what the model is to do, in words: await agent.run('...')")
+        if len(task) > MAX_TASK_CHARACTERS:
+            raise ConfigurationError(f"a task has at most {MAX_TASK_CHARACTERS} characters; this has {len(task)}")
         began = TaskBegan(
-            task=words,
-            mode=setup.mode,
-            model=setup.model.name,
-            system=setup.system,
-            tools=tuple(setup.runtime.registry.names() if setup.tools is None else setup.tools),
-            strategic_plan=setup.strategic_plan,
+            task=task,
+            mode=mode_of(self.mode),
+            model=self.model.name,
+            system=self.system,
+            tools=tuple(self.runtime.registry.names() if self.tools is None else self.tools),
+            strategic_plan=self.strategic_plan,
         )
         with ExitStack() as stack:
-            transcript = None
-            if setup.transcript is not None:
-                transcript = Transcript.create(setup.transcript)
-                stack.callback(transcript.close)
-            log = EventLog(TaskState(self._tell), transcript, setup.on_event)
+            log = EventLog(self, TaskState(self._message_of), self._created(stack))
             log.add(began)
-            return await TaskRun(setup, log).run()
+            return await TaskRun(log).run()
 
     async def resume(self, source: str | os.PathLike[str] | AgentResult) -> AgentResult:
         """Go on with a task where it stopped: after an interruption, a spent budget, an endpoint that was not there, a
@@ -172,21 +110,18 @@ class Agent:
             source: a transcript, which is appended to; or a result, whose transcript is, if it has one.
 
         Returns:
-            What came of it. A task that was answered gives its answer again, and nothing is done or written.
+            The result. A task that was answered gives its answer again, and nothing is done or written.
 
         Raises:
             ConfigurationError: it is no transcript, is being written by another run, or as for `run`.
             SandboxError: as for `run`.
         """
-        setup = self._setup
         with ExitStack() as stack:
             if isinstance(source, AgentResult) and source.transcript is None:
-                state = rebuilt(source.events, self._tell, lambda place: f"the result, event {place + 1}")
-                before = source.seconds
-                transcript = None
-                if setup.transcript is not None and source.outcome != "answered":
-                    transcript = Transcript.create(setup.transcript)
-                    stack.callback(transcript.close)
+                state = rebuilt(source.events, self._message_of, lambda place: f"the result, event {place + 1}")
+                seconds = source.seconds
+                transcript = None if source.ok else self._created(stack)
+                if transcript is not None:
                     for event in source.events:
                         transcript.write(event)
             else:
@@ -194,24 +129,30 @@ class Agent:
                 assert path is not None
                 transcript, lines = Transcript.resume(path)
                 stack.callback(transcript.close)
-                state = rebuilt([line.event for line in lines], self._tell, lambda place: f"{path}, line {place + 1}")
-                before = seconds_of(lines)
-            log = EventLog(state, transcript, setup.on_event)
+                events = [line.event for line in lines]
+                state = rebuilt(events, self._message_of, lambda place: f"{path}, line {place + 1}")
+                seconds = seconds_of(lines)
             end = state.finished
             if end is not None and end.outcome == "answered":
-                return result_of(log)
-            began = state.began
-            assert began is not None
-            if setup.budget.cost is not None and state.cost is None:
+                return result_of(state, transcript)
+            if self.budget.cost is not None and state.cost is None:
                 raise ConfigurationError(
                     "what this task has cost so far is not known, since the price of a model that it asked is not: a "
                     "budget in dollars cannot hold; bound tokens instead"
                 )
-            reason = end.outcome if isinstance(end, Finished) else "the run did not end"
-            log.add(Resumed(turns=state.turns, model=setup.model.name, reason=reason))
-            answer_unknown(log, setup.runtime, setup.tools, loads=setup.loader is not None)
-            return await TaskRun(replace(setup, mode=began.mode), log, before).run()
+            log = EventLog(replace(self, mode=state.task.mode), state, transcript, seconds)
+            reason = "the run did not end" if end is None else end.outcome
+            log.add(Resumed(turns=state.turns, model=self.model.name, reason=reason))
+            answer_unknown(log)
+            return await TaskRun(log).run()
 
-    def _tell(self, replies: ToolReplies) -> Message:
-        planner = self._setup.planner
-        return replies if planner is None else planner.tell(replies)
+    def _created(self, stack: ExitStack) -> Transcript | None:
+        """The transcript that is asked for, closed with the stack."""
+        if self.transcript is None:
+            return None
+        made = Transcript.create(self.transcript)
+        stack.callback(made.close)
+        return made
+
+    def _message_of(self, replies: ToolReplies) -> Message:
+        return replies if self.planner is None else self.planner.tell(replies)

@@ -10,16 +10,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
-from callgate.errors import ConfigurationError
+from pydantic import Field
+
+from callgate.agent.checked import check
 
 __all__ = ["NEARLY", "Budget", "Spent"]
 
 NEARLY = 0.9
 """From this share of tokens, cost or seconds on, the next request is the last."""
+
+_Count = Annotated[int, Field(gt=0)]
+_Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_UNITS = {"turns": "turns", "tokens": "tokens", "cost": "dollars", "seconds": "seconds"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,26 +54,18 @@ class Budget:
         ConfigurationError: a field is not a number above 0.
     """
 
-    turns: int | None = 40
+    turns: _Count | None = 40
     """Replies of the model. In the last of them it has no tools; with 1, it answers without any."""
-    tokens: int | None = None
+    tokens: _Count | None = None
     """Of all requests and replies together, by the endpoint's count. The request that goes beyond is the last. What
     nobody counts is not among them: requests that were given up or failed, and those that an SDK made again."""
-    cost: float | None = None
+    cost: _Amount | None = None
     """US dollars, for these tokens. Needs a known price: see `Agent`."""
-    seconds: float | None = 600.0
+    seconds: _Amount | None = 600.0
     """From the beginning. A request or a call under way then is given up."""
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            whole = field.name in ("turns", "tokens")
-            kinds = (int,) if whole else (int, float)
-            if value is not None and (
-                isinstance(value, bool) or not isinstance(value, kinds) or not (value > 0 and math.isfinite(value))
-            ):
-                kind = "a whole number" if whole else "a number"
-                raise ConfigurationError(f"a budget's {field.name} must be {kind} above 0, or None, not {value!r}")
+        check(self)
 
     def over(self, spent: Spent) -> str:
         """What is spent, in words; empty where nothing is. A cost that is not known counts as spent."""
@@ -80,21 +78,19 @@ class Budget:
                 return f"the budget is spent: {used:.6g} of {allowed:g} {_UNITS[name]}"
         return ""
 
-    def is_last(self, spent: Spent, ahead: Spent | None = None) -> bool:
+    def is_last(self, spent: Spent, ahead: Spent) -> bool:
         """Whether the next request is the last.
 
         Args:
             spent: so far.
             ahead: tokens and cost that the next request has at least, as far as is known.
         """
-        if self.turns is not None and spent.turns >= self.turns - 1:
-            return True
-        if any(used >= NEARLY * allowed for name, allowed, used in self._shares(spent) if name != "turns"):
-            return True
-        if ahead is None:
-            return False
         then = Spent(tokens=spent.tokens + ahead.tokens, cost=(spent.cost or 0.0) + (ahead.cost or 0.0))
-        return any(used >= allowed for name, allowed, used in self._shares(then) if name in ("tokens", "cost"))
+        return (
+            (self.turns is not None and spent.turns >= self.turns - 1)
+            or any(used >= NEARLY * allowed for name, allowed, used in self._shares(spent) if name != "turns")
+            or any(used >= allowed for name, allowed, used in self._shares(then) if name in ("tokens", "cost"))
+        )
 
     def seconds_left(self, spent: Spent) -> float:
         """Seconds that are left; infinite without a limit, never below 0."""
@@ -103,9 +99,6 @@ class Budget:
     def _shares(self, spent: Spent) -> list[tuple[str, float, float]]:
         return [
             (name, allowed, used)
-            for name in ("turns", "tokens", "cost", "seconds")
+            for name in _UNITS
             if (allowed := getattr(self, name)) is not None and (used := getattr(spent, name)) is not None
         ]
-
-
-_UNITS = {"turns": "turns", "tokens": "tokens", "cost": "dollars", "seconds": "seconds"}

@@ -1,12 +1,18 @@
-"""Where the events of a run go: first to the transcript, then to the task's state, then to the listener."""
+"""The log of one run of a task: each event goes to the transcript, then to the task's state, then to the listener. It
+knows as well what the run has spent. Decides nothing."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
 
-from callgate.agent.events import AgentEvent, CallProgress, TextArrived
+import anyio
 
+from callgate.agent.events import AgentEvent, CallProgress, Faulted, FaultKind, MessageAdded, TextArrived
+from callgate.agent.models.model import Delta
+
+from .budget import Spent
+from .options import AgentOptions
 from .task_state import TaskState
 from .transcript import Transcript
 
@@ -19,23 +25,20 @@ class EventLog:
     """The events of one run of a task, in order.
 
     Args:
+        options: of the agent. Its `on_event` is called with each event in the event loop; what it raises is logged, and
+            while it works, the run waits.
         state: of the task.
-        transcript: where they are written; None for nowhere.
-        listener: called with each event in the event loop, in order. What it raises is logged; while it works, the run
-            waits.
+        transcript: where events are written; None for nowhere.
+        seconds_before: that the task took before this run.
     """
 
     def __init__(
-        self, state: TaskState, transcript: Transcript | None, listener: Callable[[AgentEvent], None] | None
+        self, options: AgentOptions, state: TaskState, transcript: Transcript | None, seconds_before: float = 0.0
     ) -> None:
+        self.options = options
         self.state = state
         self.transcript = transcript
-        self._listener = listener
-
-    @property
-    def is_heard(self) -> bool:
-        """Whether anybody listens."""
-        return self._listener is not None
+        self._began = anyio.current_time() - seconds_before
 
     def add(self, event: AgentEvent) -> None:
         """Add an event. Raises `ConfigurationError` where the transcript cannot be written."""
@@ -43,8 +46,47 @@ class EventLog:
             if self.transcript is not None:
                 self.transcript.write(event)
             self.state.apply(event)
-        if self._listener is not None:
+        if self.options.on_event is not None:
             try:
-                self._listener(event)
+                self.options.on_event(event)
             except Exception:
                 logger.exception("the agent's on_event callback failed")
+
+    def fault(self, turn: int, fault: FaultKind, detail: str, action: str) -> None:
+        """Add that something went wrong, and what is done about it."""
+        self.add(Faulted(turn=turn, fault=fault, detail=detail[:2_000], action=action))
+
+    def say(self, turn: int, text: str) -> None:
+        """Add words in the user's place."""
+        self.add(MessageAdded(turn=turn, text=text))
+
+    def listener(self, turn: int) -> Callable[[Delta], None] | None:
+        """Adds the model's words as they come; None where nobody listens to them."""
+        if self.options.on_event is None or not self.options.stream:
+            return None
+
+        def heard(delta: Delta) -> None:
+            if delta.restarted or delta.text:
+                self.add(TextArrived(turn=turn, text=delta.text, restarted=delta.restarted))
+
+        return heard
+
+    @property
+    def seconds(self) -> float:
+        """Of the task, what was before this run included."""
+        return anyio.current_time() - self._began
+
+    @property
+    def spent(self) -> Spent:
+        """What the task has spent."""
+        return self.state.spent(self.seconds)
+
+    @property
+    def seconds_left(self) -> float:
+        """Of the budget."""
+        return self.options.budget.seconds_left(self.spent)
+
+    @property
+    def over(self) -> str:
+        """What of the budget is spent, in words; empty where nothing is."""
+        return self.options.budget.over(self.spent)

@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 from callgate.agent.models.model import Assistant, Reply, Request, ToolCall, Usage
 from callgate.agent.models.tokens import estimated
 
-__all__ = ["MAX_CALLS", "MAX_TEXT_CHARACTERS", "fit"]
+__all__ = ["MAX_CALLS", "MAX_TEXT_CHARACTERS", "fit", "is_deeper"]
 
 MAX_CALLS = 1_000
 """Calls of a turn that are kept: of a reply with more, the doors of the SDKs give nothing at all."""
 MAX_TEXT_CHARACTERS = 1_000_000
 _MAX_NAME_CHARACTERS = 256
+_MAX_WRITTEN_CHARACTERS = 2_000
 _MAX_CALL_CHARACTERS = 1_000_000
 _MAX_TURN_CHARACTERS = 3_000_000
 """Of the arguments of one call, and of all calls of a turn, as JSON."""
@@ -35,52 +35,44 @@ def fit(reply: Reply, request: Request) -> Reply:
         reply: as it came.
         request: that it is the reply to.
     """
-    turn = reply.turn
-    calls = () if reply.ended in ("cut", "refused") else turn.calls
-    made: list[ToolCall] = []
-    ids: set[str] = set()
+    turn, ended = reply.turn, reply.ended
+    made: dict[str, ToolCall] = {}
     room = _MAX_TURN_CHARACTERS
-    for place, call in enumerate(calls[:MAX_CALLS]):
-        id = call.id if len(call.id) <= _MAX_NAME_CHARACTERS else ""
-        if not id or id in ids:
-            id = next(new for n in count(place) if (new := f"call_{place}_{n}") not in ids)
-        ids.add(id)
-        size, fault = _weighed(call, min(room, _MAX_CALL_CHARACTERS))
+    for place, call in enumerate(() if ended in ("cut", "refused") else turn.calls[:MAX_CALLS]):
+        id = call.id if 0 < len(call.id) <= _MAX_NAME_CHARACTERS else f"call_{place}"
+        while id in made:
+            id += f"_{place}"
+        made[id] = replace(
+            call, id=id, name=call.name[:_MAX_NAME_CHARACTERS], written=call.written[:_MAX_WRITTEN_CHARACTERS]
+        )  # fmt: skip
+        size, fault = (len(made[id].written), "") if call.fault else _weighed(call, min(room, _MAX_CALL_CHARACTERS))
         room -= size
-        kept = replace(call, id=id, name=call.name[:_MAX_NAME_CHARACTERS], written=call.written[:2_000])
-        made.append(replace(kept, arguments={}, fault=fault, written="") if fault else kept)
-    text = turn.text[:MAX_TEXT_CHARACTERS]
-    fitted = Assistant(text=text, calls=tuple(made))
-    if fitted.calls == turn.calls and text == turn.text:
+        if fault:
+            made[id] = replace(made[id], arguments={}, fault=fault, written="")
+    fitted = Assistant(text=turn.text[:MAX_TEXT_CHARACTERS], calls=tuple(made.values()))
+    if (fitted.calls, fitted.text) == (turn.calls, turn.text):
         fitted = turn
-    ended = reply.ended
     if ended in ("answered", "calls", "empty"):
-        ended = "calls" if fitted.calls else "answered" if text.strip() else "empty"
+        ended = "calls" if fitted.calls else "answered" if fitted.text.strip() else "empty"
     return replace(reply, turn=fitted, ended=ended, usage=_counted(reply.usage, request, fitted))
 
 
-def _counted(usage: Usage, request: Request, turn: Assistant) -> Usage:
-    """The usage, with an estimate for what was not counted, or is no count. There is no request of 0 tokens."""
-    given, made, cached = map(_count, (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens))
-    kept = Usage(input_tokens=given, output_tokens=made, cached_input_tokens=cached, estimated=usage.estimated)
-    if given and (made or not (turn.text or turn.calls)):
-        return kept
-    guess = estimated(request, turn)
-    return replace(
-        kept, input_tokens=given or guess.input_tokens, output_tokens=made or guess.output_tokens, estimated=True
-    )
-
-
-def _count(tokens: Any) -> int:
-    is_count = isinstance(tokens, int) and not isinstance(tokens, bool) and 0 <= tokens <= _MAX_TOKENS
-    return tokens if is_count else 0
+def is_deeper(value: Any, depth: int) -> bool:
+    """Whether lists and dicts are nested more than `depth` deep; no recursion."""
+    level = [value]
+    for _ in range(depth):
+        level = [
+            below
+            for each in level
+            if isinstance(each, (dict, list, tuple))
+            for below in (each.values() if isinstance(each, dict) else each)
+        ]
+    return bool(level)
 
 
 def _weighed(call: ToolCall, most: int) -> tuple[int, str]:
     """Characters of the arguments, and what is wrong with their size."""
-    if call.fault:
-        return min(len(call.written), 2_000), ""
-    if not _is_flat(call.arguments):
+    if is_deeper(call.arguments, _MAX_DEPTH):
         return 0, f"they are nested more than {_MAX_DEPTH} deep"
     try:
         size = len(json.dumps(call.arguments, default=str, allow_nan=False))
@@ -91,15 +83,19 @@ def _weighed(call: ToolCall, most: int) -> tuple[int, str]:
     return size, ""
 
 
-def _is_flat(value: Any) -> bool:
-    level = [value]
-    for _ in range(_MAX_DEPTH):
-        level = [
-            below
-            for each in level
-            if isinstance(each, (dict, list))
-            for below in (each.values() if isinstance(each, dict) else each)
-        ]
-        if not level:
-            return True
-    return False
+def _counted(usage: Usage, request: Request, turn: Assistant) -> Usage:
+    """The usage, with an estimate for what was not counted, or is no count. There is no request of 0 tokens."""
+    given, made, cached = map(_count, (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens))
+    is_whole = bool(given and (made or not (turn.text or turn.calls)))
+    guess = usage if is_whole else estimated(request, turn)
+    return Usage(
+        input_tokens=given or guess.input_tokens,
+        output_tokens=made or (0 if is_whole else guess.output_tokens),
+        cached_input_tokens=cached,
+        estimated=usage.estimated or not is_whole,
+    )
+
+
+def _count(tokens: Any) -> int:
+    is_count = isinstance(tokens, int) and not isinstance(tokens, bool) and 0 <= tokens <= _MAX_TOKENS
+    return tokens if is_count else 0

@@ -1,4 +1,4 @@
-"""What a task came to: one value with two views, a short text for whoever asked, and everything for people and
+"""The result of a task: one value with two views, a short text for the caller, and everything for people and
 programs."""
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from typing import Any
 from callgate.agent.events import AgentEvent, Faulted, Outcome, PlannedRun, Routed
 from callgate.agent.models.model import NO_USAGE, Message, Usage
 
-__all__ = ["AgentResult"]
+from .task_state import TaskState
+from .transcript import Transcript
+
+__all__ = ["AgentResult", "result_of"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentResult:
-    """What a task came to, failures included.
+    """The result of a task, failures included.
 
     Attributes:
         outcome: how it ended.
@@ -28,7 +31,7 @@ class AgentResult:
         turns: replies of the model.
         model_calls: these, and the plans that a tool planner's model made.
         tool_calls: tool calls, those inside plans and programs included.
-        routes: the forms that were chosen in which tools are called, in order.
+        routes: the forms that replaced others, in order.
         found: names of the tools that the model has found.
         transcript: its file; None where there is none.
         artifacts: of plans and programs what people may want to see and the model did not: ``{"kind": "plan", ...}``,
@@ -68,3 +71,26 @@ class AgentResult:
             if isinstance(event, PlannedRun):
                 return event.sources
         return ()
+
+
+def result_of(state: TaskState, transcript: Transcript | None) -> AgentResult:
+    """The result of a finished task."""
+    end = state.finished
+    assert end is not None
+    return AgentResult(
+        outcome=end.outcome,
+        answer=end.answer,
+        reason=end.reason,
+        usage=state.usage,
+        cost=state.cost,
+        seconds=end.seconds,
+        turns=state.turns,
+        model_calls=state.turns + state.planner_calls,
+        tool_calls=state.tool_calls,
+        routes=tuple(state.routes),
+        found=state.found,
+        transcript=None if transcript is None else transcript.path,
+        artifacts=tuple(state.artifacts),
+        messages=tuple(state.messages),
+        events=tuple(state.events),
+    )

@@ -9,17 +9,16 @@ repeated. Any other call is answered to the model as one whose outcome is unknow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from callgate.agent.events import AgentEvent, CallBegan, CallEnded, Finished, Resumed, TaskBegan
+from callgate.agent.events import AgentEvent, CallEnded, Finished, Resumed, TaskBegan
 from callgate.agent.models.model import Assistant, Message, ToolCall, ToolReplies, User
 from callgate.errors import ConfigurationError
-from callgate.runtime import Runtime
 
 from .event_log import EventLog
+from .options import AgentOptions
 from .task_state import TaskState
 from .transcript import Line
-from .turn_calls import MAX_MADE
 
 __all__ = ["OUTCOME_UNKNOWN", "answer_unknown", "rebuilt", "seconds_of", "words_to_go_on"]
 
@@ -35,22 +34,20 @@ _RUNS = {"execute_tool_plan": "plan", "execute_code": "code"}
 
 
 def rebuilt(
-    events: Iterable[AgentEvent], tell: Callable[[ToolReplies], Message], where: Callable[[int], str]
+    events: Iterable[AgentEvent], message_of: Callable[[ToolReplies], Message], where: Callable[[int], str]
 ) -> TaskState:
     """The state that events give.
 
     Args:
         events: of a transcript, in order.
-        tell: see `TaskState`.
+        message_of: see `TaskState`.
         where: names the place of an event, for messages.
 
     Raises:
         ConfigurationError: there are none, or one cannot follow those before it.
     """
-    state = TaskState(tell)
+    state = TaskState(message_of)
     for place, event in enumerate(events):
-        if isinstance(event, (CallBegan, CallEnded)):
-            _look_again(state, event)
         try:
             state.apply(event)
         except ValueError as error:
@@ -60,28 +57,15 @@ def rebuilt(
     return state
 
 
-def _look_again(state: TaskState, event: CallBegan | CallEnded) -> None:
-    """Have the guard see the call as it saw it then."""
-    if isinstance(event, CallEnded) and event.id in state.begun:
-        return
-    for place, call in enumerate(state.open_calls):
-        if call.id != event.id:
-            continue
-        if place < MAX_MADE or isinstance(event, CallBegan):  # of those beyond it was not asked
-            state.repetition.before(call.name, call.written if call.fault else call.arguments)
-
-
 def seconds_of(lines: Sequence[Line]) -> float:
     """How long the runs took whose lines these are: from the first to the last of each; or what the last end says, if
     that is longer: the lines of a result that was first kept in memory were all written at once."""
     total = 0.0
-    before = None
-    for line in lines:
+    for before, line in zip([None, *lines], lines, strict=False):
         if before is not None and not isinstance(line.event, (TaskBegan, Resumed)):
-            total += max((line.at - before).total_seconds(), 0.0)  # a clock may have been set back
+            total += max((line.at - before.at).total_seconds(), 0.0)  # a clock may have been set back
         if isinstance(line.event, Finished):
             total = max(total, line.event.seconds)
-        before = line.at
     return total
 
 
@@ -103,30 +87,23 @@ def words_to_go_on(state: TaskState, last_words: str, *, is_last: bool) -> str:
     return _GO_ON if isinstance(state.messages[-1], Assistant) else ""
 
 
-def answer_unknown(log: EventLog, runtime: Runtime, tools: Collection[str] | None, *, loads: bool = False) -> None:
-    """Answer the calls that had begun, had not ended, and may not be made again.
-
-    Args:
-        log: of the task.
-        runtime: whose tools they are calls of.
-        tools: the only ones that there are for the model; None for all.
-        loads: whether plans and programs may have called tools that the runtime does not know: those of a loader.
-    """
+def answer_unknown(log: EventLog) -> None:
+    """Answer the calls that had begun, had not ended, and may not be made again."""
     state = log.state
     for call in state.unanswered:
-        if call.id in state.begun and not call.fault and not _repeatable(call, runtime, tools, loads):
+        if call.id in state.begun and not call.fault and not _repeatable(call, log.options):
             log.add(
                 CallEnded(turn=state.turns, id=call.id, name=call.name, ok=False, text=OUTCOME_UNKNOWN, seconds=0.0)
             )
 
 
-def _repeatable(call: ToolCall, runtime: Runtime, tools: Collection[str] | None, loads: bool) -> bool:
+def _repeatable(call: ToolCall, options: AgentOptions) -> bool:
     if call.name in _LOOKING:
         return True
-    registry = runtime.registry
+    registry = options.runtime.registry
     if caller := _RUNS.get(call.name):
-        known = None if tools is None else {registry.resolve(name) or name for name in tools}
+        known = None if options.tools is None else {registry.resolve(name) or name for name in options.tools}
         reach = [tool for tool in registry if caller in tool.allowed_callers and (known is None or tool.name in known)]
-        return not loads and all(tool.read_only for tool in reach)
+        return options.loader is None and all(tool.read_only for tool in reach)
     name = registry.resolve(call.name)
     return name is not None and registry.get(name).repeatable

@@ -1,5 +1,5 @@
-"""What is known of a task: a fold over its events. A task that goes on and one that is read from a transcript are the
-same state, made by the same lines. Pure: no clock, no I/O, asks nobody.
+"""The state of a task: a fold over its events. A task that goes on and one that is read from a transcript are the same
+state, made by the same lines. Pure: no clock, no I/O, asks nobody.
 
 An event that cannot follow those before it raises `ValueError`.
 """
@@ -31,7 +31,7 @@ from callgate.agent.models.model import NO_USAGE, Assistant, Message, ToolCall, 
 from callgate.agent.routing.way_back import FailureKind, Form, form_of
 
 from .budget import Spent
-from .repetition import Repetition, Verdict
+from .repetition import GO_ON, Repetition, Verdict
 
 __all__ = ["SHORTENED", "TaskState", "shortened"]
 
@@ -52,7 +52,7 @@ class TaskState:
     """A task, as far as it has come.
 
     Attributes:
-        tell: makes the message of a turn's results; the planner's.
+        message_of: makes the message of a turn's results; the planner's.
         events: all so far.
         messages: the conversation.
         mode: what is offered now.
@@ -65,12 +65,14 @@ class TaskState:
         next_tokens: that the next request has at least: those of the last one, and what was told since, four characters
             for a token.
         planned: whether the tool planner had its go.
-        warnings: what the guard said of those that ended, by id.
+        warnings: the guard's verdicts on those that ended, where it warns, by id.
+        turn_verdict: its verdict on the last turn.
         failures: of each form, by kind, the turns with failures since a call of that form last worked.
         has_answered: the last reply was an answer, and nothing came after it.
+        stopped: how it had ended before it was resumed the last time; None where it had not.
     """
 
-    tell: Callable[[ToolReplies], Message]
+    message_of: Callable[[ToolReplies], Message]
     events: list[AgentEvent] = field(default_factory=list)
     began: TaskBegan | None = None
     messages: list[Message] = field(default_factory=list)
@@ -87,7 +89,7 @@ class TaskState:
     open_calls: tuple[ToolCall, ...] = ()
     begun: set[str] = field(default_factory=set)
     ended: dict[str, CallEnded] = field(default_factory=dict)
-    warnings: dict[str, str] = field(default_factory=dict)
+    warnings: dict[str, Verdict] = field(default_factory=dict)
     empty_in_row: int = 0
     cut_in_row: int = 0
     next_tokens: int = 0
@@ -97,12 +99,14 @@ class TaskState:
     finished: Finished | None = None
     resumed: bool = False
     stopped: Finished | None = None
-    """How it had ended before it was resumed the last time; None where it had not."""
     repetition: Repetition = field(default_factory=Repetition)
-    verdict: Verdict | None = None
-    """What the guard said of the last call that ended."""
-    turn_verdict: Verdict | None = None
-    """What it said of the last turn."""
+    turn_verdict: Verdict = GO_ON
+
+    @property
+    def task(self) -> TaskBegan:
+        """The task, which has begun."""
+        assert self.began is not None
+        return self.began
 
     def spent(self, seconds: float) -> Spent:
         """What was spent, after so many seconds."""
@@ -135,7 +139,7 @@ class TaskState:
             case ModelReplied():
                 self._replied(event)
             case CallBegan():
-                self._known(event.id)
+                self.repetition.began(self._known(event.id))
                 self.begun.add(event.id)
             case CallEnded():
                 self._ended(event)
@@ -210,12 +214,10 @@ class TaskState:
             self.failures.pop(form, None)
         if event.artifact is not None:
             self.artifacts.append(event.artifact)
-        self.verdict = None
-        if event.id in self.begun:
-            written = call.written if call.fault else call.arguments
-            self.verdict = self.repetition.note(call.name, written, event.ok, event.text, event.seconds)
-            if self.verdict.action == "warn":
-                self.warnings[event.id] = self.verdict.words
+        if event.id not in self.begun:
+            self.repetition.not_made(call)
+        elif (verdict := self.repetition.ended(call, event.ok, event.text, event.seconds)) is not GO_ON:
+            self.warnings[event.id] = verdict
 
     def _told(self, event: MessageAdded) -> None:
         self.has_answered = False
@@ -228,7 +230,7 @@ class TaskState:
             return
         if [reply.id for reply in event.replies.replies] != [call.id for call in self.open_calls]:
             raise ValueError("the results are not those of the calls of the last turn")
-        self.messages.append(self.tell(event.replies))
+        self.messages.append(self.message_of(event.replies))
         self.next_tokens += sum(len(reply.text) for reply in event.replies.replies) // 4
         self.open_calls = ()
         self.turn_verdict = self.repetition.end_turn()
@@ -245,35 +247,31 @@ def shortened(messages: list[Message]) -> list[Message]:
     """The conversation with its results cut, and words in the user's place but for the task: those before the last turn
     that had any to 200 characters, those of that turn to 4,000, or where that changes nothing to 400. What was cut says
     so. The same conversation where there is nothing left to cut."""
+    calling = [place for place, each in enumerate(messages) if isinstance(each, Assistant) and each.calls]
+    last = calling[-1] if calling else 0
     for newest in _NEW_CHARACTERS:
-        made = _cut_to(messages, newest)
+        made = [messages[0]]
+        made += [
+            _cut(message, newest if place > last else _OLD_CHARACTERS)
+            for place, message in enumerate(messages[1:], 1)
+        ]  # fmt: skip
         if made != messages:
             return made
     return messages
 
 
-def _cut_to(messages: list[Message], newest: int) -> list[Message]:
-    calling = [place for place, each in enumerate(messages) if isinstance(each, Assistant) and each.calls]
-    last = calling[-1] if calling else 0
-    made = list(messages)
-    for place, message in enumerate(messages):
-        most = newest if place > last else _OLD_CHARACTERS
-        match message:
-            case ToolReplies(replies=replies) if any(_is_long(each.text, most) for each in replies):
-                made[place] = ToolReplies(replies=tuple(replace(each, text=_cut(each.text, most)) for each in replies))
-            case User(text=text) if place and _is_long(text, most):
-                made[place] = User(text=_cut(text, most))
-            case _:
-                pass
-    return made
+def _cut(message: Message, most: int) -> Message:
+    match message:
+        case ToolReplies(replies=replies):
+            return ToolReplies(replies=tuple(replace(each, text=_cut_text(each.text, most)) for each in replies))
+        case User(text=text):
+            return User(text=_cut_text(text, most))
+        case _:
+            return message
 
 
-def _is_long(text: str, most: int) -> bool:
-    return len(text) > most + _NOTE_CHARACTERS
-
-
-def _cut(text: str, most: int) -> str:
-    if not _is_long(text, most):
+def _cut_text(text: str, most: int) -> str:
+    if len(text) <= most + _NOTE_CHARACTERS:
         return text
     return (
         f"{text[:most]}\n[shortened, since the conversation had become too long: what followed is left out; where a "

@@ -6,8 +6,8 @@
 2. A transcript is never overwritten. A new one is a new file, readable by its owner only; a resumed one is appended to.
    One process writes it at a time (`flock`).
 3. No key of a model's endpoint is in it. What was said and what tools gave is.
-4. A line has at most 32 MiB, and a file 1 GiB. In a longer line what people may want to see is left out, the largest
-   parts first, and a provider's own form of the model's turn. What an agent lets a model say fits in.
+4. A line has at most 32 MiB, and a file 1 GiB. In a longer line the large parts of what is for people only are left
+   out, and a provider's own form of the model's turn. What an agent lets a model say fits in.
 5. Reading trusts nothing: a last line that was cut off is left out, since its writer was killed; anything else that is
    no line of a transcript is refused with its number.
 """
@@ -19,16 +19,15 @@ import functools
 import io
 import json
 import os
-import re
 import secrets
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AwareDatetime, BaseModel, TypeAdapter, ValidationError
 
 from callgate.agent.events import (
     AgentEvent,
@@ -38,9 +37,12 @@ from callgate.agent.events import (
     Planned,
     PlannedRun,
     TextArrived,
+    kind_of,
     to_json,
 )
 from callgate.errors import ConfigurationError
+
+from .replies import is_deeper
 
 __all__ = ["MAX_LINE_BYTES", "Line", "Transcript", "read_transcript"]
 
@@ -48,18 +50,14 @@ VERSION = 1
 MAX_LINE_BYTES = 32 * 1024 * 1024
 """A reply has at most about four million characters (see `replies`), and a character at most six bytes."""
 MAX_FILE_BYTES = 1024 * 1024 * 1024
-"""Of a transcript that is read. From a half of it on, lines are written without what is for people only."""
-_UNWRITTEN = (TextArrived, CallProgress)
-_PART_BYTES = 1024 * 1024
-"""Of a part of what is for people, in a line that is too long as a whole."""
-_OMITTED = {"omitted": "longer than a line of a transcript may be"}
-_TOO_MUCH = {"omitted": "the transcript has become too long for what is for people only"}
-_NO_JSON = {"omitted": "no JSON value, or nested too deeply"}
+"""Of a transcript that is read."""
+_LATE_LINE_BYTES = 64 * 1024
+"""From a half of the file on, what is for people only is left out of longer lines."""
+_OMITTED = {"omitted": "longer than a line of a transcript may be, nested too deeply, or no JSON value"}
 _MAX_DEPTH = 200
 """Of a part of what is for people; Python reads no JSON that is nested more than about 1,000 deep."""
 _BREAKS = {each: f"\\u{ord(each):04x}" for each in "\x85\u2028\u2029"}
 """Where programs break lines, besides those that JSON escapes."""
-_ENDLESS = 1 << 62
 _UNENCODABLE = (ValueError, RecursionError, TypeError)
 
 
@@ -72,12 +70,27 @@ class Line:
     event: AgentEvent
 
 
+class _Head(BaseModel):
+    """The fields of each line."""
+
+    v: Literal[1]
+    at: AwareDatetime
+    kind: str
+
+
 class Transcript:
     """A transcript that is written. Made by `create` and `resume`; `close` it."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.close()
+            blocked = isinstance(error, BlockingIOError)
+            why = "is being written by another run" if blocked else f"cannot be locked: {error.strerror}"
+            raise ConfigurationError(f"the transcript {path} {why}") from None
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Transcript:
@@ -92,96 +105,52 @@ class Transcript:
         wanted = Path(path)
         if wanted.is_dir():
             wanted /= f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}.jsonl"
-        try:
-            descriptor = os.open(wanted, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        except FileExistsError:
-            raise ConfigurationError(
-                f"the transcript {wanted} is there already: resume it, or name another file"
-            ) from None
-        except OSError as error:
-            raise ConfigurationError(f"the transcript {wanted} cannot be made: {error.strerror}") from None
-        made = cls(wanted, descriptor)
-        try:
-            made._lock()
-        except ConfigurationError:
-            made.close()
-            raise
-        return made
+        if os.path.lexists(wanted):
+            raise ConfigurationError(f"the transcript {wanted} is there already: resume it, or name another file")
+        return cls(wanted, _opened(wanted, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, "made"))
 
     @classmethod
     def resume(cls, path: str | os.PathLike[str]) -> tuple[Transcript, list[Line]]:
         """A transcript that is appended to, and its lines so far. A last line that was cut off is taken away.
 
         Raises:
-            ConfigurationError: it cannot be read or written, somebody else is writing it, or it is no transcript.
+            ConfigurationError: it cannot be read or written, another run is writing it, or it is no transcript.
         """
         wanted = Path(path)
+        made = cls(wanted, _opened(wanted, os.O_RDWR | os.O_APPEND, "resumed"))
         try:
-            descriptor = os.open(wanted, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError as error:
-            raise ConfigurationError(f"the transcript {wanted} cannot be resumed: {error.strerror}") from None
-        made = cls(wanted, descriptor)
-        try:
-            made._lock()
-            content = _content(wanted, descriptor)
-            whole = content.rfind(b"\n") + 1
-            lines = list(_lines(wanted, content[:whole]))
-            if not lines:  # somebody else's file, in one line: nothing of it is taken away
+            lines, whole = _read(wanted, made._descriptor)
+            if not lines:  # another program's file, in one line: nothing of it is taken away
                 raise ConfigurationError(f"{wanted}, line 1: there is no task in it")
-            if whole < len(content):
-                os.ftruncate(descriptor, whole)
+            os.ftruncate(made._descriptor, whole)
         except BaseException:
             made.close()
             raise
         return made, lines
 
     def write(self, event: AgentEvent) -> None:
-        """Write an event, unless it is of a kind that transcripts leave out.
+        """Write an event, unless it is of a kind that transcripts leave out. After a line that could not be written
+        whole there are no others: it stays the last one.
 
         Raises:
             ConfigurationError: it cannot be written.
         """
-        if isinstance(event, _UNWRITTEN):
+        if isinstance(event, (TextArrived, CallProgress)):
             return
-        at = datetime.now(UTC).isoformat(timespec="microseconds")
-        line = _encoded(event, at)
-        if isinstance(event, CallEnded) and event.artifact is not None and self._is_long(len(line)):
-            line = _encoded(replace(event, artifact=_TOO_MUCH), at)
-        left = line
         try:
+            is_late = os.fstat(self._descriptor).st_size > MAX_FILE_BYTES // 2
+            left = _encoded(event, _LATE_LINE_BYTES if is_late else MAX_LINE_BYTES)
             while left:
                 left = left[os.write(self._descriptor, left) :]
         except OSError as error:
-            if len(left) < len(line):
-                self._take_back(len(line) - len(left))
+            self.close()
             raise ConfigurationError(f"the transcript {self.path} cannot be written: {error.strerror}") from None
-
-    def _is_long(self, more: int) -> bool:
-        try:
-            return os.fstat(self._descriptor).st_size + more > MAX_FILE_BYTES // 2
-        except OSError:  # then it cannot be written either
-            return False
-
-    def _take_back(self, written: int) -> None:
-        """Take away the beginning of a line: the next would stand behind it."""
-        try:
-            os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
-        except OSError:
-            self.close()  # then what has been cut off stays the last line
 
     def close(self) -> None:
         """Close the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigurationError(f"the transcript {self.path} is being written by another run") from None
-        except OSError as error:
-            raise ConfigurationError(f"the transcript {self.path} cannot be locked: {error.strerror}") from None
 
 
 def read_transcript(path: str | os.PathLike[str]) -> list[Line]:
@@ -191,41 +160,38 @@ def read_transcript(path: str | os.PathLike[str]) -> list[Line]:
         ConfigurationError: it cannot be read, or is no transcript.
     """
     wanted = Path(path)
+    descriptor = _opened(wanted, os.O_RDONLY, "read")
     try:
-        descriptor = os.open(wanted, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise ConfigurationError(f"the transcript {wanted} cannot be read: {error.strerror}") from None
-    try:
-        content = _content(wanted, descriptor)
+        return _read(wanted, descriptor)[0]
     finally:
         os.close(descriptor)
-    return list(_lines(wanted, content[: content.rfind(b"\n") + 1]))
 
 
-def _content(path: Path, descriptor: int) -> bytes:
+def _opened(path: Path, flags: int, done: str) -> int:
+    try:
+        return os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    except OSError as error:
+        raise ConfigurationError(f"the transcript {path} cannot be {done}: {error.strerror}") from None
+
+
+def _read(path: Path, descriptor: int) -> tuple[list[Line], int]:
+    """The whole lines of a file, and how many bytes they have."""
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode):
-        raise ConfigurationError(f"the transcript {path} is no file")
+        raise ConfigurationError(f"the transcript {path} is not a file")
     if found.st_size > MAX_FILE_BYTES:
         raise ConfigurationError(f"the transcript {path} has {found.st_size} bytes; at most {MAX_FILE_BYTES} are read")
-    pieces = []
-    left = found.st_size  # what is written meanwhile is not read: a line of it might not be whole
-    try:
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        while left > 0 and (piece := os.read(descriptor, min(left, 1 << 20))):
-            pieces.append(piece)
-            left -= len(piece)
-    except OSError as error:
-        raise ConfigurationError(f"the transcript {path} cannot be read: {error.strerror}") from None
-    return b"".join(pieces)
-
-
-def _lines(path: Path, content: bytes) -> Iterator[Line]:
-    for number, line in enumerate(io.BytesIO(content), 1):
+    with open(descriptor, "rb", closefd=False) as file:
+        file.seek(0)
+        content = file.read(found.st_size)  # of what is written meanwhile, a line might not be whole
+    whole = content.rfind(b"\n") + 1
+    lines = []
+    for number, line in enumerate(io.BytesIO(content[:whole]), 1):
         try:
-            yield _line(number, line[:-1])
+            lines.append(_line(number, line[:-1]))
         except ValueError as error:
             raise ConfigurationError(f"{path}, line {number}: this is no line of a transcript: {error}") from None
+    return lines, whole
 
 
 def _line(number: int, line: bytes) -> Line:
@@ -236,51 +202,38 @@ def _line(number: int, line: bytes) -> Line:
         given: Any = json.loads(line, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is not JSON ({str(error)[:200]})") from None
-    if not isinstance(given, dict):
-        raise ValueError("it is no object")
-    if given.get("v") != VERSION:
-        raise ValueError(f"its version is {given.get('v')!r:.40}; this callgate reads {VERSION}")
-    kind = given.get("kind")
-    adapter = _adapters().get(kind) if isinstance(kind, str) else None
-    if adapter is None:
-        raise ValueError(f"there is no kind {kind!r:.60}")
     try:
-        at = datetime.fromisoformat(given["at"])
-        offset = at.utcoffset()
-    except (KeyError, TypeError, ValueError):
-        raise ValueError("`at` is no time") from None
-    if offset is None:
-        raise ValueError("`at` has no time zone")
-    try:
-        event = adapter.validate_python({key: value for key, value in given.items() if key not in ("v", "at", "kind")})
+        head = _Head.model_validate(given)
+        adapter = _adapters().get(head.kind)
+        if adapter is None:
+            raise ValueError(f"there is no kind {head.kind!r:.60}")
+        return Line(number, head.at.astimezone(UTC), adapter.validate_python(given))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))[:100]}: {first['msg'][:200]}") from None
-    return Line(number, at.astimezone(UTC), event)
 
 
 @functools.cache
 def _adapters() -> dict[str, TypeAdapter[Any]]:
-    kinds = [each for each in get_args(AgentEvent) if each not in _UNWRITTEN]
-    return {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", each.__name__).lower(): TypeAdapter(each) for each in kinds}
+    kinds = [each for each in get_args(AgentEvent) if each not in (TextArrived, CallProgress)]
+    return {kind_of(each): TypeAdapter(each) for each in kinds}
 
 
-def _encoded(event: AgentEvent, at: str) -> bytes:
-    """The line of an event.
+def _encoded(event: AgentEvent, most: int) -> bytes:
+    """The line of an event, without the large parts of what is for people where it would be longer than `most`.
 
     Raises:
         ConfigurationError: it has no place in a line: what the operator gave is too long, or is no JSON.
     """
-    head = {"v": VERSION, "at": at}
+    head = {"v": VERSION, "at": datetime.now(UTC).isoformat(timespec="microseconds")}
     try:
-        line = {**head, **to_json(event)}
-        text = _json(line)
-        if len(text) <= MAX_LINE_BYTES:
+        text = _json({**head, **to_json(event)})
+        if len(text) <= most:
             return text
     except _UNENCODABLE:  # NaN, a circle, odd keys, great depth
         pass
     try:
-        text = _json({**head, **_lighter(event)})
+        text = _json({**head, **_lighter(event, most // 2)})
     except _UNENCODABLE as error:
         kind = type(event).__name__
         raise ConfigurationError(f"{kind} is no line of a transcript: {str(error)[:200]}") from None
@@ -289,54 +242,32 @@ def _encoded(event: AgentEvent, at: str) -> bytes:
     return text
 
 
-def _lighter(event: AgentEvent) -> dict[str, Any]:
-    """The event's object without what it can do without."""
+def _lighter(event: AgentEvent, room: int) -> dict[str, Any]:
+    """The event's object without what it can do without. Of what is for people, each part has the same room."""
     match event:
         case CallEnded(artifact=artifact) if artifact is not None:
-            kept = _without_largest(artifact)
-            fits = _size(kept) <= MAX_LINE_BYTES // 2
-            return {**to_json(replace(event, artifact=None)), "artifact": kept if fits else _OMITTED}
+            kept = _small(artifact, room // max(len(artifact), 1))
+            return {**to_json(replace(event, artifact=None)), "artifact": kept}
         case Planned():
             return to_json(replace(event, plan=_OMITTED))
-        case PlannedRun():
-            results = [_without_largest(result) for result in event.results]
-            fits = sum(map(_size, results)) <= MAX_LINE_BYTES // 2
-            return {**to_json(replace(event, results=())), "results": results if fits else [_OMITTED] * len(results)}
+        case PlannedRun(results=results):
+            share = room // max(sum(map(len, results)), 1)
+            return {**to_json(replace(event, results=())), "results": [_small(each, share) for each in results]}
         case ModelReplied():
             return to_json(replace(event, message=replace(event.message, native=None, provider="")))
         case _:
             return to_json(event)
 
 
-def _without_largest(value: Mapping[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    for name, part in value.items():
-        size = _size(part)
-        made[str(name)[:200]] = part if size <= _PART_BYTES else _NO_JSON if size == _ENDLESS else _OMITTED
-    return made
+def _small(parts: Mapping[str, Any], room: int) -> dict[str, Any]:
+    return {str(name)[:200]: part if _fits(part, room) else _OMITTED for name, part in parts.items()}
 
 
-def _size(value: Any) -> int:
-    """Bytes of its JSON; `_ENDLESS` for what has none, or none that everybody reads."""
+def _fits(part: Any, room: int) -> bool:
     try:
-        size = len(_json(value))
-        return size if _is_flat(value) else _ENDLESS
+        return len(_json(part)) <= room and not is_deeper(part, _MAX_DEPTH)
     except _UNENCODABLE:
-        return _ENDLESS
-
-
-def _is_flat(value: Any) -> bool:
-    level = [value]
-    for _ in range(_MAX_DEPTH):
-        level = [
-            below
-            for each in level
-            if isinstance(each, (dict, list, tuple))
-            for below in (each.values() if isinstance(each, dict) else each)
-        ]
-        if not level:
-            return True
-    return False
+        return False
 
 
 def _json(line: Any) -> bytes:

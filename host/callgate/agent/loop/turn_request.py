@@ -3,25 +3,29 @@ Sends nothing."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from typing import Any
 
 from callgate.agent.models.model import Assistant, Request
 from callgate.errors import ConfigurationError
 from callgate.runtime.model.foreign import ModelNames
 
 from .offering import Offering, names_of
-from .setup import Setup
-from .system_text import system_text
+from .options import AgentOptions
 from .task_state import TaskState
 
-__all__ = ["turn_request"]
+__all__ = ["PLAN_CHARACTERS", "system_text", "turn_request"]
+
+PLAN_CHARACTERS = 1_500
+"""Of a strategic plan, as JSON: the bound of the tool choice mechanism."""
 
 
-def turn_request(setup: Setup, state: TaskState, offering: Offering, *, is_last: bool = False) -> Request:
+def turn_request(options: AgentOptions, state: TaskState, offering: Offering, *, is_last: bool = False) -> Request:
     """The request for the next turn; the planner's, where there is one.
 
     Args:
-        setup: of the agent.
+        options: of the agent.
         state: of the task.
         offering: what the model is offered; open.
         is_last: no tool can be called in it. Their definitions stay, since the conversation has calls of them.
@@ -29,53 +33,55 @@ def turn_request(setup: Setup, state: TaskState, offering: Offering, *, is_last:
     Raises:
         ConfigurationError: the tool that has to be called is not there, or as the planner's `request` does.
     """
-    request = _own(setup, state, offering) if setup.planner is None else _planned(setup, state)
+    task = state.task
+    if options.planner is None:
+        definitions = offering.definitions()
+        instructions = offering.conversation.instructions() if definitions else ""
+        request = Request(
+            messages=tuple(state.messages),
+            system=system_text(task.system, instructions, task.strategic_plan),
+            tools=definitions,
+            tool_choice=_choice(options, state, names_of(definitions)) if definitions else "auto",
+            parallel=False if options.max_parallel_tool_calls == 1 and definitions else None,
+        )
+    else:
+        context = {} if task.strategic_plan is None else {"strategic_plan": task.strategic_plan}
+        request = options.planner.request(tuple(state.messages), context)
+        request = replace(request, system=system_text(task.system, request.system))
+    if options.temperature is not None:
+        request = replace(request, temperature=options.temperature)
+    if options.max_output_tokens is not None:
+        request = replace(request, max_output_tokens=options.max_output_tokens)
     return replace(request, tool_choice="none") if is_last and request.tools else request
 
 
-def _own(setup: Setup, state: TaskState, offering: Offering) -> Request:
-    began = state.began
-    assert began is not None
-    definitions = offering.definitions()
-    return Request(
-        messages=tuple(state.messages),
-        system=system_text(
-            own=began.system,
-            instructions=offering.conversation.instructions() if definitions else "",
-            strategic_plan=began.strategic_plan,
-        ),
-        tools=definitions,
-        tool_choice=_choice(setup, state, names_of(definitions)) if definitions else "auto",
-        parallel=False if setup.max_parallel_tool_calls == 1 and definitions else None,
-        max_output_tokens=setup.max_output_tokens,
-        temperature=setup.temperature,
-    )
+def system_text(own: str, instructions: str = "", strategic_plan: Any = None) -> str:
+    """The parts that there are, with a blank line between them.
+
+    Args:
+        own: the operator's.
+        instructions: how to choose among the tools, and when direct calls, a plan or a program is best.
+        strategic_plan: phases of workers with their goals, or any other JSON value, for instance ``{"phases":
+            [{"worker": "data-analysis", "goals": "..."}]}``; cut after 1,500 characters. None without.
+    """
+    plan = ""
+    if strategic_plan:
+        is_text = isinstance(strategic_plan, str)
+        written = strategic_plan if is_text else json.dumps(strategic_plan, indent=2, ensure_ascii=False, default=str)
+        plan = f"STRATEGIC PLAN:\n{written[:PLAN_CHARACTERS]}"
+    return "\n\n".join(part for part in (own.strip(), instructions.strip(), plan.strip()) if part)
 
 
-def _planned(setup: Setup, state: TaskState) -> Request:
-    began, planner = state.began, setup.planner
-    assert began is not None
-    assert planner is not None
-    context = {} if began.strategic_plan is None else {"strategic_plan": began.strategic_plan}
-    request = planner.request(tuple(state.messages), context)
-    request = replace(request, system=system_text(own=began.system, instructions=request.system))
-    if setup.temperature is not None:
-        request = replace(request, temperature=setup.temperature)
-    if setup.max_output_tokens is not None:
-        request = replace(request, max_output_tokens=setup.max_output_tokens)
-    return request
-
-
-def _choice(setup: Setup, state: TaskState, names: tuple[str, ...]) -> str:
+def _choice(options: AgentOptions, state: TaskState, names: tuple[str, ...]) -> str:
     """What the operator chose, until a tool was called: a model that always has to call one never answers."""
-    choice = setup.tool_choice
+    choice = options.tool_choice
     if choice in ("auto", "none"):
         return choice
     if any(isinstance(each, Assistant) and each.calls for each in state.messages):
         return "auto"
     if choice == "required" or choice in names:
         return choice
-    known = ModelNames(setup.runtime.registry)
+    known = ModelNames(options.runtime.registry)
     if (name := known.resolve(choice)) is not None and known.of(name) in names:
         return known.of(name)
     raise ConfigurationError(

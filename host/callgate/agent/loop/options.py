@@ -1,0 +1,149 @@
+"""The options of an agent, checked, and what they say about prices. Runs nothing.
+
+Prices are the operator's own, or those of genai-prices' list, which is offline data: the one door of `genai_prices`.
+The list is asked for the model's name at its SDK's own provider. A price that is not known is None, never 0.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import AfterValidator, Field, SkipValidation
+
+from callgate.agent.checked import check, has
+from callgate.agent.events import AgentEvent
+from callgate.agent.models.model import Model, ModelProvider, Usage
+from callgate.agent.react.turn_planner import TurnPlanner
+from callgate.agent.routing.offers import mode_of
+from callgate.errors import ConfigurationError
+from callgate.extras import how_to_install
+from callgate.limits import Limits
+from callgate.runtime import Runtime
+from callgate.runtime.discovery.loading import Loader
+from callgate.runtime.model.meta import MetaTool
+
+from .budget import Budget
+
+__all__ = ["AgentOptions", "Answerer", "Discovery", "cost_of"]
+
+Discovery = Literal["filter", "interrupt", "none"]
+"""How a model comes to see tools: those that it finds become visible in the next turn; the task is interrupted, for an
+agent made anew; or it sees all from the beginning."""
+
+MAX_TASK_CHARACTERS = 1_000_000
+_MILLION = 1_000_000
+
+
+class Answerer(Protocol):
+    """Answers a query by a plan of tool calls made beforehand: `callgate.agent.PlannedAnswerer`."""
+
+    @property
+    def answer(self) -> Callable[..., Any]:
+        """`PlannedAnswerer.answer`, with its arguments."""
+
+
+def _several(names: Any) -> Any:
+    if isinstance(names, str) and names != "all":
+        raise ValueError("it must be names of tools")
+    return names
+
+
+def _awaits_nothing(given: Any) -> Any:
+    if inspect.iscoroutinefunction(given):
+        raise ValueError("it is called and not awaited: it must not be an async function")
+    return given
+
+
+def _json(value: Any) -> Any:
+    try:
+        size = len(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"it must be a JSON value: {str(error)[:100]}") from None
+    if size > MAX_TASK_CHARACTERS:
+        raise ValueError(f"it has at most {MAX_TASK_CHARACTERS} characters as JSON")
+    return value
+
+
+_Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Names = Annotated[Collection[str], AfterValidator(_several)]
+_IS_MODEL = has("ask", "model_named('openai:gpt-5')")
+_IS_PLANNER = has("request", "ReActPlanner(read_config('agent.yaml'), model, runtime.registry)")
+_IS_ANSWERER = has("answer", "PlannedAnswerer(ToolPlanner(runtime, model), ToolOrchestrator(runtime), model)")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class AgentOptions:
+    """The options of an agent; see `Agent`."""
+
+    model: Annotated[Model, SkipValidation, _IS_MODEL]
+    runtime: Runtime
+    _: KW_ONLY
+    mode: Annotated[str, AfterValidator(mode_of)] = "auto"
+    system: Annotated[str, Field(max_length=MAX_TASK_CHARACTERS)] = ""
+    budget: Budget = field(default_factory=Budget)
+    planner: Annotated[TurnPlanner | None, SkipValidation, _IS_PLANNER] = None
+    answerer: Annotated[Answerer | None, SkipValidation, _IS_ANSWERER] = None
+    strategic_plan: Annotated[Any, AfterValidator(_json)] = None
+    discovery: Discovery = "filter"
+    loader: Loader | None = None
+    tools: _Names | None = None
+    direct: _Names | Literal["all"] | None = None
+    tool_choice: str = "auto"
+    transcript: str | os.PathLike[str] | None = None
+    on_event: Annotated[Callable[[AgentEvent], None] | None, AfterValidator(_awaits_nothing)] = None
+    stream: bool = True
+    max_parallel_tool_calls: Annotated[int, Field(ge=1, le=1_000)] = 8
+    temperature: _Dollars | None = None
+    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_result_characters: Annotated[int, Field(ge=200, le=1_000_000)] = 40_000
+    limits: Limits | None = None
+    price: tuple[_Dollars, _Dollars] | None = None
+    texts: Mapping[MetaTool, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.loader is not None and self.discovery == "none":
+            raise ConfigurationError("a loader is asked by searches: it needs discovery='filter' or 'interrupt'")
+        if self.budget.cost is not None and self.cost(Usage(input_tokens=1)) is None:
+            raise ConfigurationError(
+                f"a budget of cost needs a price, and that of {self.model.name!r} is not known: give "
+                "price=(input, output), dollars for a million tokens, or install the list of prices: "
+                f"{how_to_install('agent')}"
+            )
+
+    def cost(self, usage: Usage, model: tuple[ModelProvider, str] | None = None) -> float | None:
+        """Dollars for that usage, of the agent's own model or of another one; None where the price is not known."""
+        return cost_of(self.price, *(model or (self.model.provider, self.model.name)), usage)
+
+
+def cost_of(
+    price: tuple[float, float] | None, provider: ModelProvider, model: str, usage: Usage
+) -> float | None:  # fmt: skip
+    """Dollars for that usage; None where the price is not known.
+
+    Args:
+        price: ``(input, output)`` in dollars for a million tokens, whatever the model; None: the list's.
+        provider: of the model's SDK.
+        model: its name.
+        usage: by the endpoint's count.
+    """
+    if price is not None:
+        return (usage.input_tokens * price[0] + usage.output_tokens * price[1]) / _MILLION
+    try:
+        import genai_prices
+    except ModuleNotFoundError:
+        return None
+    counted = genai_prices.Usage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=min(usage.cached_input_tokens, usage.input_tokens),
+    )
+    try:
+        return float(genai_prices.calc_price(counted, model, provider_id=provider).total_price)
+    except LookupError:
+        return None
