@@ -85,8 +85,6 @@ class ToolShape:
     """Those without a default."""
     accepts_any: bool = False
     """It takes arguments beyond `parameters`, so an unknown one is no finding."""
-    aliases: tuple[str, ...] = ()
-    """Other names under which ``tool_call("...")`` finds it, where nobody else says: see `check_program`."""
     variadic: bool = False
     """Its one parameter takes all positional arguments."""
     output_schema: Mapping[str, Any] | None = None
