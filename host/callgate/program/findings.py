@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from callgate.tools.faults import near
 
-__all__ = ["FINDING_CODES", "Finding", "Severity", "ToolShape", "is_name", "nearest"]
+__all__ = ["FINDING_CODES", "Finding", "Severity", "ToolShape", "is_name", "nearest", "shown"]
 
 Severity = Literal["error", "warning"]
 
@@ -66,6 +66,12 @@ class Finding:
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.message}; {self.hint}"
+
+
+def shown(name: str) -> str:
+    """A name that a program has, on one line, cut."""
+    text = " ".join(name.split())
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def is_name(text: str) -> bool:
