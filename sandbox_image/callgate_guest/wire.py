@@ -16,18 +16,11 @@ ENDING: Final = "rpc.ending"  # guest -> host, notification: the value of a prog
 
 DESCRIBE_TOOLS: Final = "describe_tools"  # a built-in tool: its one parameter takes all positional arguments
 
-RESERVED_METHODS: Final = frozenset({EXECUTE, PRINT, CANCEL})
-RESERVED_PREFIX: Final = "rpc."  # JSON-RPC 2.0, section 4
 
-PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
-METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 TOOL_FAILED: Final = -32000
-TOOL_TIMED_OUT: Final = -32001
-NOT_ALLOWED: Final = -32002
-LIMIT_REACHED: Final = -32003
 CANCELLED: Final = -32004
 PROGRAM_FAILED: Final = -32010  # the reply to `execute` when the program raised
 

@@ -13,7 +13,7 @@ TOOLS = [
     ToolShape("list_files", (), frozenset()),
     ToolShape("search", ("query",), frozenset({"query"}), accepts_any=True),
     ToolShape("get_user", ("user_id",), frozenset({"user_id"})),
-    ToolShape("spotify_play", ("artist", "duration"), frozenset({"artist", "duration"}), aliases=("spotify.play",)),
+    ToolShape("spotify_play", ("artist", "duration"), frozenset({"artist", "duration"})),
 ]
 
 PROGRAMS = [*SHAPES.split("---\n"), *FORMS.removeprefix("\n").split("---\n")]

@@ -86,9 +86,9 @@ def test_an_input_or_an_earlier_variable_of_the_name_is_no_namespace() -> None:
         assert found("await tools.git_.log()", **options)[0].code == "missing-argument"
 
 
-def test_without_a_resolver_aliases_are_looked_at() -> None:
-    shape = ToolShape("a_b", (), frozenset(), aliases=("a-b",))
-    assert check_program("await tool_call('a-b')", [shape]) == []
+def test_without_a_resolver_tools_are_found_by_their_names() -> None:
+    shape = ToolShape("a_b", (), frozenset())
+    assert check_program("await tool_call('a_b')", [shape]) == []
     assert check_program("await tool_call('a.b')", [shape])[0].hint == 'did you mean `tool_call("a_b", ...)`?'
 
 

@@ -162,7 +162,8 @@ NOT_RESTRICTED = (
 
 @pytest.mark.parametrize("source", [text for text in PROGRAMS if not any(part in text for part in NOT_RESTRICTED)])
 def test_ordinary_programs_pass_the_policy(source: str) -> None:
-    assert [str(finding) for finding in check_program(source, TOOLS, policy="restricted")] == []
+    found = check_program(source, TOOLS, policy="restricted", resolve=lambda name: name.replace(".", "_"))
+    assert [str(finding) for finding in found] == []
 
 
 @pytest.mark.parametrize(

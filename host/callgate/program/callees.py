@@ -54,7 +54,7 @@ class Callees:
     """Every tool by its name, for ``tools.name``."""
     namespaces: Namespaces
     """Every namespace, for ``tools.server.name``."""
-    resolve: Callable[[str], str | None] | None
+    resolve: Callable[[str], str | None]
 
     def tool_of(self, call: ast.Call) -> Callee | None:
         """The tool a call is for."""
@@ -85,12 +85,7 @@ class Callees:
 
     def by_any_name(self, name: str) -> ToolShape | None:
         """The tool that ``tool_call`` finds."""
-        if self.resolve is not None:
-            found = self.resolve(name)
-            return None if found is None else self.all_tools.get(found)
-        if (shape := self.all_tools.get(name)) is not None:
-            return shape
-        return next((shape for shape in self.all_tools.values() if name in shape.aliases), None)
+        return self.all_tools.get(self.resolve(name) or "")
 
 
 def literal_name(call: ast.Call) -> str | None:
@@ -104,7 +99,7 @@ def callees(
     tools: Mapping[str, ToolShape],
     known_names: Collection[str],
     namespaces: Namespaces = NONE,
-    resolve: Callable[[str], str | None] | None = None,
+    resolve: Callable[[str], str | None] = str,
 ) -> Callees:
     """Reads the imports and drops the names that the program binds itself; see `check_program` for the arguments."""
     bound = dict(seen.counts)

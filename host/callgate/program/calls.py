@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from .callees import TOOL_CALL, Callee, Callees, imports_from, literal_name
-from .findings import Finding, Severity, ToolShape, is_name, nearest
+from .findings import Finding, Severity, ToolShape, is_name, nearest, shown
 from .survey import Survey
 
 __all__ = ["tool_findings"]
@@ -107,7 +107,7 @@ def _unknown_tool(
     else:
         otherwise = f"use one of the {len(some):,} tools{where} by its name"
     hint = absent or (f"did you mean `{way.format(guess)}`?" if guess is not None else otherwise)
-    return Finding.at(node, "unknown-tool", f"there is no tool `{_shown(name)}`{where}", hint, severity)
+    return Finding.at(node, "unknown-tool", f"there is no tool `{shown(name)}`{where}", hint, severity)
 
 
 def _unknown_namespace(
@@ -118,12 +118,7 @@ def _unknown_namespace(
     listed = servers and len(servers) <= _MOST_LISTED
     otherwise = f"there are: {', '.join(servers)}" if listed else "write `from tools import` and the tool's name"
     hint = absent or (f"did you mean `{way.format(guess)}`?" if guess is not None else otherwise)
-    return Finding.at(node, "unknown-tool", f"`tools` has no namespace `{_shown(name)}`", hint, severity)
-
-
-def _shown(name: str) -> str:
-    shown = " ".join(name.split())
-    return shown if len(shown) <= 80 else shown[:77] + "..."
+    return Finding.at(node, "unknown-tool", f"`tools` has no namespace `{shown(name)}`", hint, severity)
 
 
 def _arguments(call: ast.Call, callee: Callee) -> Iterator[Finding]:

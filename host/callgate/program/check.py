@@ -40,7 +40,7 @@ def check_program(
     tools: Sequence[ToolShape] | Mapping[str, ToolShape],
     *,
     namespaces: Namespaces = NONE,
-    resolve: Callable[[str], str | None] | None = None,
+    resolve: Callable[[str], str | None] = str,
     why_absent: Callable[[str], str | None] | None = None,
     inputs: Collection[str] = (),
     policy: Policy = "none",
@@ -57,7 +57,7 @@ def check_program(
         tools: the tools it may call. A mapping from their Python names saves the copy where there are thousands.
         namespaces: of servers: their tools' names among `tools`, by what they are called there. The namespace ``""``
             is the module `tools`: what may be written there besides.
-        resolve: the tool that ``tool_call("...")`` finds for a name, as among `tools`; None: by its name or an alias.
+        resolve: the tool that ``tool_call("...")`` finds for a name, as among `tools`; by default the one of that name.
         why_absent: why the tool or server of that name is not there, though it is expected; None: none is.
         inputs: names of the variables that the run binds.
         policy: ``"restricted"`` adds the language policy of `restricted.py`.

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from callgate.tools.faults import near
 
-__all__ = ["FINDING_CODES", "Finding", "Severity", "ToolShape", "is_name", "nearest"]
+__all__ = ["FINDING_CODES", "Finding", "Severity", "ToolShape", "is_name", "nearest", "shown"]
 
 Severity = Literal["error", "warning"]
 
@@ -70,6 +70,12 @@ class Finding:
         return f"line {self.line}: {self.message}; {self.hint}"
 
 
+def shown(name: str) -> str:
+    """A name that a program has, on one line, cut."""
+    text = " ".join(name.split())
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
 def is_name(text: str) -> bool:
     """Whether Python takes a text for the name of an argument."""
     return text.isidentifier() and not iskeyword(text)
@@ -87,8 +93,6 @@ class ToolShape:
     """Those without a default."""
     accepts_any: bool = False
     """It takes arguments beyond `parameters`, so an unknown one is no finding."""
-    aliases: tuple[str, ...] = ()
-    """Other names under which ``tool_call("...")`` finds it, where nobody else says: see `check_program`."""
     variadic: bool = False
     """Its one parameter takes all positional arguments."""
     output_schema: Mapping[str, Any] | None = None

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from .callees import NONE, Namespaces
-from .findings import Finding, Severity, nearest
+from .findings import Finding, Severity, nearest, shown
 from .survey import Scope, Survey, survey
 from .syntax import DEFAULT_MAX_SOURCE_BYTES, parse_program
 
@@ -99,7 +99,7 @@ def unknown_names(
             continue
         absent = None if why_absent is None else why_absent(node.id)
         hint = absent or _hint(node.id, scope, tools, known_names, namespaces)
-        yield Finding.at(node, "unknown-name", f"`{_shown(node.id)}` is not defined", hint, severity)
+        yield Finding.at(node, "unknown-name", f"`{shown(node.id)}` is not defined", hint, severity)
 
 
 def _missing(
@@ -190,10 +190,6 @@ def _hint(name: str, scope: Scope, tools: Collection[str], known_names: Collecti
     if guess is not None:
         return f"did you mean `{guess}`?"
     return "assign it, import it, or pass it in as an input before it is used"
-
-
-def _shown(name: str) -> str:
-    return name if len(name) <= 80 else name[:77] + "..."
 
 
 def bound_names(source: str, *, max_source_bytes: int = DEFAULT_MAX_SOURCE_BYTES) -> frozenset[str]:

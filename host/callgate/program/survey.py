@@ -18,6 +18,7 @@ import ast
 from ast import Attribute, Call, Constant, Load, Name, Starred
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from typing import Any, Final, Literal, cast
@@ -41,35 +42,27 @@ MOST_COPIES: Final = 32
 `finally` in it. Twenty within each other take 5 s, and thirty more memory than there is."""
 
 
+@dataclass(eq=False)
 class Scope:
     """A module, a function or a class: what it binds and what it uses."""
 
-    __slots__ = (
-        "_bound", "body", "depth", "has_generator_expression", "has_yield", "kind", "name", "node", "parent", "stores",
-        "uses",
-    )  # fmt: skip
+    kind: ScopeKind
+    name: str
+    parent: Scope | None
+    node: ast.AST
+    body: Iterable[ast.AST]
+    stores: list[str] = field(default_factory=list)
+    uses: list[Name] = field(default_factory=list)
+    has_yield: bool = False
+    has_generator_expression: bool = False
 
-    def __init__(
-        self, kind: ScopeKind, name: str, parent: Scope | None, node: ast.AST, body: Iterable[ast.AST]
-    ) -> None:
-        self.kind = kind
-        self.name = name
-        self.parent = parent
-        self.node = node
-        self.body = body
-        self.stores: list[str] = []
-        self.uses: list[Name] = []
-        self.has_yield = False
-        self.has_generator_expression = False
-        self.depth: int = 0 if parent is None else parent.depth + 1
-        self._bound: set[str] | None = None
+    def __post_init__(self) -> None:
+        self.depth: int = 0 if self.parent is None else self.parent.depth + 1
 
-    @property
+    @cached_property
     def bound(self) -> set[str]:
         """The names in `stores`; asked for once the walk is over."""
-        if self._bound is None:
-            self._bound = set(self.stores)
-        return self._bound
+        return set(self.stores)
 
 
 class Survey:
@@ -175,8 +168,8 @@ def _collect(scope: Scope, seen: Survey) -> None:
             special(node, scope, seen, push)
             if kind in _SCOPES:
                 continue
-        for field in _CHILDREN.get(kind, ()):
-            child = getattr(node, field, None)
+        for part in _CHILDREN.get(kind, ()):
+            child = getattr(node, part, None)
             if child.__class__ is list:
                 for item in child:
                     if item.__class__ is Call:
@@ -260,8 +253,8 @@ def _type_parameters(node: ast.AST, scope: Scope, seen: Survey) -> None:
     for parameter in getattr(node, "type_params", ()):
         seen.unusual += 1
         seen.module.stores.append(parameter.name)
-        for field in ("bound", "default_value"):
-            _annotation(getattr(parameter, field, None), scope, seen)
+        for part in ("bound", "default_value"):
+            _annotation(getattr(parameter, part, None), scope, seen)
 
 
 def _type_alias(node: Any, scope: Scope, seen: Survey, push: Push) -> None:

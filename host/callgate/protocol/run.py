@@ -43,7 +43,6 @@ _LARGEST_ID = 2**53
 """Larger integers can be chosen to have one hash, and then every set of them is a list."""
 _REPR_LENGTH = 200_000
 """Characters of a value's text that are kept; the guest cuts well below."""
-_KEPT_AFTER_A_LIMIT = 4096
 NOTES = ("dropped", "failed", "waiting")
 """Counts that a guest may give of how its program ended."""
 

@@ -11,7 +11,7 @@ from callgate.plan.expressions import Budget
 from callgate.program import Finding, parse_program
 from callgate.program.graph.flow import Flow
 from callgate.program.graph.reading.read import read_flow
-from callgate.program.graph.reading.scope import GraphTool
+from callgate.program.graph.reading.scope import GraphTool, GraphTools
 from callgate.program.graph.reasons import NotAGraph
 from callgate.program.graph.walking.walk import (
     Began,
@@ -25,12 +25,13 @@ from callgate.program.graph.walking.walk import (
     walk,
 )
 
-TOOLS = {
+_TOOLS = {
     "weather": GraphTool("weather", "weather", ("city", "unit"), True),
     "broken": GraphTool("broken", "broken", ("x",), True),
     "save": GraphTool("save", "save", ("value",), False),
     "by_name": GraphTool("by-name", "by_name", ("name",), True),
 }
+TOOLS = GraphTools(_TOOLS, {}, {tool.tool: name for name, tool in _TOOLS.items()}.get)
 
 
 def weather(city: str, unit: str = "C") -> dict[str, Any]:

@@ -106,9 +106,3 @@ def test_an_input_goes_before_a_namespace() -> None:
     assert isinstance(read("print(git)", git=1), Flow)
     assert isinstance(read("await git.log(1)", git=1), list)
     assert isinstance(read("print(git, await tools.git.log(1))", git=1), Flow)
-
-
-def test_without_namespaces_tool_call_finds_what_the_registry_calls_it() -> None:
-    tree = parse_program("await tool_call('o-wn')\nawait tool_call('own')")
-    reasons = read_flow(tree, "", TOOLS)  # type: ignore[arg-type]
-    assert [str(each)[:31] for each in reasons] == ["line 2: tool_call('own'): it na"]  # type: ignore[union-attr]

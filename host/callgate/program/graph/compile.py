@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Final
 
 from callgate.plan.expressions.trees import nodes_of
@@ -12,10 +12,10 @@ from callgate.program.syntax import compiler_warning, parse_program
 
 from .flow import Flow
 from .reading.read import read_flow
-from .reading.scope import GraphTool, GraphTools
+from .reading.scope import GraphTools
 from .reasons import NotAGraph
 
-__all__ = ["MOST_SOURCE_BYTES", "Flow", "GraphTool", "GraphTools", "NotAGraph", "compile_program"]
+__all__ = ["MOST_SOURCE_BYTES", "Flow", "GraphTools", "NotAGraph", "compile_program"]
 
 MOST_SOURCE_BYTES: Final = 64 * 1024
 """A longer program is not looked at: what it takes to read it would be taken from the host's event loop."""
@@ -30,23 +30,16 @@ _MOST_KEYWORDS: Final = 1_000
 _TOO_DEEP: Final = NotAGraph(1, "the program", "it is nested too deeply", "split it")
 
 
-def compile_program(
-    source: str,
-    tools: Mapping[str, GraphTool] | GraphTools,
-    *,
-    inputs: Collection[str] = (),
-    max_source_bytes: int = MOST_SOURCE_BYTES,
-) -> Flow | list[NotAGraph]:
+def compile_program(source: str, tools: GraphTools, *, inputs: Collection[str] = ()) -> Flow | list[NotAGraph]:
     """The flow that a program is.
 
     Args:
         source: the program.
-        tools: what it may call, by their names in programs; or with the other ways to write them.
+        tools: what it may call.
         inputs: names of the variables that the run binds.
-        max_source_bytes: a longer program is no graph.
     """
     source = source.removeprefix("\ufeff")
-    tree = parse_program(source, max_source_bytes=max_source_bytes)
+    tree = parse_program(source, max_source_bytes=MOST_SOURCE_BYTES)
     if isinstance(tree, Finding):
         return [NotAGraph(tree.line, "the program", tree.message, tree.hint)]
     try:

@@ -115,7 +115,6 @@ class CallTool:
     arguments: tuple[tuple[str, Pure], ...]
     """By the tool's parameter names, in the order of evaluation; no name comes twice."""
     line: int
-    end_line: int
     task: bool = False
     """It was handed to `asyncio.create_task`, which complains in the logs of errors that nobody awaited."""
 

@@ -91,7 +91,7 @@ def _start(
         raise refusal(node, f"a program has at most {_MOST_SITES} places that call a tool", "use a loop")
     site = Site(len(lifter.sites), tool.tool, tool.name, tool.early, node.lineno, lifter.text_of(node))
     lifter.sites.append(site)
-    lifter.block.append(CallTool(slot, site, arguments, node.lineno, node.end_lineno or node.lineno, task))
+    lifter.block.append(CallTool(slot, site, arguments, node.lineno, task))
     return slot
 
 

@@ -7,7 +7,7 @@ reasons are told; what the statement would have bound then counts as bound.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -31,7 +31,7 @@ from callgate.program.graph.reasons import CONSTRUCTS, MOST_REASONS, NotAGraph, 
 from .apart import TAKE_APART
 from .calls import need_asyncio, starts
 from .lift import Lifter
-from .scope import GIVEN, GraphTool, GraphTools, Scope, refusal, stored_names, written
+from .scope import GIVEN, GraphTools, Scope, refusal, stored_names, written
 from .statements import Statements, name_of, plain_type
 from .unordered import may_have_sets, visible_orders
 
@@ -44,21 +44,19 @@ _MOST_NODES: Final = 20_000
 _MODULES: Final = ("json", "asyncio")
 
 
-def read_flow(
-    tree: ast.Module, source: str, tools: Mapping[str, GraphTool] | GraphTools, inputs: Collection[str] = ()
-) -> Flow | list[NotAGraph]:
+def read_flow(tree: ast.Module, source: str, tools: GraphTools, inputs: Collection[str] = ()) -> Flow | list[NotAGraph]:
     """The operations of a program.
 
     Args:
         tree: as `ast.parse` made it; it is only read.
         source: what it was made of.
-        tools: by their names in programs; or with the other ways to write them.
+        tools: what it may call.
         inputs: names of the variables that the run binds.
     """
     nodes = nodes_of([tree], _MOST_NODES)
     if len(nodes) > _MOST_NODES:
         return [NotAGraph(1, "the program", f"it has more than {_MOST_NODES:,} elements", "split it")]
-    reader = _Reader(GraphTools.of(tools), inputs)
+    reader = _Reader(tools, inputs)
     reader.lifter.lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return reader.read(tree, nodes)
 

@@ -56,13 +56,6 @@ class GraphTools:
     resolve: Callable[[str], str | None] = str
     """That name for what stands in ``tool_call("...")``; None, or no name of a tool, where it finds none."""
 
-    @classmethod
-    def of(cls, tools: Mapping[str, GraphTool] | GraphTools) -> GraphTools:
-        """Tools without namespaces; ``tool_call`` finds them by the names they have in the registry."""
-        if isinstance(tools, GraphTools):
-            return tools
-        return cls(tools, {}, {tool.tool: name for name, tool in tools.items()}.get)
-
 
 @dataclass(slots=True)
 class Slot:
