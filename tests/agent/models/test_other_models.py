@@ -36,9 +36,8 @@ class Played:
         self.turns = list(turns)
         self.asked: list[tuple[list[ModelMessage], AgentInfo]] = []
         model = FunctionModel(self._whole, stream_function=self._pieces, model_name=name)
-        self.model = DirectModel(
-            model, provider="openai", connection=Connection(stream_retries=1), secrets=[SECRET], noted=False
-        )
+        connection = Connection(stream_retries=1, headers={"x-token": SECRET})
+        self.model = DirectModel(model, provider="openai", connection=connection)
 
     def _next(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         self.asked.append((messages, info))

@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from callgate.errors import ConfigurationError
 
-from .connection import (
-    Connection,
-    ConnectionOptions,
-    address_of,
-    base_of,
-    connected,
-    key_of,
-    place_of,
-    sdk_named,
-    secrets_of,
-)
+from .connection import Connection, ConnectionOptions, address_of, connected, key_of, sdk_named
 from .direct import DirectModel
 
 if TYPE_CHECKING:
@@ -55,22 +45,18 @@ class AnthropicModel(DirectModel):
         from pydantic_ai.providers.anthropic import AnthropicProvider
 
         given = Connection(**options)
-        address = address_of(given.base_url, "ANTHROPIC_BASE_URL")
-        connection = replace(
-            given,
-            base_url=base_of(address, "ANTHROPIC_BASE_URL", _URL),
-            api_key=key_of(given.api_key, "ANTHROPIC_API_KEY") or None,
-        )
-        client = _client(sdk, connection, address)
+        address = address_of(given.base_url, "ANTHROPIC_BASE_URL", _URL)
+        key = key_of(given.api_key, "ANTHROPIC_API_KEY") or None
+        connection = replace(given, base_url=address, api_key=key)
+        client = _client(sdk, connection)
         # schemas go out as the agent has them; what the model does not take is found out
         profile = ModelProfile(supports_json_schema_output=True, json_schema_transformer=None)
         super().__init__(
             PydanticAnthropic(name, provider=AnthropicProvider(anthropic_client=client), profile=profile),
             provider="anthropic",
             connection=connection,
-            place=place_of(client),
-            secrets=secrets_of(client, connection),
-            close=client.close,
+            client=client,
+            http=client.close,
             settings={"extra_body": dict(extra)} if extra else {},
         )
 
@@ -78,19 +64,16 @@ class AnthropicModel(DirectModel):
         return "finish_reason" in (response.provider_details or {})
 
 
-_NONE = "none is set"
-
-
-def _client(sdk: Any, connection: Connection, address: str) -> Any:
+def _client(sdk: Any, connection: Connection) -> Any:
     """With the key that is given, or with what the SDK finds in the environment and in its profiles."""
+    missing = ""
     try:
-        client = connected(sdk, sdk.AsyncAnthropic, connection, address=address)
-        missing = "" if client.api_key or client.auth_token or getattr(client, "credentials", None) else _NONE
+        client = connected(sdk, sdk.AsyncAnthropic, connection)
+        if client.api_key or client.auth_token or getattr(client, "credentials", None):
+            return client
     except sdk.AnthropicError as error:
-        missing = str(error)
-    if not missing:
-        return client
-    if not address:
-        also = "" if missing == _NONE else f" ({missing})"
-        raise ConfigurationError(f"there is no key for Anthropic: set the environment variable ANTHROPIC_API_KEY{also}")
-    return connected(sdk, sdk.AsyncAnthropic, replace(connection, api_key="none"), address=address)
+        missing = f" ({error})"
+    if connection.base_url == _URL:
+        words = "there is no key for Anthropic: set the environment variable ANTHROPIC_API_KEY"
+        raise ConfigurationError(words + missing)
+    return connected(sdk, sdk.AsyncAnthropic, replace(connection, api_key="none"))

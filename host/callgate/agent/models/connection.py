@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from ipaddress import ip_address
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
@@ -22,7 +21,7 @@ from callgate.errors import ConfigurationError
 from callgate.extras import how_to_install
 
 __all__ = [
-    "MOST_PAUSE_SECONDS", "Connection", "ConnectionOptions", "address_of", "base_of", "connected", "key_of", "pause_of",
+    "MOST_PAUSE_SECONDS", "Connection", "ConnectionOptions", "address_of", "connected", "key_of", "pause_of",
     "place_of", "sdk_named", "secrets_of",
 ]  # fmt: skip
 
@@ -101,29 +100,28 @@ def sdk_named(name: str) -> Any:
         raise ConfigurationError(f"the SDK {name} is not installed: {how_to_install('agent')}") from error
 
 
-def connected(sdk: Any, make: Callable[..., Any], connection: Connection, *, address: str) -> Any:
+def connected(sdk: Any, make: Callable[..., Any], connection: Connection) -> Any:
     """A client of an SDK.
 
     Args:
         sdk: `openai` or `anthropic`.
         make: its class of asynchronous clients.
-        connection: to what.
-        address: where that is, if known: on this machine over plain HTTP, no proxy is asked and no certificate loaded.
+        connection: to what; on this machine over plain HTTP, no proxy is asked and no certificate loaded.
     """
     from .exchange import http_client
 
-    seconds = connection.timeout_seconds
+    seconds, address = connection.timeout_seconds, urlsplit(connection.base_url or "")
     timeout = sdk.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS))
-    local = is_loopback(address) and address.startswith("http:")
+    local = address.scheme == "http" and address.hostname in ("localhost", "127.0.0.1", "::1")
     http: dict[str, Any] = {"trust_env": False, "verify": False} if local else {}  # no TLS there
-    options: dict[str, Any] = {
-        "timeout": timeout,
-        "http_client": http_client(sdk.DefaultAsyncHttpxClient, timeout=timeout, **http),
-    }
-    if connection.headers:
-        options["default_headers"] = dict(connection.headers)
-    key = connection.api_key
-    return make(base_url=connection.base_url, api_key=key, max_retries=connection.max_retries, **options)
+    return make(
+        base_url=connection.base_url,
+        api_key=connection.api_key,
+        max_retries=connection.max_retries,
+        timeout=timeout,
+        http_client=http_client(sdk.DefaultAsyncHttpxClient, timeout=timeout, **http),
+        default_headers=dict(connection.headers),
+    )
 
 
 def secrets_of(client: Any, connection: Connection) -> tuple[str, ...]:
@@ -136,9 +134,9 @@ def secrets_of(client: Any, connection: Connection) -> tuple[str, ...]:
 
 
 def place_of(client: Any) -> str:
-    """Where a client's endpoint is, without a name and a password in its address."""
-    address = urlsplit(str(client.base_url))
-    return f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}".rstrip("/")
+    """Where a client's endpoint is, without a name and a password in its address; empty where that is not known."""
+    address = urlsplit(str(getattr(client, "base_url", "")))
+    return address.scheme and f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}".rstrip("/")
 
 
 def pause_of(headers: Any) -> float | None:
@@ -154,44 +152,21 @@ def pause_of(headers: Any) -> float | None:
     return None
 
 
-def is_loopback(address: str) -> bool:
-    """Whether a URL is of this machine."""
-    host = urlsplit(address).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def address_of(given: str | None, variable: str) -> str:
-    """The address that is given, or that the environment has; empty for the provider's own.
+def address_of(given: str | None, variable: str, own: str) -> str:
+    """The address that is given, or that the environment has, or the provider's own.
 
     Args:
         given: by the caller.
         variable: of the environment.
+        own: the provider's.
 
     Raises:
-        ConfigurationError: the environment's is no address.
+        ConfigurationError: the environment's is not an address.
     """
-    if given is not None:
-        return given
-    address = os.environ.get(variable, "").strip()
-    if address and urlsplit(address).scheme not in ("http", "https"):
+    address = given or os.environ.get(variable, "").strip() or own
+    if urlsplit(address).scheme not in ("http", "https"):
         raise ConfigurationError(f"{variable} has to begin with http:// or https://, and is {address!r}")
     return address
-
-
-def base_of(address: str, variable: str, own: str) -> str | None:
-    """The address for the SDK; None where it may find its own. It would take a variable that is empty for an address.
-
-    Args:
-        address: as `address_of` has it.
-        variable: of the environment.
-        own: the provider's.
-    """
-    return address or (own if variable in os.environ else None)
 
 
 def key_of(given: str | None, variable: str) -> str:

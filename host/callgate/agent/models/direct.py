@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ import anyio
 
 from callgate.errors import ContextExceeded, ModelError, ModelRejected, ModelUnavailable
 
-from .connection import Connection
+from .connection import Connection, place_of, secrets_of
 from .dispensable import named_in
 from .model import Delta, ModelProvider, Reply, Request
 from .structured import Form, is_closed
@@ -76,11 +76,9 @@ class DirectModel:
         model: pydantic-ai's.
         provider: whose form its tool definitions have.
         connection: how the endpoint is waited for.
-        place: where the endpoint is, for error texts; may be empty.
-        secrets: texts that no error holds.
-        close: closes the connections.
+        client: of the SDK below; None where it has none of that kind.
+        http: closes the HTTP connections, which `exchange` notes; None for others, which their SDK keeps.
         settings: pydantic-ai's, for each request.
-        noted: its HTTP goes through a client of `exchange`.
     """
 
     _dispensable: tuple[str, ...] = ("temperature", "max_tokens")
@@ -94,22 +92,19 @@ class DirectModel:
         *,
         provider: ModelProvider,
         connection: Connection,
-        place: str = "",
-        secrets: Sequence[str] = (),
-        close: Callable[[], Any] | None = None,
+        client: Any = None,
+        http: Callable[[], Any] | None = None,
         settings: Mapping[str, Any] | None = None,
-        noted: bool = True,
     ) -> None:
         self._model = model
         self._provider = provider
         self._connection = connection
-        self._place = place
-        self._secrets = tuple(secrets)
-        self._close = close
+        self._place = place_of(client)
+        self._secrets = secrets_of(client, connection)
+        self._http = http
         self._given = dict(settings or {})
-        self._noted = noted
         self._refused: set[Form] = set()
-        self._left_out: tuple[str, ...] = ()
+        self._left_out: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -126,8 +121,8 @@ class DirectModel:
 
     async def aclose(self) -> None:
         """See `Model.aclose`."""
-        if self._close is not None:
-            await self._close()
+        if self._http is not None:
+            await self._http()
 
     async def ask(self, request: Request, *, on_delta: Callable[[Delta], None] | None = None) -> Reply:
         """See `Model.ask`."""
@@ -202,7 +197,7 @@ class DirectModel:
 
     async def _fitting(self, request: Request, form: Form, on_delta: Callable[[Delta], None] | None) -> Reply:
         """Sent again without a field that the endpoint does not take, where the request can do without."""
-        without = self._left_out
+        known = without = frozenset(self._left_out)
         while True:
             try:
                 reply = await self._whole(request, form, without, on_delta)
@@ -211,13 +206,12 @@ class DirectModel:
                 field = named_in(body, self._refusable(request))
                 if not field or field in without:
                     raise
-                without = (*without, field)
+                without |= {field}
                 continue
-            for field in without[len(self._left_out) :]:
+            for field in without - self._left_out:
                 logger.warning("the model %s does not take %s: it is asked without it, or otherwise", self.name, field)
-            attempts = reply.attempts + len(without) - len(self._left_out)
-            self._left_out = without
-            return replace(reply, attempts=attempts)
+            self._left_out |= without
+            return replace(reply, attempts=reply.attempts + len(without - known))
 
     async def _whole(
         self, request: Request, form: Form, without: Collection[str], on_delta: Callable[[Delta], None] | None
@@ -230,7 +224,7 @@ class DirectModel:
         sent = broken = 0
         while True:
             exchange = Exchange(most_bytes=self._connection.max_reply_bytes)
-            if not self._noted:
+            if self._http is None:
                 exchange.sent, exchange.began, exchange.events = 1, True, True
             token = CURRENT.set(exchange)
             try:
@@ -338,7 +332,11 @@ class DirectModel:
             return ModelUnavailable(f"the model's endpoint gave no reply: {exchange.too_long}")
         if isinstance(error, of.UserError) or not (exchange.sent or isinstance(error, of.ModelAPIError)):
             return ModelRejected(f"the model's SDK does not send the request: {words}")
-        if isinstance(error, of.ModelContextWindowExceededError) or status == 413 or _TOO_LONG.search(words):
+        if (
+            isinstance(error, of.ModelContextWindowExceededError)
+            or status == 413
+            or (status == 400 and _TOO_LONG.search(words))
+        ):
             return ContextExceeded(f"the input is too long for the model: {words}", _tokens_in(error))
         spent = isinstance(error, of.ModelQuotaExceededError)
         passing = not spent and status is not None and (status in _PASSING_STATUS or status >= 500)

@@ -12,17 +12,7 @@ from urllib.parse import urlsplit
 
 from callgate.errors import ConfigurationError
 
-from .connection import (
-    Connection,
-    ConnectionOptions,
-    address_of,
-    base_of,
-    connected,
-    key_of,
-    place_of,
-    sdk_named,
-    secrets_of,
-)
+from .connection import Connection, ConnectionOptions, address_of, connected, key_of, sdk_named
 from .direct import DirectModel
 from .model import Request
 from .structured import Form
@@ -69,20 +59,19 @@ class OpenAIModel(DirectModel):
         from .openai_chat import PROFILE, OpenAIChat
 
         given = Connection(**options)
-        address = address_of(given.base_url, "OPENAI_BASE_URL")
+        address = address_of(given.base_url, "OPENAI_BASE_URL", _URL)
         key = key_of(given.api_key, "OPENAI_API_KEY")
-        if not key and not address:
+        if not key and address == _URL:
             raise ConfigurationError("there is no key for OpenAI: set the environment variable OPENAI_API_KEY")
-        connection = replace(given, base_url=base_of(address, "OPENAI_BASE_URL", _URL), api_key=key or "none")
-        client = connected(sdk, sdk.AsyncOpenAI, connection, address=address)
+        connection = replace(given, base_url=address, api_key=key or "none")
+        client = connected(sdk, sdk.AsyncOpenAI, connection)
         self._limit_field = limit_field or _LIMITS[not _is_openais(address)]
         super().__init__(
             OpenAIChat(name, provider=OpenAIProvider(openai_client=client), profile=PROFILE),
             provider="openai",
             connection=connection,
-            place=place_of(client),
-            secrets=secrets_of(client, connection),
-            close=client.close,
+            client=client,
+            http=client.close,
             settings={"extra_body": dict(extra or {})},
         )
 
@@ -113,4 +102,4 @@ class OpenAIModel(DirectModel):
 
 def _is_openais(address: str) -> bool:
     host = urlsplit(address).hostname or ""
-    return not address or host == "openai.com" or host.endswith((".openai.com", ".azure.com"))
+    return host == "openai.com" or host.endswith((".openai.com", ".azure.com"))

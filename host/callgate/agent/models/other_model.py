@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 from callgate.errors import ConfigurationError
 
-from .connection import Connection, ConnectionOptions, secrets_of
+from .connection import Connection, ConnectionOptions
 from .direct import DirectModel
 
 __all__ = ["is_provider", "other_model"]
@@ -78,8 +78,7 @@ def other_model(
         model,
         provider="openai",
         connection=connection,
-        secrets=secrets_of(getattr(model, "client", None), connection),
-        close=None if http is None else http.aclose,
+        client=getattr(model, "client", None),
+        http=None if http is None else http.aclose,
         settings={**{each: asked[each] for each in asked.keys() - model.unsupported_settings}, **(extra or {})},
-        noted=http is not None,
     )
