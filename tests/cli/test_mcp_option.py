@@ -172,7 +172,8 @@ def test_behind_serve_only_named_tools_ask(cli: Command) -> None:
 
 
 def test_serve_warns_of_what_no_tool_is_called(cli: Command) -> None:
-    done = cli("serve", "--mcp", configured(cli), "--ask", "destructive", "--ask", "nothing.*")
+    patient = ("--mcp", configured(cli), "--ready-seconds", "60")
+    done = cli("serve", *patient, "--ask", "destructive", "--ask", "nothing.*")
     assert done.status == 0
     (warning,) = [line for line in done.err.splitlines() if line.startswith("WARNING")]
     assert warning == "WARNING --ask nothing.*: no tool has that name, so far; nothing asks for it"

@@ -42,7 +42,7 @@ def test_one_line_says_what_came_up(cli: Command) -> None:
 
 def test_servers_that_fail_are_told_with_a_remedy_and_the_others_are_served(cli: Command) -> None:
     servers = {"good": EVERYTHING, "gone": {"command": "no-such-command-anywhere"}}
-    done = cli("serve", "--mcp", configured(cli, servers))
+    done = cli("serve", "--mcp", configured(cli, servers), "--ready-seconds", "60")
     assert done.status == 0
     parts = report(done).split("; ")
     assert any(part.startswith("servers: good ") and int(part.split()[-1]) > 0 for part in parts)
@@ -52,7 +52,8 @@ def test_servers_that_fail_are_told_with_a_remedy_and_the_others_are_served(cli:
 
 
 def test_of_many_tools_passed_through_the_number_is_told(cli: Command) -> None:
-    done = cli("serve", "--mcp", configured(cli, {"good": EVERYTHING}), "--pass", "*", "--pass", "nothing")
+    patient = ("--mcp", configured(cli, {"good": EVERYTHING}), "--ready-seconds", "60")
+    done = cli("serve", *patient, "--pass", "*", "--pass", "nothing")
     (passed,) = [part for part in report(done).split("; ") if part.startswith("passed through: ")]
     assert passed.startswith("passed through: good_add, good_big, ")
     assert re.search(r", \w+ and \d+ more$", passed)
@@ -113,8 +114,12 @@ def refuse(listening: socket.socket) -> None:
         (("--mcp", "nowhere.json"), "nowhere.json", "mcpServers"),
         (("--tools", "tools.py", "--token-env", "WORD"), "--token-env is for HTTP", "add --http"),
         (("--tools", "tools.py", "--allow-origin", "x"), "--allow-origin is for HTTP", "add --http"),
-        (("--tools", "tools.py", "--http", "here:there"), "--http 'here:there' is no address", "HOST:PORT"),
-        (("--tools", "tools.py", "--http", "127.0.0.1:70000"), "--http '127.0.0.1:70000' is no address", "HOST:PORT"),
+        (("--tools", "tools.py", "--http", "here:there"), "--http 'here:there' is not an address", "HOST:PORT"),
+        (
+            ("--tools", "tools.py", "--http", "127.0.0.1:70000"),
+            "--http '127.0.0.1:70000' is not an address",
+            "HOST:PORT",
+        ),
         (
             ("--tools", "tools.py", "--http", "127.0.0.1:0", "--token-env", "NO_WORD"),
             "the environment variable NO_WORD is not set",
