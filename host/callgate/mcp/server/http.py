@@ -125,12 +125,12 @@ def _bound(host: str, port: int) -> socket.socket:
     both = ipv6 and socket.has_dualstack_ipv6()
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=both)
-    except socket.gaierror as error:
-        raise ConfigurationError(f"there is no address {host!r} on this machine: {error.strerror}") from None
     except OSError as error:
-        raise ConfigurationError(
-            f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}; choose another port"
-        ) from None
+        number = error.errno or 0
+        if number < 0:  # of getaddrinfo, not of the system
+            raise ConfigurationError(f"there is no address {host!r} on this machine") from None
+        why = os.strerror(number)
+        raise ConfigurationError(f"cannot listen on {host}:{port}: {why}; choose another port") from None
 
 
 async def serve_app(server: Server[Any], policy: Policy, port: int, ready: Callable[[str], None] | None) -> None:
