@@ -114,3 +114,11 @@ def test_what_the_compiler_refuses_is_found_although_it_is_not_always_asked() ->
         assert bool(found) == (fault is not None), source
         refused += fault is not None
     assert refused > 300
+
+
+def test_what_is_long_or_costs_the_compiler_much_is_left_to_the_sandbox() -> None:
+    nested = "".join(" " * depth + "try:\n" for depth in range(1, 7))
+    nested = f"def f():\n{nested}       pass\n" + "".join(" " * depth + "finally: pass\n" for depth in range(6, 0, -1))
+    for rest in ("x = 1\n" * 1500, nested):
+        assert check_program("break\n", TOOLS) != []
+        assert check_program(f"{rest}break\n", TOOLS) == []

@@ -360,7 +360,7 @@ class Ghost(Walk):
             if self._is_time():
                 yield WORKED
             yield from self._block(operation.body)
-            is_gone = self._is_gone(sources, deep=self._effects_of(operation).over_parts)
+            is_gone = bool(self._gone) and self._is_gone(sources, deep=self._effects_of(operation).over_parts)
         self._step_over(operation)
 
     def _effects_of(self, operation: For | If) -> Effects:
