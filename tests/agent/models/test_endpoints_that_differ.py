@@ -85,7 +85,7 @@ async def test_several_fields_are_left_out_and_a_request_that_is_wrong_stays_rej
         with pytest.raises(ModelRejected, match="both unknown"):
             await talk.model.ask(request(temperature=0.3, max_output_tokens=5))
         assert len(talk.bodies) <= 4
-        assert talk.model._left_out == set()
+        assert talk.model._refused == set()
 
 
 async def test_a_field_of_ones_own_is_not_left_out() -> None:

@@ -24,6 +24,7 @@ from callgate.errors import ConfigurationError, ContextExceeded, ModelError, Mod
 pytestmark = pytest.mark.anyio
 
 SECRET = "sk-very-secret-0123456789"
+OTHER_SECRET = "of-the-environment-0123456789"
 CLOSED = {
     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False,
 }  # fmt: skip
@@ -64,7 +65,7 @@ class Played:
 
 
 def _http(kind: Any, status: int, **rest: Any) -> Exception:
-    body = {"message": f"so it is: {SECRET}"}
+    body = {"message": f"so it is: {SECRET}, {OTHER_SECRET}"}
     return of.ModelHTTPError.for_category(kind, status_code=status, model_name="m", body=body, **rest)
 
 
@@ -87,10 +88,14 @@ def _http(kind: Any, status: int, **rest: Any) -> Exception:
         (AttributeError("a bug"), ModelUnavailable, "gave no reply: AttributeError: a bug"),
     ],
 )
-async def test_an_error_says_what_it_means_and_no_secret(error: Exception, kind: type[ModelError], words: str) -> None:
+async def test_an_error_says_what_it_means_and_no_secret(
+    error: Exception, kind: type[ModelError], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", OTHER_SECRET)
     with pytest.raises(kind, match=words) as raised:
         await Played(error).model.ask(request())
     assert SECRET not in str(raised.value)
+    assert OTHER_SECRET not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -169,6 +174,9 @@ async def test_json_of_a_schema_is_asked_for_as_the_model_can() -> None:
         reply = await played.model.ask(request(json_schema=CLOSED))
         assert (json.loads(reply.turn.text), reply.ended) == ({"city": "Rome"}, "answered")
     assert [info.model_request_parameters.output_mode for _, info in played.asked] == ["native", "tool", "tool"]
+    gone = Played(of.ModelConnectionError("m", "refused"))
+    with pytest.raises(ModelUnavailable, match="no connection"):
+        await gone.model.ask(request(json_schema=CLOSED))  # and is not asked in another way
 
 
 def test_providers_are_known_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,6 +128,17 @@ async def test_fields_and_headers_of_ones_own_are_sent(wire: ModelProvider) -> N
 
 
 @pytest.mark.parametrize("streamed", [False, True])
+async def test_deferred_tools_and_marks_of_the_cache_are_sent_as_they_are(streamed: bool) -> None:
+    given = tools("anthropic", "weather", "height", "depth")
+    given[0]["cache_control"] = {"type": "ephemeral"}
+    given[1]["defer_loading"] = True
+    cached = {"cache_control": {"type": "ephemeral"}}
+    async with talking("anthropic", says("a"), extra=cached) as talk:
+        await talk.model.ask(request(tools=given), on_delta=talk.told.append if streamed else None)
+        assert (talk.bodies[0]["tools"], talk.bodies[0]["cache_control"]) == (given, {"type": "ephemeral"})
+
+
+@pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("wire", WIRES)
 async def test_json_of_a_closed_schema_is_the_providers_structured_output(wire: ModelProvider, streamed: bool) -> None:
     async with talking(wire, says('{"city": "Rome"}')) as talk:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -10,6 +10,8 @@ from callgate.errors import ConfigurationError
 
 from .connection import Connection, ConnectionOptions, address_of, connected, key_of, sdk_named
 from .direct import DirectModel
+from .model import Request
+from .structured import Form
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
@@ -59,6 +61,13 @@ class AnthropicModel(DirectModel):
             http=client.close,
             settings={"extra_body": dict(extra)} if extra else {},
         )
+
+    def _settings(self, request: Request, form: Form, without: Collection[str]) -> dict[str, Any]:
+        settings = super()._settings(request, form, without)
+        if request.tools and form != "tool" and all("function" not in each for each in request.tools):
+            # as they are: deferred tools, marks of the cache and Anthropic's own tools have no other form
+            settings["extra_body"] = {"tools": [dict(each) for each in request.tools], **settings.get("extra_body", {})}
+        return settings
 
     def _is_whole(self, response: ModelResponse) -> bool:
         return "finish_reason" in (response.provider_details or {})

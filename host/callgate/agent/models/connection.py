@@ -29,6 +29,8 @@ MOST_PAUSE_SECONDS = 120.0
 """The longest pause between two attempts that is waited for, as OpenAI's SDK has it; Anthropic's has no bound."""
 _CONNECT_SECONDS = 10.0
 _SHORTEST_SECRET = 8
+_KEYS = ("_API_KEY", "_AUTH_TOKEN", "_ACCESS_KEY")
+"""Ends of the names of variables of the environment that hold a key."""
 _PROVES = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 """In the name of a header that proves who asks."""
 
@@ -125,8 +127,9 @@ def connected(sdk: Any, make: Callable[..., Any], connection: Connection) -> Any
 
 
 def secrets_of(client: Any, connection: Connection) -> tuple[str, ...]:
-    """What is sent to prove who asks; the longest first. What is short is a part of common words."""
-    written = [getattr(client, "api_key", None), getattr(client, "auth_token", None)]
+    """What is or may be sent to prove who asks; the longest first. What is short is a part of common words."""
+    written = [connection.api_key, getattr(client, "api_key", None), getattr(client, "auth_token", None)]
+    written += [value for name, value in os.environ.items() if name.endswith(_KEYS)]
     written += [value for name, value in connection.headers.items() if _PROVES.search(name)]
     written.append(urlsplit(connection.base_url or "").password)
     found = {piece for each in written if isinstance(each, str) for piece in (each.strip(), *each.split())}

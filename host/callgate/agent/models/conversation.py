@@ -105,7 +105,6 @@ def _tool(given: Mapping[str, Any]) -> ToolDefinition:
         description=function.get("description"),
         parameters_json_schema=dict(schema),
         strict=bool(function.get("strict")),
-        defer_loading=bool(given.get("defer_loading")),
     )
 
 

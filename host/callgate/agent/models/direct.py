@@ -5,7 +5,7 @@ error means. Knows no provider's form; pydantic-ai is imported when a model is m
    pauses that the endpoint asks for. A stream that breaks off is ours: the whole request is sent again,
    `stream_retries` times.
 2. A field that an endpoint does not take, and that a request can do without, is left out from then on: see
-   `dispensable`. So is a form of asking for JSON.
+   `dispensable`. So is a way to ask for JSON.
 3. A model belongs to the event loop in which it was first asked: its SDK keeps connections open for that loop.
 """
 
@@ -47,10 +47,9 @@ _FEW_OUTPUT_TOKENS = 4096
 """What the oldest models and some gateways can write, where the usual limit is refused."""
 _REASON_CHARACTERS = 400
 _PASSING_STATUS = (408, 409, 425, 429)
-_FIELD_STATUS = (400, 422)
-_OTHER_FORM_STATUS = (None, 400, 422, 500, 501)
-"""A request for structured output that is answered so may be one that the server does not know; llama-cpp-python says
-500. So an endpoint that really failed is asked for less from then on: a loss, but no error."""
+_OTHER_STATUS = (400, 422, 500, 501)
+"""A request that is answered so may hold what the server does not know: a field, or structured output (llama-cpp-python
+says 500). So an endpoint that really failed is asked for less from then on: a loss, but no error."""
 _TOO_LONG = re.compile(r"exceeds? (?:the )?(?:available )?context", re.IGNORECASE)
 """How llama.cpp says it; pydantic-ai knows the words of the others."""
 _TOKENS = re.compile(r"(?:resulted in|you requested|request \(?|too long:) ?(\d{1,12}) tokens", re.IGNORECASE)
@@ -103,8 +102,7 @@ class DirectModel:
         self._secrets = secrets_of(client, connection)
         self._http = http
         self._given = dict(settings or {})
-        self._refused: set[Form] = set()
-        self._left_out: set[str] = set()
+        self._refused: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -128,7 +126,7 @@ class DirectModel:
         """See `Model.ask`."""
         seconds = self._connection.whole_seconds
         with anyio.move_on_after(seconds):
-            return await self._in_some_form(request, on_delta)
+            return await self._taken(request, on_delta)
         raise ModelUnavailable(f"no whole reply of the model within {seconds:g} s")
 
     def _forms(self, request: Request) -> tuple[Form, ...]:
@@ -166,52 +164,32 @@ class DirectModel:
             settings["parallel_tool_calls"] = request.parallel
         return settings
 
-    def _refusable(self, request: Request) -> tuple[str, ...]:
-        """Fields of this request that can be left out."""
-        own = self._given.get("extra_body") or {}
-        named = {"temperature": request.temperature, "parallel_tool_calls": request.parallel}
-        limited = request.max_output_tokens is not None
-        return tuple(
-            field
-            for field in self._dispensable
-            if field not in own and named.get(field, 0) is not None and not (field == "max_tokens" and limited)
-        )
-
-    async def _in_some_form(self, request: Request, on_delta: Callable[[Delta], None] | None) -> Reply:
-        """In the first form that the endpoint takes."""
+    async def _taken(self, request: Request, on_delta: Callable[[Delta], None] | None) -> Reply:
+        """Sent again without what the endpoint does not take, and the request can do without."""
+        known = without = frozenset(self._refused)
         forms = self._forms(request)
-        known = [form for form in forms if form not in self._refused] or list(forms[-1:])
-        refused: list[Form] = []
-        for form in known:
-            try:
-                reply = await self._fitting(request, form, on_delta)
-            except (ModelRejected, ModelUnavailable) as error:
-                passing = isinstance(error, ModelUnavailable) and error.status is None
-                if form == known[-1] or passing or error.status not in _OTHER_FORM_STATUS:
-                    raise
-                refused.append(form)
-                continue
-            break
-        self._refused.update(refused)  # not before another form was taken: the fault may be the request's
-        return reply
-
-    async def _fitting(self, request: Request, form: Form, on_delta: Callable[[Delta], None] | None) -> Reply:
-        """Sent again without a field that the endpoint does not take, where the request can do without."""
-        known = without = frozenset(self._left_out)
         while True:
+            form = next((each for each in forms if each not in without), forms[-1])
             try:
                 reply = await self._whole(request, form, without, on_delta)
-            except ModelRejected as error:
-                body = getattr(error.__cause__, "body", None) if error.status in _FIELD_STATUS else None
-                field = named_in(body, self._refusable(request))
-                if not field or field in without:
+            except (ModelRejected, ModelUnavailable) as error:
+                blamed = self._blamed(error, request, form, without) or (form if form != forms[-1] else "")
+                unread = isinstance(error, ModelRejected) and error.status is None  # by pydantic-ai itself
+                if not blamed or blamed in without or not (unread or error.status in _OTHER_STATUS):
                     raise
-                without |= {field}
+                without |= {blamed}
                 continue
-            for field in without - self._left_out:
-                logger.warning("the model %s does not take %s: it is asked without it, or otherwise", self.name, field)
-            self._left_out |= without
+            # not before the request was taken: the fault may be its own
+            for each in without - self._refused:
+                logger.warning("the model %s does not take %s: it is asked without it, or otherwise", self.name, each)
+            self._refused |= without
             return replace(reply, attempts=reply.attempts + len(without - known))
+
+    def _blamed(self, error: ModelError, request: Request, form: Form, without: frozenset[str]) -> str:
+        """The field that an error names, where the request has it and can do without; else empty."""
+        settings = self._settings(request, form, without)
+        fields = [each for each in self._dispensable if self._settings(request, form, without | {each}) != settings]
+        return named_in(getattr(error.__cause__, "body", None), fields)
 
     async def _whole(
         self, request: Request, form: Form, without: Collection[str], on_delta: Callable[[Delta], None] | None
@@ -259,15 +237,16 @@ class DirectModel:
         from .conversation import messages_of, parameters_of
         from .response import reply_of
 
+        settings = self._settings(request, form, without)
         given: dict[str, Any] = {
             "messages": messages_of(
                 request.messages,
                 model=self.name,
                 provider=self._model.system,
                 errors=self._marks_errors,
-                thoughts="reasoning_content" not in without,
+                thoughts=settings.get("thoughts", True),
             ),
-            "model_settings": self._settings(request, form, without),
+            "model_settings": settings,
             "model_request_parameters": parameters_of(request, form, name_used_tools=self._marks_errors),
         }
         if telling is None:

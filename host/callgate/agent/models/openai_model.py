@@ -80,7 +80,9 @@ class OpenAIModel(DirectModel):
 
     def _settings(self, request: Request, form: Form, without: Collection[str]) -> dict[str, Any]:
         settings = super()._settings(request, form, without)
+        # both are for `openai_chat` and `conversation`
         settings["stream_options"] = "stream_options" not in without
+        settings["thoughts"] = "reasoning_content" not in without
         settings.pop("max_tokens", None)
         body: dict[str, Any] = {}
         if request.max_output_tokens is not None:
@@ -90,14 +92,6 @@ class OpenAIModel(DirectModel):
             body["response_format"] = {"type": "json_object", "schema": dict(request.json_schema or {})}
         settings["extra_body"] = {**body, **settings["extra_body"]}
         return settings
-
-    def _refusable(self, request: Request) -> tuple[str, ...]:
-        limited = request.max_output_tokens is not None
-        return tuple(
-            field
-            for field in super()._refusable(replace(request, max_output_tokens=None))
-            if field not in _LIMITS or (limited and field == self._limit_field)
-        )
 
 
 def _is_openais(address: str) -> bool:
