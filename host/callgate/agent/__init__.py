@@ -1,4 +1,4 @@
-"""The agent side: models, planners, the router, and the loop that solves tasks with them. The SDKs
+"""The agent side: models, planners, and the loop that solves tasks with them. The SDKs
 come with the extra ``agent``.
 
 Importing this imports nothing else: each name comes from its module when it is asked for. What an agent tells is in

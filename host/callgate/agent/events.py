@@ -15,27 +15,10 @@ from callgate.agent.models.model import NO_USAGE, Assistant, Ended, ToolReplies,
 from callgate.runtime import Event
 
 __all__ = [
-    "AgentEvent",
-    "CallBegan",
-    "CallEnded",
-    "CallProgress",
-    "CallsQueued",
-    "Faulted",
-    "Finished",
-    "MessageAdded",
-    "ModelAsked",
-    "ModelReplied",
-    "Outcome",
-    "Planned",
-    "PlannedRun",
-    "Resumed",
-    "Routed",
-    "TaskBegan",
-    "TextArrived",
-    "ToolsFound",
-    "kind_of",
-    "to_json",
-]
+    "AgentEvent", "CallBegan", "CallEnded", "CallProgress", "CallsQueued", "Faulted", "Finished", "MessageAdded",
+    "ModelAsked", "ModelReplied", "Outcome", "Planned", "PlannedRun", "Resumed", "Routed", "TaskBegan", "TextArrived",
+    "ToolsFound", "kind_of", "to_json",
+]  # fmt: skip
 
 Mode = Literal["direct", "plan", "code", "auto"]
 """How tools are called: one by one by the model, in a plan, in a program, or whichever fits."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,7 @@ import anyio
 import pytest
 
 from callgate import Runtime, SandboxUnavailable, tool
-from callgate.agent.events import CallEnded, ModelReplied
-from callgate.agent.loop import transcript as transcript_file
+from callgate.agent.events import ModelReplied
 from callgate.agent.loop.agent import Agent
 from callgate.agent.loop.result import AgentResult
 from callgate.agent.loop.transcript import read_transcript
@@ -36,16 +34,7 @@ async def report(days: int) -> dict[str, Any]:
     return {"days": days, "text": LONG}
 
 
-@tool(read_only=True)
-async def nested(depth: int) -> list[Any]:
-    """Lists in lists."""
-    made: list[Any] = []
-    for _ in range(depth):
-        made = [made]
-    return made
-
-
-TOOLS = [double, report, nested]
+TOOLS = [double, report]
 
 
 async def run(*turns: Any, **options: Any) -> tuple[AgentResult, ScriptedModel]:
@@ -136,22 +125,6 @@ async def test_usage_cost_turns_and_calls_are_sums() -> None:
 # two views
 
 
-async def test_a_result_that_is_nested_deeply_is_left_out_of_the_transcript_only(tmp_path: Path) -> None:
-    file = tmp_path / "t.jsonl"
-    plan = {"steps": [{"id": "a", "tool": "nested", "arguments": {"depth": 900}}]}
-    calls = Calls(("execute_tool_plan", plan), ("nested", {"depth": 900}), ("nested", {"depth": 5_000}))
-    result, _ = await run(calls, "done", mode="plan", transcript=file)
-    first, second, third = (reply[:6] for reply in told(result))
-    assert (result.outcome, first, second) == ("answered", "1/1 st", "[[[[[[")
-    assert third in ("Error:", "[[[[[[")  # how deep JSON may be is Python's affair: 3.13 takes more of it
-    assert result.artifacts[0]["outputs"]["a"][0][0]
-    ended = [line.event for line in read_transcript(file) if isinstance(line.event, CallEnded)]
-    kept = next(event.artifact for event in ended if event.artifact is not None)
-    omitted = kept["outputs"] == transcript_file._OMITTED
-    assert omitted or (sys.version_info >= (3, 13) and kept["outputs"]["a"][0][0])
-    assert (kept["kind"], kept["ok"]) == ("plan", True)
-
-
 async def test_a_plain_call_has_no_artifact_and_its_result_is_cut_for_the_model() -> None:
     result, _ = await run(Calls(("report", {"days": 1})), "done", max_result_characters=1_000)
     assert result.artifacts == ()
@@ -233,15 +206,3 @@ async def test_a_sandbox_that_is_gone_is_told_to_the_model_where_there_are_other
         result = await Agent(model, runtime, mode="auto").run("Do it")
     assert (result.outcome, result.answer) == ("answered", "12")
     assert "programs cannot be run here" in str(model.requests[1].messages)
-
-
-@pytest.mark.parametrize("reply", ["\ud800", "\0" * 10, "x" * 2_000_000], ids=["half", "nul", "long"])
-async def test_whatever_the_model_says_is_no_exception(reply: str, tmp_path: Path) -> None:
-    calls = [
-        ToolCall(id="call_1_1", name=reply[:9], arguments={reply[:9]: reply}),
-        ToolCall(id="", name="", arguments={}),
-    ]
-    result, _ = await run(Say(reply, calls), Say(reply, [*calls, *calls]), Say(reply), transcript=tmp_path / "t.jsonl")
-    assert result.outcome == "answered"
-    assert result.turns == 3
-    assert [line.event for line in read_transcript(tmp_path / "t.jsonl")] == list(result.events)

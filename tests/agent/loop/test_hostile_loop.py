@@ -19,19 +19,9 @@ from callgate.agent.models.scripted import Calls, ScriptedModel
 from callgate.agent.orchestration.answering import PlannedAnswerer
 from callgate.agent.orchestration.orchestrator import ToolOrchestrator
 from callgate.agent.planning.planner import ToolPlanner
-from callgate.errors import ConfigurationError, ModelUnavailable
+from callgate.errors import ModelUnavailable
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.mark.parametrize("content", ['{"my": "settings, without a line break"}', "one\ntwo\nthree", "\x00" * 100, ""])
-async def test_what_is_no_transcript_is_refused_and_left_as_it_is(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "settings.json"
-    path.write_text(content)
-    async with Runtime([], sandbox=None) as runtime:
-        with pytest.raises(ConfigurationError, match=r"settings\.json, line 1"):
-            await Agent(ScriptedModel(["yes"]), runtime).resume(path)
-    assert path.read_text() == content
 
 
 async def test_what_a_plan_found_is_told_as_material() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agent.loop.scripted_runs import asked_for_an_answer, look, looks, of, play
-from callgate import ContextExceeded, Runtime, tool
-from callgate.agent.events import CallEnded, MessageAdded
+from callgate import Runtime, tool
+from callgate.agent.events import CallEnded
 from callgate.agent.loop.agent import Agent
 from callgate.agent.loop.budget import Budget
 from callgate.agent.loop.task_run import LAST_WORDS
@@ -70,18 +70,6 @@ async def test_calls_of_a_reply_that_spent_the_budget_are_answered_and_not_made(
     assert "5009 of 1000 tokens" in result.reason or "dollars" in result.reason
     assert all("was not made: the budget is spent" in each.text for each in of(result, CallEnded))
     assert len(of(result, CallEnded)) == 2
-
-
-async def test_the_last_words_are_said_once() -> None:
-    @tool(read_only=True)
-    async def report() -> str:
-        """A long one."""
-        return "x" * 30_000
-
-    turns = [Calls(("report", {})), ContextExceeded("too long"), asked_for_an_answer]
-    result, _ = await play([report], *turns, mode="direct", budget=Budget(turns=2))
-    assert result.outcome == "answered"
-    assert [each.text for each in of(result, MessageAdded) if each.text] == [LAST_WORDS]
 
 
 async def test_a_planner_that_writes_in_words_hears_that_the_only_turn_is_the_last() -> None:

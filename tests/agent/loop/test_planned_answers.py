@@ -148,28 +148,6 @@ async def test_a_planner_with_a_model_of_its_own_has_that_model_s_price() -> Non
     assert result.cost == pytest.approx(0.15 + 2.5)
 
 
-async def test_a_planner_whose_price_is_not_known_ends_a_budget_of_cost() -> None:
-    chooses = ScriptedModel([Say(chain(), usage=Usage(input_tokens=1))], name="of-nobody")
-    answers = ScriptedModel([], name="gpt-4o")
-    pytest.importorskip("genai_prices", reason="genai-prices is not installed")
-    async with Runtime(World().tools(), sandbox=None) as runtime:
-        answerer = PlannedAnswerer(ToolPlanner(runtime, chooses), ToolOrchestrator(runtime), answers)
-        result = await Agent(answers, runtime, answerer=answerer, budget=Budget(cost=1.0)).run(TASK)
-    assert result.outcome == "budget"
-    assert "a model that was asked has no price" in result.reason
-
-
-async def test_the_budget_holds_over_planning_and_the_turns_after_it() -> None:
-    usage = Usage(input_tokens=1_000)
-    result, model = await planned(Say(BROKEN, usage=usage), budget=Budget(tokens=900))
-    assert result.outcome == "budget"
-    assert "1000 of 900 tokens" in result.reason
-    assert len(model.requests) == 1  # the loop asks no more
-    last, model = await planned(Say(BROKEN, usage=usage), "What I have.", budget=Budget(tokens=1_050))
-    assert (last.outcome, last.answer) == ("answered", "What I have.")
-    assert model.requests[1].tool_choice == "none"
-
-
 async def test_a_plan_that_spent_the_budget_is_not_run() -> None:
     world = World()
     spent = Say(GOOD, usage=Usage(input_tokens=1_000))
@@ -327,19 +305,3 @@ async def test_bad_words_of_a_decomposition_have_a_line_too() -> None:
 
 
 # going on
-
-
-async def test_a_plan_that_had_begun_is_not_made_again() -> None:
-    world = World()
-    first, _ = await planned(GOOD, ModelUnavailable("gone"), ModelUnavailable("gone"), world=world)
-    assert first.outcome == "unavailable"
-    model = ScriptedModel([ANSWER])
-    async with Runtime(world.tools(), sandbox=None) as runtime:
-        answerer = PlannedAnswerer(ToolPlanner(runtime, model), ToolOrchestrator(runtime), model)
-        second = await Agent(model, runtime, answerer=answerer).resume(first)
-    assert (second.outcome, second.answer) == ("answered", ANSWER)
-    assert world.calls == ["units Intercessors"]
-    assert len(of(second, Planned)) == 1
-    text = str(model.requests[0].messages)
-    assert "toughness" in text
-    assert len(text) < 60_000

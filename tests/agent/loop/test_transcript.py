@@ -24,8 +24,6 @@ from callgate.agent.events import (
     Faulted,
     MessageAdded,
     ModelReplied,
-    Planned,
-    PlannedRun,
     TaskBegan,
     TextArrived,
 )
@@ -161,22 +159,6 @@ def test_of_a_large_artifact_the_large_parts_are_left_out(tmp_path: Path) -> Non
     assert "object at" in lines[5]["artifact"]["value"]
     assert all(line["text"] == "t" for line in lines)
     assert len(read_transcript(tmp_path / "t.jsonl")) == 6
-
-
-def test_of_large_results_of_a_plan_the_large_parts_are_left_out(tmp_path: Path) -> None:
-    small = {"step_id": "s", "data": [1, 2]}
-    large = {"step_id": "l", "data": "x" * MAX_LINE_BYTES, "sources": ["a"]}
-    run = PlannedRun(plan_id="p", success=True, seconds=1, failed_steps=(), retries=0, results=(small, large))
-    plan = Planned(
-        plan_id="p", plan={"steps": ["x" * MAX_LINE_BYTES]}, reasoning="", confidence=1, source="model", stages=(),
-        estimated_seconds=1, estimated_cost=None, seconds=1,
-    )  # fmt: skip
-    many = dataclasses.replace(run, results=tuple({"data": "x" * 900_000} for _ in range(40)))
-    lines = written(tmp_path / "t.jsonl", run, plan, many)
-    assert lines[0]["results"] == [small, {"step_id": "l", "data": OMITTED, "sources": ["a"]}]
-    assert lines[1]["plan"] == OMITTED
-    assert lines[2]["results"] == [{"data": OMITTED}] * 40
-    assert len(read_transcript(tmp_path / "t.jsonl")) == 3
 
 
 def replied(message: Assistant) -> ModelReplied:

@@ -187,24 +187,17 @@ class TaskRun:
                 return End("answered", answer=text, reason="it was the last turn of the budget" if is_last else "")
             case "refused":
                 return self._ends(turn, "refused", "refused", reply.refusal or text or "the model refused", answer=text)
-            case "empty":
-                again = state.empty_in_row == 1 and not is_last
-                return self._again(turn, "empty", "the reply was empty", _SAY_SOMETHING, again=again)
-            case "cut":
-                again = state.cut_in_row == 1 and not is_last
-                detail = f"the reply was cut after {len(text)} characters"
-                return self._again(turn, "cut", detail, _SAY_LESS, again=again, answer=text)
+            case "empty" | "cut" as fault:
+                detail = (
+                    "the reply was empty" if fault == "empty" else f"the reply was cut after {len(text)} characters"
+                )
+                if is_last or state.in_row > 1:
+                    return self._ends(turn, fault, fault, f"{detail}, again", answer=text)
+                self._log.fault(turn, fault, detail, "asked again")
+                self._log.say(turn, _SAY_SOMETHING if fault == "empty" else _SAY_LESS)
+                return None
             case _:
                 return await self._make_calls(asked)
-
-    def _again(
-        self, turn: int, fault: Literal["empty", "cut"], detail: str, words: str, *, again: bool, answer: str = ""
-    ) -> End | None:
-        if not again:
-            return self._ends(turn, fault, fault, f"{detail}, again", answer=answer)
-        self._log.fault(turn, fault, detail, "asked again")
-        self._log.say(turn, words)
-        return None
 
     # calls
 

@@ -27,7 +27,7 @@ from callgate.agent.events import (
     ToolsFound,
     to_json,
 )
-from callgate.agent.models.model import NO_USAGE, Assistant, Message, ToolCall, ToolReplies, Usage, User
+from callgate.agent.models.model import NO_USAGE, Assistant, Ended, Message, ToolCall, ToolReplies, Usage, User
 from callgate.agent.routing.way_back import FailureKind, Form, form_of
 
 from .budget import Spent
@@ -60,7 +60,8 @@ class TaskState:
         open_calls: of the last turn, as long as nothing came of them.
         begun: ids of those that have begun.
         ended: those that have ended, by id.
-        empty_in_row, cut_in_row: replies of that kind since the last good one.
+        last_ended: how the last reply ended; None before the first, and after a resumption.
+        in_row: replies that ended so, one after the other.
         planner_calls: plans that a model made, beside the turns.
         next_tokens: that the next request has at least: those of the last one, and what was told since, four characters
             for a token.
@@ -90,8 +91,8 @@ class TaskState:
     begun: set[str] = field(default_factory=set)
     ended: dict[str, CallEnded] = field(default_factory=dict)
     warnings: dict[str, Verdict] = field(default_factory=dict)
-    empty_in_row: int = 0
-    cut_in_row: int = 0
+    last_ended: Ended | None = None
+    in_row: int = 0
     next_tokens: int = 0
     planned: bool = False
     failures: dict[Form, dict[FailureKind, set[int]]] = field(default_factory=dict)
@@ -132,7 +133,7 @@ class TaskState:
             case Resumed():
                 self.resumed = True
                 self.stopped, self.finished = self.finished, None
-                self.empty_in_row = self.cut_in_row = 0
+                self.last_ended = None
             case Routed():
                 self.routes.append(event)
                 self.mode = event.mode
@@ -179,8 +180,8 @@ class TaskState:
         self.turns = event.turn
         if event.ended != "empty":  # that may have been another conversation: the one of an answer to a plan
             self.next_tokens = event.usage.input_tokens
-        self.empty_in_row = self.empty_in_row + 1 if event.ended == "empty" else 0
-        self.cut_in_row = self.cut_in_row + 1 if event.ended == "cut" else 0
+        self.in_row = self.in_row + 1 if event.ended == self.last_ended else 1
+        self.last_ended = event.ended
         if said.text.strip() or said.calls:
             self.messages.append(said)
         self.open_calls = said.calls
