@@ -44,9 +44,9 @@ _LIMITS = {
 def command(**options: Any) -> int:
     """Look at a program as the fast path does: FILE, or - for stdin, or -c CODE. Needs no sandbox.
 
-    A program that is a graph of tool calls is printed as a plan, or, where no plan shows it, with the calls that begin
-    at once. Any other runs in the sandbox; then the reason is a line on stderr, file:line: construct: why not; what to
-    write instead. With --why all reasons are, on stdout.
+    A program that is a graph of tool calls is printed as a plan, or, where no plan shows it, with the reason. Any other
+    runs in the sandbox; then the reason is a line on stderr, file:line: construct: why not; what to write instead. With
+    --why all reasons are, on stdout.
 
     Exit codes: 0 it takes the fast path, 1 it does not, 2 usage, 130 interrupted.
     """
@@ -112,9 +112,7 @@ def _show_plan(data: TextIO, name: str, compiled: Compilation, options: dict[str
         return FAILED
     if compiled.no_plan is not None and (options["as_json"] or options["mermaid"]):
         say(_reason_line(name, compiled.no_plan), "yellow")
-        explain(
-            "the program takes the fast path, and no plan shows it", "without --json and --mermaid, see what begins"
-        )
+        explain("the program takes the fast path, and no plan shows it", "run it with callgate run")
         return OK
     if options["as_json"]:
         text = json.dumps(compiled.plan, ensure_ascii=False)
