@@ -11,7 +11,7 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "docs" / "way_of_a_call.py"
 PASSED = {
     "plan": ["runtime/runtime.py", "program/check.py", "runtime/fast_path/drive.py", "tools/tool.py"],
-    "sandbox": ["runtime/runtime.py", "program/check.py", "sandbox/pool.py", "runtime/run.py", "tools/tool.py"],
+    "sandbox": ["runtime/runtime.py", "program/check.py", "runtime/guest_run.py", "tools/tool.py"],
 }
 
 

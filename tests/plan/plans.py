@@ -81,7 +81,7 @@ PLANS = plans()
 
 def read(given: Any, *, door: Gate = PLANS, **limits: Any) -> Reading:
     """A plan, read."""
-    return PlanRun.of(door, Limits(**limits), None, None, None).read(given)
+    return PlanRun(door, Limits(**limits)).read(given)
 
 
 def compiled(given: Any, *, door: Gate = PLANS, **limits: Any) -> CompiledPlan:

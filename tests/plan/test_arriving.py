@@ -15,7 +15,7 @@ from plan.plans import PLANS, step
 
 def handed_on(*steps: dict[str, Any]) -> list[tuple[str | None, bool]]:
     """The id of each step that arrives, None where it is not handed on; and whether it is held back."""
-    arriving = ArrivingPlan(PlanRun.of(PLANS, Limits(), None, None, None).offering, Limits())
+    arriving = ArrivingPlan(PlanRun(PLANS, Limits()).offering, Limits())
     found = arriving.receive(json.dumps({"steps": steps}))
     return [(None if each.step is None else each.step.id, each.held) for each in found]
 

@@ -56,8 +56,6 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("openai", {"tools": ["nothing"]}, "tools names the tool 'nothing'"),
     ("openai", {"meta": ["run_code"]}, "no meta-tool 'run_code'; there are: search_tools, "),
     ("openai", {"texts": {"run_code": "x"}}, "no meta-tool 'run_code'"),
-    ("openai", {"texts": {"execute_code": " "}}, "texts maps names of meta-tools to text"),
-    ("openai", {"inline_characters": -1}, "inline_characters is a number of characters"),
     ("mcp", {"strict": True}, "MCP has no strict definitions"),
     ("openai", {"defer": "all"}, "openai does not defer tools; anthropic and openai-responses do"),
     ("anthropic", {"meta": [], "direct": "all", "defer": "all"}, "one tool at least that is not deferred"),

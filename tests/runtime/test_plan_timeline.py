@@ -14,7 +14,7 @@ from callgate.plan.faults import PlanFault
 from callgate.plan.outcomes import StepStatus
 from callgate.runtime.plans.result import PlanResult
 from callgate.runtime.plans.timeline import MARKS, MOST_ROWS, STATUS_WORDS, lay_out, timeline_text
-from callgate.runtime.plans.timeline_page import PAGE, timeline_page
+from callgate.runtime.plans.timeline_page import timeline_page
 from callgate.runtime.result import RunError
 from callgate.tools.faults import printable
 from runtime.golden_files import same
@@ -175,18 +175,18 @@ def test_the_page_loads_nothing_and_runs_nothing() -> None:
     assert Checked(page).attributes("href") == []
 
 
-def test_the_page_says_in_words_what_its_colours_say() -> None:
+def test_the_page_says_in_words_how_each_step_ended() -> None:
     page = Checked(timeline_page(ran(step("a", 0.0, 1.0, status="failed"), step("b", error="no need")), "Run 7"))
     assert page.attributes("lang") == ["en"]
     assert "width=device-width, initial-scale=1" in page.attributes("content")
-    assert "✗a look_up1.00 sfailed" in page.text
-    assert "–b look_upno needskipped" in page.text
+    assert "✗ a look_up 1.00 s failed" in page.text
+    assert "– b look_up  skipped" in page.text
 
 
 def test_a_for_each_is_one_bar_and_its_calls_are_told_in_its_step() -> None:
     calls = [call(n, n * 0.1, 0.5, "failed" if n == 3 else "succeeded", error="gone") for n in range(1, 61)]
     page = timeline_page(ran(step("each", 0.1, 6.5, items=60, calls=tuple(range(1, 61))), calls=calls))
-    assert page.count("class=bar") == 1
+    assert page.count("<details") == 1
     assert "<dd>3 look_up: failed, began at 300 ms, took 500 ms: gone\n1 look_up" in page
     assert "… and 36 more</dd>" in page
 
@@ -245,26 +245,3 @@ def test_the_page_of_10000_hostile_steps_stays_small() -> None:
     assert len(page.encode()) < 5_000_000
     assert "… and 9,600 more steps" in page
     assert re.search("… and [0-9]+ more steps, left out here because of their size", page)
-
-
-@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-def test_colours_have_the_contrast_that_wcag_asks_for(scheme: int) -> None:
-    style = PAGE.template.split("@media (prefers-color-scheme: dark)")[scheme]
-    colours = dict(re.findall(r"--(\w+): (#\w+);", style))
-    for ground in ("paper", "band"):
-        for text in ("ink", "soft", "good", "bad", "unknown", "idle"):
-            assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
-        assert contrast(colours["gem"], colours[ground]) >= 3
-
-
-def contrast(one: str, other: str) -> float:
-    """https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio"""
-
-    def luminance(colour: str) -> float:
-        digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
-        parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
-        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)

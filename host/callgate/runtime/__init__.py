@@ -30,8 +30,8 @@ if TYPE_CHECKING:
         report_progress,
     )
     from .offer import Source
-    from .plans.approval import PlanApprovalRequest
     from .plans.result import PlanResult, StepResult
+    from .plans.run import PlanApprovalRequest
     from .result import CodeResult, RunError, RunUsage
     from .runtime import Runtime
     from .session import Session
@@ -72,19 +72,11 @@ __getattr__, __dir__ = names_from(
     __name__,
     {
         "answers": ("Answer",),
-        "gate.approval": (
-            "Allow",
-            "ApprovalRequest",
-            "Deny",
-        ),
+        "gate.approval": ("Allow", "ApprovalRequest", "Deny"),
         "gate.calls": ("CallRecord",),
         "code_stream": ("CodeStream",),
         "discovery.conversation": ("Conversation",),
-        "discovery.found": (
-            "Described",
-            "Found",
-            "SearchResult",
-        ),
+        "discovery.found": ("Described", "Found", "SearchResult"),
         "gate.events": (
             "CallEnded",
             "CallProgressed",
@@ -97,16 +89,9 @@ __getattr__, __dir__ = names_from(
         ),
         "fast_path.compilation": ("Compilation", "NotAGraph"),
         "offer": ("Source",),
-        "plans.approval": ("PlanApprovalRequest",),
-        "plans.result": (
-            "PlanResult",
-            "StepResult",
-        ),
-        "result": (
-            "CodeResult",
-            "RunError",
-            "RunUsage",
-        ),
+        "plans.run": ("PlanApprovalRequest",),
+        "plans.result": ("PlanResult", "StepResult"),
+        "result": ("CodeResult", "RunError", "RunUsage"),
         "runtime": ("Runtime",),
         "session": ("Session",),
     },

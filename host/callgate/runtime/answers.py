@@ -140,7 +140,6 @@ class Answers:
         self.definitions = Definitions(runtime.registry, limits, language, python)
         """What the model is told of the tools."""
         self.names = self.definitions.names
-        self._reach: tuple[tuple[Tool, ...], frozenset[str] | None, frozenset[str] | None] | None = None
 
     async def answer(self, name: str, arguments: Mapping[str, Any] | str | None, call: Call) -> Answer:
         """See `Runtime.answer`."""
@@ -216,7 +215,8 @@ class Answers:
         self, provider: Provider, answer: Answer, call_id: str, options: DefinitionOptions, beside: Beside = ALONE
     ) -> dict[str, Any]:
         """An answer as the message that goes back to the model: see `Runtime.tool_result`."""
-        deferred = self.definitions.deferred(provider, options, beside)
+        defers = provider == "anthropic" and options.get("defer")
+        deferred = self.definitions.of(options, beside, provider).deferred_names() if defers else {}
         references = [deferred[name] for name in answer.found if name in deferred]
         return tool_result(provider, answer.text, answer.ok, call_id, references)
 
@@ -224,10 +224,8 @@ class Answers:
         """Names of the tools that a model can call in any way; None where these are all."""
         tools = self.runtime.registry.tools()
         wanted = None if allowed is None else frozenset(self.names.resolve(name) or name for name in allowed)
-        if self._reach is None or self._reach[0] is not tools or self._reach[1] != wanted:
-            within = frozenset(t.name for t in tools if t.allowed_callers and (wanted is None or t.name in wanted))
-            self._reach = (tools, wanted, None if len(within) == len(tools) else within)
-        return self._reach[2]
+        within = frozenset(t.name for t in tools if t.allowed_callers and (wanted is None or t.name in wanted))
+        return None if len(within) == len(tools) else within
 
 
 def _hint(error: ToolError, given: str, tool: Tool | None, call: Call) -> str:

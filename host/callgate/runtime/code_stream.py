@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections import deque
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import anyio
@@ -19,17 +19,7 @@ class CodeStream:
 
     def __init__(self) -> None:
         self.result: CodeResult | None = None
-        self._events: deque[Event] = deque()
-        self._changed = anyio.Event()
-        self._over = False
-
-    def _put(self, event: Event) -> None:
-        self._events.append(event)
-        self._changed.set()
-
-    def _finish(self) -> None:
-        self._over = True
-        self._changed.set()
+        self._put, self._events = anyio.create_memory_object_stream[Event](math.inf)
 
     # no asynchronous generator: leaving the loop early would leave one behind, which trio warns of
 
@@ -37,12 +27,7 @@ class CodeStream:
         return self
 
     async def __anext__(self) -> Event:
-        while not self._events:
-            if self._over:
-                raise StopAsyncIteration
-            self._changed = anyio.Event()
-            await self._changed.wait()
-        return self._events.popleft()
+        return await self._events.__anext__()
 
 
 @contextlib.asynccontextmanager
@@ -51,20 +36,14 @@ async def streaming(execute: Callable[[Callable[[Event], None]], Awaitable[CodeR
     stream = CodeStream()
 
     async def run() -> None:
-        try:
-            stream.result = await execute(stream._put)
-        finally:
-            stream._finish()
+        with stream._put:
+            stream.result = await execute(stream._put.send_nowait)
 
     try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run)
-            yield stream
-            if not stream._over:
+        with stream._events:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run)
+                yield stream
                 tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:  # the task group is our affair: one error is raised as itself
-        raise _only(group) from None
-
-
-def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    return group.exceptions[0] if len(group.exceptions) == 1 else group
+        raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None

@@ -54,9 +54,6 @@ class ForModels:
 
         return ToolSearch(self.registry, self._learned)
 
-    def _must_be_open(self) -> None:
-        self._keeper.must_be_open()
-
     def tool_definitions(self, provider: Provider, **options: Unpack[DefinitionOptions]) -> list[dict[str, Any]]:
         """What to hand to a model: the meta-tools, and tools that it may call itself. The same tools and options give
         the same bytes. Needs no open runtime, but tools of `sources` are there only while it is open.
@@ -89,7 +86,7 @@ class ForModels:
         Raises:
             ConfigurationError: the model has no such tool, or the provider no tool choice.
         """
-        return self._answers.definitions.choice(provider, choice, parallel, options)
+        return self._answers.definitions.of(options).choice(provider, choice, parallel)
 
     def instructions(self, **options: Unpack[DefinitionOptions]) -> str:
         """A few lines for a system prompt: when to call a tool, when to write a plan, when to write a program.
@@ -97,7 +94,7 @@ class ForModels:
         Args:
             options: as given to `tool_definitions`.
         """
-        return self._answers.definitions.instructions(options)
+        return self._answers.definitions.of(options).instructions()
 
     def stubs(
         self,
@@ -169,7 +166,7 @@ class ForModels:
         from .answers import Call, caller_of
         from .model.meta import META_TOOLS, checked_options
 
-        self._must_be_open()
+        self._keeper.must_be_open()
         if meta is None:
             meta = META_TOOLS
         checked_options({"meta": meta})

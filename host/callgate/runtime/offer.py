@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -21,7 +20,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from callgate.errors import ConfigurationError, ToolError, ToolNotAllowed, ToolNotFound
-from callgate.limits import Limits
 from callgate.program import ToolShape
 from callgate.protocol.run import encode_tools
 from callgate.tools import Caller, Registry, Tool, is_reserved, python_name
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
 
     from .discovery.search import ToolSearch
 
-__all__ = ["Builtins", "Offer", "Source", "checked_options", "search_builtins"]
+__all__ = ["Builtins", "Offer", "Source", "search_builtins"]
 
 SEARCH_TOOLS: Final = "search_tools"
 _SHORT: Final = {"search": SEARCH_TOOLS, "describe": DESCRIBE_TOOLS}
@@ -225,16 +223,6 @@ def _check_fallbacks(registry: Registry, tools: Iterable[Tool]) -> None:
             raise ConfigurationError(
                 f"tool {tool.name!r} names the fallback {tool.fallback!r}, which does not exist{hint}"
             )
-
-
-def checked_options(limits: Limits, tools: Any, on_event: Any) -> None:
-    """Raises `ConfigurationError` where a run was given something else than these."""
-    if not isinstance(limits, Limits):
-        raise ConfigurationError("limits must be Limits, for instance Limits(wall_seconds=10)")
-    if isinstance(tools, str) or any(not isinstance(name, str) for name in tools or ()):
-        raise ConfigurationError("tools are named by text: tools=['get_weather']")
-    if on_event is not None and inspect.iscoroutinefunction(on_event):
-        raise ConfigurationError("on_event is called at once and not awaited: give it a plain function, not async")
 
 
 _SEARCHES = """Find tools by what they do.

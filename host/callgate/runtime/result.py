@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
 from callgate.program import Finding
 
 from .gate.calls import CallRecord
 
-__all__ = ["NO_SANDBOX", "CodeResult", "RunError", "RunUsage", "cut"]
+__all__ = ["NO_SANDBOX", "CodeResult", "RunError", "RunUsage", "calls_made", "cut", "members", "plain"]
 
 NO_SANDBOX = "none: the program ran as a plan, by the host's own evaluator"
 """What `CodeResult.sandbox` says where no guest ran."""
@@ -94,16 +94,7 @@ class CodeResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The whole result as JSON values. What the program and its calls gave is not copied."""
-        names = ("plan" if each.name == "plan_of_calls" else each.name for each in fields(self))
-        plain = {name: getattr(self, name) for name in names}
-        plain["error"] = None if self.error is None else asdict(self.error)
-        plain["findings"] = [asdict(finding) for finding in self.findings]
-        for name in ("calls", "speculative"):
-            plain[name] = [{each.name: getattr(call, each.name) for each in fields(call)} for call in plain[name]]
-        plain["usage"] = asdict(self.usage)
-        plain["notes"] = list(self.notes)
-        plain["truncated"] = list(self.truncated)
-        return plain
+        return plain({**members(self, "plan_of_calls"), "plan": self.plan})
 
     def for_model(self, max_characters: int = MODEL_CHARACTERS) -> str:
         """A short text for the model's context: what was printed, the value or the error, and after a failure the
@@ -143,12 +134,30 @@ class CodeResult:
             text += f"\n{error.message}"
         text = f"The program failed.\n{text}"
         if self.calls:
-            counts = Counter((call.tool, call.status) for call in self.calls)
-            done = ", ".join(
-                f"{tool} {status}" + (f" ×{n}" if n > 1 else "") for (tool, status), n in counts.most_common(20)
-            )
-            text += f"\nTool calls made before that: {done}."
+            text += f"\nTool calls made before that: {calls_made(self.calls)}."
         return text
+
+
+def members(result: Any, *without: str) -> dict[str, Any]:
+    """The fields of a result by name; nothing is copied."""
+    return {each.name: getattr(result, each.name) for each in fields(result) if each.name not in without}
+
+
+def plain(told: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a result with the values of ours among them as JSON values. What tools and programs gave, and what
+    they were given, is not copied."""
+    made: dict[str, Any] = {}
+    for name, value in told.items():
+        listed = isinstance(value, (list, tuple))
+        each = [members(one) if is_dataclass(one) else one for one in value] if listed else value
+        made[name] = members(value) if is_dataclass(value) else each
+    return made
+
+
+def calls_made(calls: Iterable[CallRecord]) -> str:
+    """Which tools were called, how that ended, and how often."""
+    counts = Counter((call.tool, call.status) for call in calls).most_common(20)
+    return ", ".join(f"{tool} {status}" + (f" ×{n}" if n > 1 else "") for (tool, status), n in counts)
 
 
 def _as_text(value: Any) -> str:

@@ -1,13 +1,17 @@
-"""A program to run, and what runs report when they fail: all that both paths share. Runs nothing."""
+"""A program to run, looks at programs, and what runs report when they fail: all that both paths share. Runs nothing."""
 
 from __future__ import annotations
 
 import errno
 import keyword
 import signal
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
 
 from callgate.errors import ConfigurationError, LimitReached
 from callgate.limits import Limits
@@ -16,15 +20,16 @@ from callgate.sandbox.backend import GuestExit, Usage
 from callgate_guest.wire import OUT_OF_MEMORY, LineBuffer
 
 from .gate import Gate, RunGate
+from .gate.cache import Cache
 from .gate.events import Event
-from .offer import Offer, checked_options
+from .offer import Offer
 from .result import CodeResult, RunError
 
 if TYPE_CHECKING:
     from callgate.program import Finding, Policy
 
 __all__ = [
-    "CodeRun", "Language", "check_failure", "explain_death", "host_error", "left_under_way", "program_error",
+    "CodeRun", "Language", "Looks", "check_failure", "explain_death", "host_error", "left_under_way", "program_error",
     "waited_for",
 ]  # fmt: skip
 
@@ -35,6 +40,60 @@ _TEXT_LIMIT: Final = 200_000
 """Characters of a message or traceback that the host keeps of what a guest says; the guest cuts well below."""
 _NAME_LIMIT: Final = 256
 """Characters of the name of an exception, or of a tool, that the host keeps of what a guest says."""
+_LONG: Final = 2 * 1024
+"""Characters; it takes some milliseconds to look at a program of that length, and up to 20 at a hostile one."""
+_KEPT_BYTES: Final = 200
+"""Memory of what is kept of a program, for each character of its source: a graph's tree and closures."""
+
+T = TypeVar("T")
+
+
+class Looks:
+    """What was found in the programs that were looked at last.
+
+    Args:
+        max_entries: how many of them are kept.
+        max_bytes: of all that is kept, about. A program that takes an eighth of it alone is not kept.
+    """
+
+    def __init__(self, *, max_entries: int = 512, max_bytes: int = 64 * 1024 * 1024) -> None:
+        self.kept: Cache[Hashable, Any] = Cache(max_entries=max_entries, max_bytes=max_bytes)
+        self._most = max_bytes // 8
+        self._turn = anyio.Lock()
+
+    async def look(self, source: str, looking: Callable[[], T], key: Hashable = None) -> T:
+        """What `looking` finds in `source`, or found there earlier.
+
+        One program is looked at at a time, and others have their turn in between; a long one in a thread. Python gives
+        others their turn between any two steps of a look but the parser's and the compiler's, and those two are
+        bounded: see `callgate.program.syntax`.
+
+        Args:
+            source: the program.
+            looking: looks at it.
+            key: all that the outcome depends on; None: it is not kept.
+        """
+        found: T | None = None if key is None else self.kept.get(key)
+        if found is not None:
+            return found
+        async with self._turn:
+            await anyio.lowlevel.checkpoint()
+            found = await anyio.to_thread.run_sync(looking) if len(source) > _LONG else looking()
+        self._keep(key, found, source)
+        return found
+
+    def look_at_once(self, source: str, looking: Callable[[], T], key: Hashable) -> T:
+        """The same, without waiting."""
+        found: T | None = self.kept.get(key)
+        if found is None:
+            found = looking()
+            self._keep(key, found, source)
+        return found
+
+    def _keep(self, key: Hashable, found: Any, source: str) -> None:
+        size = _KEPT_BYTES * len(source)
+        if key is not None and size <= self._most:
+            self.kept.keep(key, found, size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +136,6 @@ class CodeRun:
         """A run of `code`: see `Runtime.execute_code` for the arguments. Raises `ConfigurationError`."""
         if not isinstance(code, str):
             raise ConfigurationError(f"code is Python source text, not {type(code).__name__}")
-        checked_options(limits, tools, on_event)
         if inputs is not None and not isinstance(inputs, Mapping):
             raise ConfigurationError(f"inputs is a dict of variables and their values, not {type(inputs).__name__}")
         opened = gate.open(caller="code", limits=limits, allowed=tools, on_event=on_event)

@@ -28,11 +28,10 @@ from .gate.cache import Effects
 from .gate.events import Event
 from .guest_run import in_guest
 from .keeper import Keeper
-from .looking import Looks
 from .offer import Source, search_builtins
 from .result import NO_SANDBOX, CodeResult
-from .run import CodeRun, Language, check_failure
-from .session import Session, opened_session
+from .run import CodeRun, Language, Looks, check_failure
+from .session import Session
 
 if TYPE_CHECKING:
     from callgate.plan.estimate import PlanEstimate
@@ -42,9 +41,8 @@ if TYPE_CHECKING:
 
     from .fast_path.compilation import Compilation
     from .fast_path.drive import GraphDrive
-    from .plans.approval import ApprovePlan
     from .plans.result import PlanResult
-    from .plans.run import PlanRun
+    from .plans.run import ApprovePlan, PlanRun
 
 __all__ = ["CodeStream", "Path", "Runtime"]
 
@@ -238,7 +236,7 @@ class Runtime(ForModels):
             ConfigurationError: an input is no JSON, `tools` names one that does not exist, or there is no such path.
             SandboxError: no guest can be had.
         """
-        self._must_be_open()
+        self._keeper.must_be_open()
         path = self._path if path is None else _checked_path(path)
         if path == "sandbox":
             self._confined()
@@ -279,10 +277,16 @@ class Runtime(ForModels):
         Raises:
             SandboxError: no guest can be had.
         """
-        self._must_be_open()
+        self._keeper.must_be_open()
         limits = self.limits if limits is None else limits
-        async with opened_session(self.gate, self._looks, self._language, limits, *self._confined()) as session:
+        guest = await self._pool.checkout(Allowance.of(limits))
+        session = Session(self, guest, limits)
+        try:
             yield session
+        finally:
+            session._close()
+            with anyio.CancelScope(shield=True):
+                await self._pool.end(guest)
 
     def check(self, code: str, *, inputs: Collection[str] = (), tools: Collection[str] | None = None) -> list[Finding]:
         """What is wrong with a program, before anything runs: see `Finding`. Needs no sandbox, and no open runtime."""
@@ -331,7 +335,7 @@ class Runtime(ForModels):
         Raises:
             ConfigurationError: `tools` names one that does not exist.
         """
-        self._must_be_open()
+        self._keeper.must_be_open()
         await imported("callgate.runtime.plans.run")
         return await self._plan(tools, limits, on_event, approve_plan).execute(plan)
 
@@ -358,7 +362,7 @@ class Runtime(ForModels):
             ConfigurationError: `tools` names one that does not exist, or a chunk is no text.
             Exception: what `chunks` raises; calls under way are given up.
         """
-        self._must_be_open()
+        self._keeper.must_be_open()
         await imported("callgate.runtime.plans.run")
         return await self._plan(tools, limits, on_event, approve_plan).execute_stream(chunks)
 
@@ -411,7 +415,7 @@ class Runtime(ForModels):
         from .plans.run import PlanRun
 
         approve_plan = self._approve_plan if approve_plan is None else approve_plan
-        return PlanRun.of(self.gate, self.limits if limits is None else limits, tools, on_event, approve_plan)
+        return PlanRun(self.gate, self.limits if limits is None else limits, tools, on_event, approve_plan)
 
 
 def _checked_path(path: Any) -> Path:

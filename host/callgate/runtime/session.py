@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from callgate.errors import SandboxError
 from callgate.limits import Limits
-from callgate.sandbox.backend import Allowance, Backend, Guest
-from callgate.sandbox.pool import WarmPool
+from callgate.sandbox.backend import Guest
 from callgate_guest.wire import LineBuffer
 
-from .gate import Gate
 from .gate.events import Event
 from .guest_run import GuestRun
-from .looking import Looks
 from .result import CodeResult, RunError
-from .run import CodeRun, Language, check_failure
+from .run import CodeRun, check_failure
 
-__all__ = ["Session", "opened_session"]
+if TYPE_CHECKING:
+    from .runtime import Runtime
+
+__all__ = ["Session"]
 
 
 class Session:
@@ -34,14 +33,10 @@ class Session:
     usable. One that reaches a limit, or is cancelled, ends it: its guest is killed.
     """
 
-    def __init__(
-        self, gate: Gate, looks: Looks, language: Language, limits: Limits, guest: Guest, *, sandbox: str
-    ) -> None:
-        self._gate = gate
-        self._looks = looks
-        self._language = language
+    def __init__(self, runtime: Runtime, guest: Guest, limits: Limits) -> None:
+        self._runtime = runtime
         self._guest = guest
-        self._sandbox = sandbox
+        self._sandbox = runtime.backend.description
         self._limits = limits
         self._count = 0
         self._bound: set[str] = set()
@@ -72,16 +67,16 @@ class Session:
         async with self._turn:
             if self._over is not None:
                 raise SandboxError(f"this session is over: {self._over}; open a new one with runtime.session()")
-            run = CodeRun.of(self._gate, code, self._limits, inputs=inputs, tools=tools, on_event=on_event)
+            run = CodeRun.of(self._runtime.gate, code, self._limits, inputs=inputs, tools=tools, on_event=on_event)
             if check:
                 earlier = self._bound if self._count else None
-                looking = partial(run.check, self._language, earlier, session=True)
-                run.findings = await self._looks.look(code, looking)
+                looking = partial(run.check, self._runtime._language, earlier, session=True)
+                run.findings = await self._runtime._looks.look(code, looking)
                 if (stopped := check_failure(run.findings, self._sandbox)) is not None:
                     return stopped
             from callgate.program import bound_names
 
-            self._bound |= await self._looks.look(code, partial(bound_names, code))
+            self._bound |= await self._runtime._looks.look(code, partial(bound_names, code))
             self._count += 1
             run.number, run.buffer, run.keeps = self._count, self._buffer, True
             result = await self._ran(GuestRun(run, self._guest))
@@ -102,18 +97,7 @@ class Session:
                     exit = await self._guest.aclose()
         return run.result(self._sandbox, exit)
 
-
-@contextlib.asynccontextmanager
-async def opened_session(
-    gate: Gate, looks: Looks, language: Language, limits: Limits, backend: Backend, pool: WarmPool
-) -> AsyncIterator[Session]:
-    """A session over the tools of a gate; its guest is from the pool. Raises `SandboxError`."""
-    guest = await pool.checkout(Allowance.of(limits))
-    session = Session(gate, looks, language, limits, guest, sandbox=backend.description)
-    try:
-        yield session
-    finally:
-        session._closed = True
-        session._over = session._over or "its block was left"
-        with anyio.CancelScope(shield=True):
-            await pool.end(guest)
+    def _close(self) -> None:
+        """Its guest is about to be ended."""
+        self._closed = True
+        self._over = self._over or "its block was left"

@@ -138,7 +138,8 @@ class KeptFile(ABC, Generic[Note]):
     async def flush(self) -> None:
         """Write what was noted and is not in the file yet. A fault is logged, not raised."""
         async with self._writing:
-            self._unwritten += [self._noted.popleft() for _ in range(len(self._noted))]
+            self._unwritten += self._noted
+            self._noted.clear()
             if not self._unwritten:
                 return
             try:

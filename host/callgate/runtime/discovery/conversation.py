@@ -24,12 +24,12 @@ from callgate.limits import Limits
 from callgate.runtime.answers import Answer, Answers, Call, caller_of
 from callgate.runtime.gate.events import Event
 from callgate.runtime.model.decoding import decoded
-from callgate.runtime.model.definitions import Beside
+from callgate.runtime.model.definitions import Beside, ModelTools
 from callgate.runtime.model.meta import META_TOOLS, DefinitionOptions, checked_options
 from callgate.runtime.model.providers import Provider
 from callgate.runtime.session import Session
 
-from .found import entry
+from .found import SearchResult, entry
 from .loading import LoadedTools, Loader
 from .memory import ConversationState, credit, teach
 
@@ -93,7 +93,7 @@ class Conversation:
     async def __aenter__(self) -> Conversation:
         if self._entered:
             raise ConfigurationError("this conversation was entered already; make a new one")
-        self.runtime._must_be_open()
+        self.runtime._keeper.must_be_open()
         self._entered = True
         for search in self._state.searches:
             if search.loaded and self._loaded is not None:
@@ -129,7 +129,7 @@ class Conversation:
 
     def tool_choice(self, provider: Provider, choice: str, *, parallel: bool | None = None) -> dict[str, Any]:
         """See `Runtime.tool_choice`."""
-        return self._definitions.choice(provider, choice, parallel, self._now(), self._beside)
+        return self._tools().choice(provider, choice, parallel)
 
     def tool_result(self, provider: Provider, answer: Answer, call_id: str) -> dict[str, Any]:
         """See `Runtime.tool_result`."""
@@ -137,7 +137,7 @@ class Conversation:
 
     def instructions(self) -> str:
         """See `Runtime.instructions`."""
-        return self._definitions.instructions(self._now(), self._beside)
+        return self._tools().instructions()
 
     def state(self) -> dict[str, Any]:
         """What the conversation knows, as JSON values, for `Runtime.conversation(state=...)`: which tools were found,
@@ -175,7 +175,7 @@ class Conversation:
         note = ""
         loaded: tuple[str, ...] = ()
         if name == "search_tools" and self._loaded is not None:
-            note, loaded = await self._loaded.load(_query(_given(arguments)))
+            note, loaded = await self._loaded.load(_query(arguments))
         elif name == "execute_code" and self._has_session and session is None:
             session, note = await self._open_session()
         call = Call(
@@ -188,14 +188,14 @@ class Conversation:
         )
         answer = await self._answers.answer(name, arguments, call)
         await self._learn(answer)
-        if name == "search_tools" and answer.ok:
-            answer = self._with_loaded(answer, _given(arguments), loaded)
+        if isinstance(answer.result, SearchResult):
+            answer = self._with_loaded(answer, answer.result, loaded)
         return self._noted(answer, note)
 
     # inside
 
     def _must_be_open(self) -> None:
-        self.runtime._must_be_open()
+        self.runtime._keeper.must_be_open()
         if self._left:
             raise ConfigurationError("this conversation was left already; make a new one, with state=...")
         if not self._entered and (self._loaded is not None or self._has_session):
@@ -229,12 +229,12 @@ class Conversation:
         elif answer.ok:
             await credit(self._over.search, searches, answer.name, among)
 
-    def _with_loaded(self, answer: Answer, given: Mapping[str, Any], loaded: tuple[str, ...]) -> Answer:
+    def _with_loaded(self, answer: Answer, result: SearchResult, loaded: tuple[str, ...]) -> Answer:
         """The answer to a search with what was loaded for it, whatever the ranking thinks of that."""
         more = [name for name in loaded if name not in answer.found and self._allows(name)][:MAX_LOADED_SHOWN]
         found = (*answer.found, *more)
-        words = not given.get("regex")  # of a pattern nothing can be learned
-        self._state.add_search(_query(given), found if words else (), loaded=bool(loaded))
+        words = result.matched is None  # of a pattern nothing can be learned
+        self._state.add_search(result.query, found if words else (), loaded=bool(loaded))
         if not more:
             return answer
         lines = [answer.text] if answer.found else []
@@ -248,8 +248,8 @@ class Conversation:
         lines = [answer.text, note] if note else [answer.text]
         new: list[str] = []
         if answer.found and self._grows:
-            direct = self._definitions.direct({**self._now(), "direct": "all"})
-            shown = self._definitions.direct(self._now())
+            direct = self._definitions.of({**self._now(), "direct": "all"}).names()
+            shown = self._definitions.of(self._now()).names()
             new = self._state.add_found(name for name in answer.found if name in direct)
             new = [name for name in new if name not in shown]
         if new:
@@ -263,7 +263,10 @@ class Conversation:
 
     def _shown(self) -> Collection[str]:
         """Names of the tools that the model can call by definitions of their own."""
-        return self._definitions.direct(self._now(), self._beside)
+        return self._tools().names()
+
+    def _tools(self) -> ModelTools:
+        return self._definitions.of(self._now(), self._beside)
 
     @property
     def _within(self) -> Collection[str] | None:
@@ -302,15 +305,11 @@ class Conversation:
         await self._exits.aclose()
 
 
-def _given(arguments: Any) -> Mapping[str, Any]:
-    """The arguments of a search; nothing where they are none."""
+def _query(arguments: Any) -> str:
+    """The words of a search; nothing where the arguments have none."""
     try:
         given = decoded("search_tools", arguments, 1 << 20)
     except ToolError:
-        return {}
-    return given if isinstance(given, Mapping) else {}
-
-
-def _query(given: Mapping[str, Any]) -> str:
-    query = given.get("query")
+        return ""
+    query = given.get("query") if isinstance(given, Mapping) else None
     return query if isinstance(query, str) else ""

@@ -99,14 +99,10 @@ class LoadedTools:
         tools = self._base.tools()
         if tools is self._seen:
             return
-        now, before = {tool.name: tool for tool in tools}, {tool.name: tool for tool in self._seen}
-        new = {name: tool for name, tool in now.items() if before.get(name) is not tool}
-        clashing = {own: self.registry.get(name) for own, name in self._names.items() if name in new}
-        gone = [name for name, tool in before.items() if now.get(name) is not tool]
-        for name in (*gone, *(self._names[own] for own in clashing)):
+        own = {loaded: self.registry.get(name) for loaded, name in self._names.items()}
+        for name in self.registry.names():
             self.registry.remove(name)
-        for tool in new.values():
+        for tool in tools:
             self.registry.add(tool)
-        for own, tool in clashing.items():
-            self._names[own] = self.registry.add(tool, rename=True).name
+        self._names = {loaded: self.registry.add(tool, rename=True).name for loaded, tool in own.items()}
         self._seen = tools

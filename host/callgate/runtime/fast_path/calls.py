@@ -17,6 +17,7 @@ from callgate.errors import ToolError
 from callgate.program.graph.flow import Site
 from callgate.program.graph.walking.ghost import Place
 from callgate.program.graph.walking.walk import MadeCall
+from callgate.runtime.gate import RunGate
 from callgate.runtime.gate.calls import CallRecord
 from callgate.tools.encoding import NotJson, canonical_json, compact_json
 
@@ -67,21 +68,12 @@ def same_arguments(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         return False
 
 
-def _records_of(call: OneCall, records: list[CallRecord]) -> list[CallRecord]:
-    """What the gate recorded of it: the call, and those that were made in its stead."""
-    if not 0 <= call.record < len(records):
-        return []
-    chain = [records[call.record]]
-    while (instead := chain[-1].fallback_call) is not None and instead <= len(records):
-        chain.append(records[instead - 1])
-    return chain
-
-
 def split(
-    calls: Iterable[OneCall], records: list[CallRecord], made: Collection[int] = ()
+    calls: Iterable[OneCall], gate: RunGate, made: Collection[int] = ()
 ) -> tuple[list[CallRecord], list[CallRecord]]:
     """The records of what the program made, and of what was made early and in vain; those in `made` were not."""
-    vain = {record.id for call in calls if call.reached is None for record in _records_of(call, records)}
+    records = gate.records
+    vain = {record.id for call in calls if call.reached is None for record in gate.chain(call.record)}
     vain.difference_update(made)
     if not vain:
         return records, []
@@ -93,14 +85,12 @@ class Journal:
 
     Args:
         calls: what was called so far.
-        records: what the gate recorded of it.
+        gate: has recorded them.
     """
 
-    def __init__(self, calls: Sequence[OneCall], records: list[CallRecord]) -> None:
-        self._records = records
-        self.given_up = sum(
-            len(_records_of(call, records)) for call in calls if call.reached is None and not call.ended
-        )
+    def __init__(self, calls: Sequence[OneCall], gate: RunGate) -> None:
+        self._gate = gate
+        self.given_up = sum(len(gate.chain(call.record)) for call in calls if call.reached is None and not call.ended)
         """Records of calls that have no outcome, and that the program may make again."""
         self.made: set[int] = set()
         """Ids of the records of early calls that the program has made now: they are its own from here on."""
@@ -123,7 +113,7 @@ class Journal:
             return None
         call = known.popleft()
         if call.reached is None:
-            self.made.update(record.id for record in _records_of(call, self._records))
+            self.made.update(record.id for record in self._gate.chain(call.record))
         return call.text if call.error is None else call.error
 
 

@@ -17,9 +17,8 @@ from callgate.program.graph.flow import For, operations_of
 from callgate.program.graph.reasons import NotAGraph
 from callgate.program.graph.walking.ghost import makes_iterators
 from callgate.program.graph.walking.tracing import trace
-from callgate.runtime.looking import Looks
 from callgate.runtime.result import NO_SANDBOX, CodeResult, RunError, RunUsage
-from callgate.runtime.run import CodeRun, host_error, left_under_way, program_error
+from callgate.runtime.run import CodeRun, Looks, host_error, left_under_way, program_error
 
 from .calls import Journal, split
 from .drive import GraphDrive
@@ -118,7 +117,7 @@ def _result(drive: GraphDrive, inputs: dict[str, Any], wall: float, why: str) ->
     elif (failed := walker.failed) is not None:
         place = {"line": failed.line, "traceback": failed.traceback, "tool": failed.tool}
         error = program_error({"kind": failed.kind, "message": failed.message, **place}, run.limits, None)
-    calls, speculative = split(drive.calls, run.gate.records)
+    calls, speculative = split(drive.calls, run.gate)
     done = walker.done if error is None else None
 
     def plan() -> dict[str, Any] | None:
@@ -146,7 +145,7 @@ def _result(drive: GraphDrive, inputs: dict[str, Any], wall: float, why: str) ->
 async def _go_on(drive: GraphDrive, in_sandbox: InSandbox, left: float, started: float) -> CodeResult:
     """The program begins anew in the sandbox, where the calls that were made are answered from what they gave."""
     run, logs = drive.code_run, drive.walker.prints.logs
-    journal = Journal(drive.calls, run.gate.records)
+    journal = Journal(drive.calls, run.gate)
     run.gate.begin_anew(journal.answered, journal.given_up)
     listener = None if run.on_event is None else TellOnce(run.on_event, logs)
     try:
@@ -160,7 +159,7 @@ async def _go_on(drive: GraphDrive, in_sandbox: InSandbox, left: float, started:
     error = result.error
     if error is not None and error.limit == "wall_seconds":
         error = host_error(LimitReached("wall_seconds", run.limits.wall_seconds), wall)
-    calls, speculative = split(drive.calls, run.gate.records, journal.made)
+    calls, speculative = split(drive.calls, run.gate, journal.made)
     usage = replace(result.usage, wall_seconds=wall, tool_calls=len(run.gate.records))
     return replace(result, error=error, calls=calls, speculative=speculative, usage=usage)
 

@@ -1,4 +1,5 @@
-"""One attempt: call the tool's function once and encode what it returns; and how patiently a call is made.
+"""One attempt: the arguments on their way to the tool, one call of its function, and what it returns, encoded; and how
+patiently a call is made. Large arguments and results leave others their turn.
 
 1. What a tool means to say, it says with a `ToolError`; that passes. Everything else it raises is the host's own
    business: it is logged, and the caller learns only that there was an internal error.
@@ -16,33 +17,41 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import hashlib
 import json
 import logging
 import math
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
 
-from callgate.errors import ToolError
+from callgate.errors import InvalidArguments, ToolError
 from callgate.tools import Caller, Retry, Tool
-from callgate.tools.encoding import NotJson, compact_json
+from callgate.tools.decoding import decoding
+from callgate.tools.encoding import NotJson, canonical_json, compact_json, encoding
+from callgate.tools.faults import described
 from callgate.tools.statistics import Statistics, adaptive_timeout_seconds
 from callgate.tools.turns import LARGE_BYTES, Work
 
-from .calls import weight
-from .places import Threads
+from .calls import CallUnderWay, weight
+from .threads import Threads
 
 __all__ = [
     "PLAN_RETRY",
     "ToolCrashed",
+    "as_dict",
     "call_once",
     "copied",
-    "crashed",
+    "copy_of",
     "in_turns",
+    "key_of",
     "propagates",
     "retry_for",
     "timeout_for",
+    "validated",
+    "validated_by",
 ]
 
 T = TypeVar("T")
@@ -66,23 +75,73 @@ class ToolCrashed(ToolError):
     default_code = -32603
 
 
-async def call_once(tool: Tool, arguments: dict[str, Any], threads: Threads) -> str:
+def validated_by(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What the tool is called with, at once. Raises `ToolError`; of any other exception only that there was one."""
+    try:
+        return tool.validate(arguments)
+    except ToolError:
+        raise
+    except Exception as error:  # a validator of the operator's own
+        raise _crashed(tool, error) from None
+
+
+async def validated(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What the tool is called with. Raises what `validated_by` raises."""
+    if not _large(arguments):
+        return validated_by(tool, arguments)
+    try:
+        return await in_turns(tool.validating(arguments))
+    except ToolError:
+        raise
+    except Exception as error:
+        raise _crashed(tool, error) from None
+
+
+async def key_of(call: CallUnderWay) -> str:
+    """The cache key of a call: equal for equal arguments, whatever the order of their keys."""
+    if _large(call.given):
+        text = hashlib.blake2b((await in_turns(encoding(call.given, sort_keys=True))).encode()).hexdigest()
+    else:
+        text = canonical_json(call.given)
+    return f"{call.tool.name}\n{text}"
+
+
+async def copy_of(arguments: dict[str, Any]) -> dict[str, Any]:
+    """A copy through JSON, which shares nothing with `arguments`."""
+    if _large(arguments):
+        made: dict[str, Any] = await in_turns(decoding(await in_turns(encoding(arguments))))
+    else:  # at once: a call that needs no approval must not overtake it
+        made = json.loads(compact_json(arguments))
+    return made
+
+
+def as_dict(tool: Tool, arguments: Any) -> dict[str, Any]:
+    """The arguments as a dict. Raises `InvalidArguments` for what is not an object."""
+    if isinstance(arguments, Mapping):
+        return dict(arguments)
+    raise InvalidArguments(
+        f"tool {tool.name!r}: the arguments must be an object, got {described(arguments)}", tool=tool.name
+    )
+
+
+def _large(arguments: dict[str, Any]) -> bool:
+    return weight(arguments, LARGE_BYTES) > LARGE_BYTES
+
+
+async def call_once(tool: Tool, arguments: dict[str, Any], threads: Threads | None) -> str:
     """Call the function and encode its result.
 
     Args:
         tool: the tool.
         arguments: what `Tool.validate` returned; the function may change them.
-        threads: where sync functions run.
+        threads: where a sync function runs.
 
     Raises:
         ToolError: the tool failed, broke its contract, or there are too many threads left behind.
         BaseException: the call was cancelled, or the host is being interrupted.
     """
     try:
-        if tool.is_async:
-            result = await tool.invoke(arguments)
-        else:
-            result = await threads.run(tool, arguments)
+        result = await (tool.invoke(arguments) if threads is None else threads.run(tool, arguments))
         if weight(result, LARGE_BYTES) > LARGE_BYTES:
             return await in_turns(tool.encoding(result))
         return tool.encode(result)
@@ -92,7 +151,7 @@ async def call_once(tool: Tool, arguments: dict[str, Any], threads: Threads) -> 
     except BaseException as error:
         if await propagates(error):
             raise
-        raise crashed(tool, error) from None
+        raise _crashed(tool, error) from None
 
 
 async def in_turns(work: Work[T]) -> T:
@@ -108,7 +167,7 @@ async def in_turns(work: Work[T]) -> T:
     return result
 
 
-def crashed(tool: Tool, error: BaseException) -> ToolCrashed:
+def _crashed(tool: Tool, error: BaseException) -> ToolCrashed:
     """What the caller is told about an exception that is not its business; the log is told everything."""
     logger.error("tool %r failed", tool.name, exc_info=error)
     return ToolCrashed(f"tool {tool.name!r} failed: an internal error; details are in the host's log", tool=tool.name)

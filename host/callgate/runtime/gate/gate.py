@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 import time
 from collections.abc import Callable, Collection
@@ -14,8 +15,8 @@ from callgate.tools import CALLERS, Caller, Registry
 from .approval import Approve
 from .cache import Cache, Effects, ResultCache
 from .events import Event
-from .places import Threads
 from .run_gate import RunGate
+from .threads import Threads
 
 __all__ = ["Gate"]
 
@@ -29,8 +30,6 @@ class Gate:
         registry: the tools; tools added later are seen by runs opened later.
         approve: asked before every call of a tool with `requires_approval`. Without one such calls are refused.
         builtins: gives the built-in tools of an offer, which its runs may call as well; see `callgate.runtime.offer`.
-        cache_entries: so many results are kept for tools with `cache_seconds`.
-        cache_bytes: so many bytes of results are kept.
         effects: counts calls of tools with effects, which end results that were read; gates of one runtime share it.
         clock: seconds, never going back; for records and the cache.
         draw: a random number from 0 to 1; for the jitter of retries.
@@ -42,15 +41,13 @@ class Gate:
         *,
         approve: Approve | None = None,
         builtins: Builtins | None = None,
-        cache_entries: int = 1024,
-        cache_bytes: int = 64 * 1024 * 1024,
         effects: Effects | None = None,
         clock: Callable[[], float] = time.perf_counter,
         draw: Callable[[], float] = random.random,
     ) -> None:
         self.registry = registry
         self.approve = approve
-        self.cache = ResultCache(max_entries=cache_entries, max_bytes=cache_bytes, clock=clock)
+        self.cache = ResultCache(clock=clock)
         self.effects = Effects() if effects is None else effects
         self.threads = Threads()
         self.clock = clock
@@ -79,13 +76,17 @@ class Gate:
                 For a plan's run it is where an adaptive timeout starts.
 
         Raises:
-            ConfigurationError: there is no such caller, or `allowed` or a tool's `fallback` names a tool that does not
-                exist.
+            ConfigurationError: there is no such caller, an argument is of another type, or `allowed` or a tool's
+                `fallback` names a tool that does not exist.
         """
+        if not isinstance(limits, Limits):
+            raise ConfigurationError("limits must be Limits, for instance Limits(wall_seconds=10)")
+        if on_event is not None and inspect.iscoroutinefunction(on_event):
+            raise ConfigurationError("on_event is called at once and not awaited: give it a plain function, not async")
         if caller not in CALLERS:
             raise ConfigurationError(f"there is no caller {caller!r}; the callers are: {', '.join(CALLERS)}")
-        if isinstance(allowed, str):
-            raise ConfigurationError(f"allowed must be a list of tool names, not the string {allowed!r}")
+        if isinstance(allowed, str) or any(not isinstance(name, str) for name in allowed or ()):
+            raise ConfigurationError("tools are named by text: tools=['get_weather']")
         names = None if allowed is None else frozenset(allowed)
         offer = self._offers.get((caller, names))
         if offer is None or offer.vocabulary is not self.registry.vocabulary():

@@ -26,6 +26,7 @@ The gate knows no wire, no program and no plan. It never shows the text of a hos
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -39,12 +40,23 @@ from callgate.tools.statistics import confidence_in
 from callgate.tools.turns import LARGE_BYTES
 
 from .approval import ApprovalRequest, ask
-from .arguments import as_dict, copy_of, key_of, validated, validated_by
-from .attempt import ToolCrashed, call_once, copied, in_turns, retry_for, timeout_for
+from .attempt import (
+    ToolCrashed,
+    as_dict,
+    call_once,
+    copied,
+    copy_of,
+    in_turns,
+    key_of,
+    retry_for,
+    timeout_for,
+    validated,
+    validated_by,
+)
 from .cache import reads_kept_seconds
 from .calls import CallRecord, CallStatus, CallUnderWay, weighing, weight
 from .events import CallEnded, CallStarted, Event, Progressing, listening, tell
-from .places import Slots, Threads
+from .threads import Threads
 
 if TYPE_CHECKING:
     from .gate import Gate
@@ -91,15 +103,18 @@ class RunGate:
         self._on_event = on_event
         self._default_timeout_seconds = default_timeout_seconds
         self._statistics = gate.registry.statistics
-        self._threads = Threads(gate.threads, limits.max_concurrent_calls)
-        self._places = Slots(limits.max_concurrent_calls)
-        self._entrance = Slots(1)
+        self._places = anyio.Semaphore(limits.max_concurrent_calls, fast_acquire=True)
+        self._entrance = anyio.Lock(fast_acquire=True)
         self._clock = gate.clock
         self._opened = gate.clock()
         self._most_calls = limits.max_tool_calls
         self._recordable = MAX_RECORDED_BYTES
         self._suggestions = MAX_SUGGESTIONS
         self._answered: Answered | None = None
+
+    @cached_property
+    def _threads(self) -> Threads:
+        return Threads(self.gate.threads, self.limits.max_concurrent_calls)
 
     def call(
         self,
@@ -162,8 +177,16 @@ class RunGate:
 
     async def begun(self) -> None:
         """Return once every call that has come here has passed the entrance."""
-        while self._entrance.full:
+        while self._entrance.locked():
             await anyio.lowlevel.checkpoint()
+
+    def chain(self, number: int) -> list[CallRecord]:
+        """The record at a place in `records`, and those of the calls that were made in its stead; none where that call
+        has no record."""
+        chain = self.records[number : number + 1] if number >= 0 else []
+        while chain and (instead := chain[-1].fallback_call) is not None and instead <= len(self.records):
+            chain.append(self.records[instead - 1])
+        return chain
 
     def only_reads(self, name: str) -> bool:
         """Whether this run's tool of that name is known to have no effects."""
@@ -181,7 +204,7 @@ class RunGate:
                 return outcome
         record = self._begin(call)
         try:
-            if call.size <= LARGE_BYTES and not self._entrance.full:
+            if call.size <= LARGE_BYTES and not self._entrance.locked():
                 tool = self._allow(call, known)
                 call.validated = validated_by(tool, call.given)
             else:
@@ -342,8 +365,11 @@ class RunGate:
 
     async def _attempt(self, call: CallUnderWay, timeout: float | None) -> str:
         """One attempt, in a place of its own; what came of it is noted."""
-        tool, record, threads = call.tool, call.record, self._threads
-        if not self._places.acquire_nowait():
+        tool, record = call.tool, call.record
+        threads = None if call.tool.is_async else self._threads
+        if self._places.value:
+            self._places.acquire_nowait()
+        else:
             waited = self._clock()
             await self._places.acquire()
             record.queued_seconds += self._clock() - waited
@@ -351,7 +377,7 @@ class RunGate:
         progressing = None if self._on_event is None else Progressing(self._on_event, record)
         if (before := listening.get()) is not progressing:
             listening.set(progressing)
-        called = tool.is_async or threads.have_room(tool)  # otherwise it is refused before it begins
+        called = threads is None or threads.have_room(tool)  # otherwise it is refused before it begins
         text: str | None = None
         self.gate.effects.note(tool)
         started = self._clock()

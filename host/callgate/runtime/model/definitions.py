@@ -42,7 +42,7 @@ from .schemas import result_schema, shown_names, shown_schema
 from .strict import StrictForms
 from .texts import MAX_TEXT, Language, Situation, instructions, text_of
 
-__all__ = ["ALONE", "Beside", "Definitions"]
+__all__ = ["ALONE", "Beside", "Definitions", "ModelTools"]
 
 Definition = dict[str, Any]
 
@@ -101,48 +101,21 @@ class Definitions:
         key = repr((provider, sorted(options.items(), key=lambda item: item[0]), beside, self.python()))
         text = self._made.get(key)
         if text is None:
-            made = _One(self, checked_provider(provider), options, beside).definitions()
+            made = self.of(options, beside, checked_provider(provider)).definitions()
             text = self._made[key] = json.dumps(made, ensure_ascii=False)
         copied: list[Definition] = json.loads(text)
         return copied
 
-    def instructions(self, options: DefinitionOptions, beside: Beside = ALONE) -> str:
-        """How to choose among what there is: see `Runtime.instructions`."""
-        return instructions(self._for_anybody(options, beside).situation())
-
-    def direct(self, options: DefinitionOptions, beside: Beside = ALONE) -> tuple[str, ...]:
-        """Names of the tools that the model itself can call by a definition of their own, in order."""
-        return tuple(tool.name for tool in self._for_anybody(options, beside).direct())
-
-    def choice(
-        self, provider: Provider, choice: str, parallel: bool | None, options: DefinitionOptions, beside: Beside = ALONE
-    ) -> dict[str, Any]:
-        """Tool choice, with a tool's name in any form: see `Runtime.tool_choice`."""
-        if choice in ("auto", "required", "none", *options.get("meta", META_TOOLS)):
-            return tool_choice(provider, choice, parallel=parallel)
-        name = self.names.resolve(choice)
-        if name is None or name not in self.direct(options, beside):
-            raise ConfigurationError(
-                f"the model has no tool {choice!r} to choose; it is auto, required, none, a meta-tool, or a direct tool"
-            )
-        return tool_choice(provider, self.names.of(name), parallel=parallel)
-
-    def deferred(self, provider: Provider, options: DefinitionOptions, beside: Beside = ALONE) -> dict[str, str]:
-        """What Anthropic calls the tools that it keeps out of the context until they are found, by their own names."""
-        if checked_provider(provider) != "anthropic" or not options.get("defer"):
-            return {}
-        one = _One(self, provider, options, beside)
-        return {tool.name: self.names.of(tool.name) for tool in one.direct() if tool in one.deferred}
-
-    def _for_anybody(self, options: DefinitionOptions, beside: Beside) -> _One:
-        """The list without what only one provider knows."""
-        checked_options(options)
-        kept: DefinitionOptions = {**options, "programmatic": None, "defer": (), "strict": False}
-        return _One(self, "anthropic", kept, beside)
+    def of(self, options: DefinitionOptions, beside: Beside = ALONE, provider: Provider | None = None) -> ModelTools:
+        """What the model has; None for `provider`: without what only one provider knows."""
+        if provider is None:
+            options = {**options, "programmatic": None, "defer": (), "strict": False}
+        return ModelTools(self, provider or "anthropic", options, beside)
 
 
-class _One:
-    """One list of definitions in the making."""
+class ModelTools:
+    """What one model has, and the list of definitions that says so. Raises `ConfigurationError` where an option is
+    wrong, or names what there is not."""
 
     def __init__(self, whole: Definitions, provider: Provider, options: DefinitionOptions, beside: Beside) -> None:
         checked_options(options)
@@ -192,6 +165,29 @@ class _One:
             plan_sample=chain_of(self._for("plan"), names),
             plan_as_text=self._options.get("plan_as_text", False),
         )
+
+    def instructions(self) -> str:
+        """How to choose among what there is: see `Runtime.instructions`."""
+        return instructions(self.situation())
+
+    def choice(self, provider: Provider, choice: str, parallel: bool | None) -> dict[str, Any]:
+        """Tool choice, with a tool's name in any form: see `Runtime.tool_choice`."""
+        if choice in ("auto", "required", "none", *self._meta):
+            return tool_choice(provider, choice, parallel=parallel)
+        name = self._whole.names.resolve(choice)
+        if name is None or name not in self.names():
+            raise ConfigurationError(
+                f"the model has no tool {choice!r} to choose; it is auto, required, none, a meta-tool, or a direct tool"
+            )
+        return tool_choice(provider, self._whole.names.of(name), parallel=parallel)
+
+    def deferred_names(self) -> dict[str, str]:
+        """What the provider calls the tools that it keeps out of the context until they are found, by their names."""
+        return {tool.name: self._whole.names.of(tool.name) for tool in self.direct() if tool in self.deferred}
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the tools that the model itself can call by a definition of their own, in order."""
+        return tuple(tool.name for tool in self.direct())
 
     def direct(self) -> list[Tool]:
         """Those chosen, sorted, then those found, in their order."""

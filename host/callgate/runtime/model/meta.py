@@ -220,14 +220,6 @@ def checked_options(options: Mapping[str, Any]) -> None:
         if not listed or any(not isinstance(each, str) for each in value):
             also = ", or 'all'" if all_of_them else ""
             raise ConfigurationError(f"{name} is a list of names{also}: {name}=['get_weather'], not {value!r}")
-    texts = options.get("texts") or {}
-    for name in (*options.get("meta", ()), *texts):
+    for name in (*options.get("meta", ()), *(options.get("texts") or {})):
         if name not in META_TOOLS:
             raise ConfigurationError(f"there is no meta-tool {name!r}; there are: {', '.join(META_TOOLS)}")
-    if any(not isinstance(text, str) or not text.strip() for text in texts.values()):
-        raise ConfigurationError("texts maps names of meta-tools to text: texts={'execute_code': 'Run Python ...'}")
-    if not isinstance(as_text := options.get("plan_as_text", False), bool):
-        raise ConfigurationError(f"plan_as_text is True or False, not {as_text!r}")
-    most = options.get("inline_characters", 0)
-    if type(most) is not int or most < 0:
-        raise ConfigurationError(f"inline_characters is a number of characters, 0 or more, not {most!r}")

@@ -6,27 +6,27 @@ a call that waits for its next attempt, or for a person, holds none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
 
-from callgate.errors import LimitReached, ToolError
-from callgate.limits import Limits
-from callgate.plan.actions import Action, Begin, Call, Exceeded, Failed, Finished, GoOn, Paused, Returned, Stop
+from callgate.errors import LimitReached
+from callgate.plan.actions import Action, Begin, Call, Exceeded, Finished, GoOn, Paused, Stop
 from callgate.plan.actions import Event as EngineEvent
 from callgate.plan.compile import CompiledPlan
 from callgate.plan.engine import Engine
 from callgate.runtime.driver import Driver
-from callgate.runtime.gate import RunGate
 from callgate.runtime.gate.attempt import in_turns
 from callgate.runtime.gate.calls import CallRecord
-from callgate.runtime.gate.events import Event, StepEnded, StepStarted, tell
+from callgate.runtime.gate.events import StepEnded, StepStarted, tell
 from callgate.tools.turns import at_once
 
 from .early import EarlyCalls, make_call
 from .result import StepResult
+
+if TYPE_CHECKING:
+    from .run import PlanRun
 
 __all__ = ["PlanDrive"]
 
@@ -39,21 +39,14 @@ class PlanDrive(Driver[Any, Call]):
     """Runs one plan.
 
     Args:
+        run: says what the calls pass, who is told of steps, and what may be spent: `wall_seconds` is held here, memory
+            by the engine, calls by the gate.
         plan: what to run.
-        gate: what its calls pass.
-        limits: `wall_seconds` is held here, memory by the engine, calls by the gate.
-        on_event: told of steps; the gate tells of calls.
         early: calls that were made while the plan was being written.
     """
 
-    def __init__(
-        self,
-        plan: CompiledPlan,
-        gate: RunGate,
-        limits: Limits,
-        on_event: Callable[[Event], None] | None = None,
-        early: EarlyCalls | None = None,
-    ) -> None:
+    def __init__(self, run: PlanRun, plan: CompiledPlan, early: EarlyCalls | None = None) -> None:
+        limits = run.limits
         super().__init__(self._serve, limits.max_concurrent_calls * _WORKERS_PER_PLACE)
         self.engine = Engine(
             (),
@@ -65,9 +58,9 @@ class PlanDrive(Driver[Any, Call]):
         self.results: list[StepResult | None] = [None] * len(plan.steps)
         self._plan = plan
         self._ids = [step.id for step in plan.steps]
-        self._gate = gate
+        self._gate = run.gate
         self._limits = limits
-        self._on_event = on_event
+        self._on_event = run.on_event
         self._early = early
         self._calls: list[list[int] | None] = [None] * len(plan.steps)
         self._items: dict[int, int] = {}
@@ -153,21 +146,18 @@ class PlanDrive(Driver[Any, Call]):
         if call.again:
             self._second.add(first)
         try:
-            text = await make_call(self._gate, call)
-        except ToolError as error:
-            unknown = any(each.status == "unknown_outcome" for each in self._chain(records[first]))
-            self._feed(Failed(step, call.item, call.again, error.message, type(error).__name__, unknown))
+            outcome = await make_call(self._gate, call)
         except LimitReached as reached:
             if len(records) == first:
                 calls.pop()
             self.end(reached)
         except BaseException:
             tools = self._gate.offer.by_name
-            if any(each.attempts and not tools[each.tool].repeatable for each in self._chain(records[first])):
+            if any(each.attempts and not tools[each.tool].repeatable for each in self._gate.chain(first)):
                 self._interrupted.add(step)
             raise
         else:
-            self._feed(Returned(step, call.item, call.again, text))
+            self._feed(outcome)
 
     def _note(self, call: Call, record: int) -> None:
         calls = self._calls[call.step]
@@ -183,7 +173,7 @@ class PlanDrive(Driver[Any, Call]):
         if numbers:
             if step.for_each is not None:  # those that waited for a turn may have begun in another order
                 numbers.sort(key=self._items.__getitem__)
-            told = self._timing(index, [self._gate.records[number] for number in numbers])
+            told = self._timing(index, numbers)
         if outcome.fallback is not None:
             told["fallback"] = outcome.fallback
         ended = StepResult(
@@ -206,8 +196,9 @@ class PlanDrive(Driver[Any, Call]):
         if self._on_event is not None:
             tell(self._on_event, StepEnded(ended))
 
-    def _timing(self, index: int, records: list[CallRecord]) -> dict[str, Any]:
+    def _timing(self, index: int, numbers: list[int]) -> dict[str, Any]:
         """What the gate's records say of a step's calls."""
+        records = [self._gate.records[number] for number in numbers]
         items = self._plan.steps[index].for_each is not None
         first = records[0]
         if len(records) == 1 and first.fallback_call is None:
@@ -219,7 +210,7 @@ class PlanDrive(Driver[Any, Call]):
                 "cached": first.cached,
                 "calls": (first.id,),
             }
-        everything = [each for record in records for each in self._chain(record)]
+        everything = [each for number in numbers for each in self._gate.chain(number)]
         started = min(each.started_seconds for each in everything)
         instead = [each.tool for each in everything[1:] if each.status == "succeeded"]
         return {
@@ -233,14 +224,6 @@ class PlanDrive(Driver[Any, Call]):
             "fallback": instead[-1] if instead and not items and self._plan.steps[index].threshold is None else None,
             "calls": tuple(each.id for each in everything),
         }
-
-    def _chain(self, record: CallRecord) -> list[CallRecord]:
-        """A call and those that were made in its stead."""
-        chain = [record]
-        while record.fallback_call is not None and record.fallback_call <= len(self._gate.records):
-            record = self._gate.records[record.fallback_call - 1]
-            chain.append(record)
-        return chain
 
 
 def _given(record: CallRecord) -> Any:

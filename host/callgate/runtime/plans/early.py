@@ -7,31 +7,38 @@ in the records like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
 import anyio.lowlevel
 
 from callgate.errors import LimitReached, ToolError
-from callgate.limits import Limits
 from callgate.plan.actions import Action, Arrived, Call, Exceeded, Failed, Returned, Stop
 from callgate.plan.engine import Engine
 from callgate.runtime.driver import Driver
 from callgate.runtime.gate import RunGate
-from callgate.runtime.gate.events import Event, StepStarted, tell
+from callgate.runtime.gate.events import StepStarted, tell
 from callgate.tools.encoding import NotJson, compact_json
+
+if TYPE_CHECKING:
+    from .run import PlanRun
 
 __all__ = ["EarlyCall", "EarlyCalls", "make_call"]
 
 
-async def make_call(gate: RunGate, call: Call) -> str:
-    """Make a call that an engine asks for: see `RunGate.call`."""
-    return await gate.call(
-        call.tool, call.arguments, timeout_seconds=call.timeout_seconds, retry=call.retry, fallback=call.fallback
-    )
+async def make_call(gate: RunGate, call: Call) -> Returned | Failed:
+    """Make a call that an engine asks for, and return its outcome. Raises `LimitReached`: see `RunGate.call`."""
+    first = len(gate.records)  # the gate records a call before it waits for anything
+    try:
+        text = await gate.call(
+            call.tool, call.arguments, timeout_seconds=call.timeout_seconds, retry=call.retry, fallback=call.fallback
+        )
+    except ToolError as error:
+        unknown = any(each.status == "unknown_outcome" for each in gate.chain(first))
+        return Failed(*call[:3], error.message, type(error).__name__, unknown)
+    return Returned(*call[:3], text)
 
 
 @dataclass(slots=True)
@@ -51,23 +58,16 @@ class EarlyCalls(Driver[Any, EarlyCall]):
 
     Args:
         tasks: lives as long as the calls may; cancelling it gives them up.
-        gate: what the calls pass.
-        limits: as for the plan.
-        on_event: told of a step's first call.
+        run: says what the calls pass, who is told of a step's first call, and what may be spent.
     """
 
-    def __init__(
-        self,
-        tasks: anyio.abc.TaskGroup,
-        gate: RunGate,
-        limits: Limits,
-        on_event: Callable[[Event], None] | None = None,
-    ) -> None:
+    def __init__(self, tasks: anyio.abc.TaskGroup, run: PlanRun) -> None:
+        limits = run.limits
         super().__init__(self._serve, limits.max_concurrent_calls, tasks)
         self.started: set[int] = set()
         """Steps of which `on_event` was told that they started."""
-        self._on_event = on_event
-        self._gate = gate
+        self._on_event = run.on_event
+        self._gate = run.gate
         self._engine = Engine(
             (),
             max_bytes=limits.max_message_bytes,
@@ -126,10 +126,7 @@ class EarlyCalls(Driver[Any, EarlyCall]):
             self.started.add(call.step)
             tell(self._on_event, StepStarted(self._engine.steps[call.step].id, call.tool))
         try:
-            text = await make_call(self._gate, call)
-            early.outcome = Returned(*call[:3], text)
-        except ToolError as error:
-            early.outcome = Failed(*call[:3], error.message, type(error).__name__)
+            early.outcome = await make_call(self._gate, call)
         except LimitReached:  # the plan will find out for itself
             self._over = True
             early.record = -1

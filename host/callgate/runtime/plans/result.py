@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from callgate.plan.explain import ExplainedStep, ExplainFormat, explain
 from callgate.plan.faults import PlanFault
 from callgate.plan.outcomes import StepStatus
 from callgate.runtime.gate.calls import CallRecord
-from callgate.runtime.result import MODEL_CHARACTERS, RunError, RunUsage, cut
+from callgate.runtime.result import MODEL_CHARACTERS, RunError, RunUsage, calls_made, cut, members, plain
 from callgate.tools.faults import did_you_mean, printable
 
 __all__ = ["PlanResult", "StepResult"]
@@ -73,11 +72,7 @@ class StepResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values; the arguments are not copied."""
-        plain = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "result_json"}
-        plain["result"] = self.result
-        for name in ("needs", "after", "warnings", "calls"):
-            plain[name] = list(plain[name])
-        return plain
+        return plain({**members(self, "result_json"), "result": self.result})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,14 +151,7 @@ class PlanResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The whole artifact as JSON values. Arguments of calls are not copied."""
-        plain = {each.name: getattr(self, each.name) for each in fields(self)}
-        plain["steps"] = [step.to_dict() for step in self.steps]
-        plain["error"] = None if self.error is None else asdict(self.error)
-        plain["faults"] = [asdict(fault) for fault in self.faults]
-        plain["calls"] = [{each.name: getattr(call, each.name) for each in fields(call)} for call in self.calls]
-        plain["usage"] = asdict(self.usage)
-        plain["truncated"] = list(self.truncated)
-        return plain
+        return plain({**members(self), "steps": [step.to_dict() for step in self.steps]})
 
     def for_model(self, max_characters: int = MODEL_CHARACTERS) -> str:
         """A short text for the model's context: how many steps succeeded, a line for each step, the outputs.
@@ -191,9 +179,7 @@ class PlanResult:
         if self.error is not None and not errors:
             lines = [self.error.message]
         if self.calls:
-            counts = Counter((call.tool, call.status) for call in self.calls).most_common(20)
-            ran = ", ".join(f"{tool} {status}" + (f" ×{n}" if n > 1 else "") for (tool, status), n in counts)
-            lines.append(f"Already called while the plan was being written: {ran}.")
+            lines.append(f"Already called while the plan was being written: {calls_made(self.calls)}.")
         return cut("\n".join(lines), most)
 
     def _lines(self, most: int) -> Iterator[str]:

@@ -1,11 +1,15 @@
-"""One plan from its text to its result: read, shown to a person, run, put together."""
+"""One plan from its text to its result: read, shown to a person, run, put together.
+
+A plan that is shown is allowed, changed or denied. An error while asking counts as a no, as for a single call. No tool
+is called before the answer.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -19,24 +23,25 @@ from callgate.limits import Limits
 from callgate.plan.arriving import ArrivingPlan
 from callgate.plan.compile import CompiledPlan, Offering, Reading, read_plan
 from callgate.plan.estimate import EstimatedStep, PlanEstimate, estimate_plan
+from callgate.plan.explain import ExplainFormat, explain, explained
+from callgate.plan.faults import PlanFault
 from callgate.plan.model import plan_json
 from callgate.plan.sizes import json_size, memory_of
-from callgate.runtime.gate import Gate, RunGate
-from callgate.runtime.gate.approval import Allow, Deny, answer_of
+from callgate.runtime.gate import Gate
+from callgate.runtime.gate.approval import Allow, Decision, Deny, answer_of
 from callgate.runtime.gate.events import Event
 from callgate.runtime.keeper import event_loop
-from callgate.runtime.offer import checked_options
 from callgate.runtime.result import RunError, RunUsage
 from callgate.runtime.run import host_error
 from callgate.tools.decoding import decoding
+from callgate.tools.encoding import encoding
 from callgate.tools.turns import at_once
 
-from .approval import ApprovePlan, request_for
 from .drive import PlanDrive
 from .early import EarlyCalls
 from .result import PlanResult
 
-__all__ = ["DEFAULT_TIMEOUT_SECONDS", "PlanRun"]
+__all__ = ["DEFAULT_TIMEOUT_SECONDS", "ApprovePlan", "PlanApprovalRequest", "PlanRun"]
 
 T = TypeVar("T")
 
@@ -48,50 +53,77 @@ _LARGE = 16 * 1024
 """Characters; a longer plan is read in a thread, so that the event loop goes on."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanApprovalRequest:
+    """May this plan run?
+
+    The answer is `Allow()` or True, ``Allow(plan)`` with another plan (validated like the first one, and not shown
+    again), or `Deny(reason)` or False. Each call of a tool with `requires_approval` still needs its own approval.
+    """
+
+    plan: dict[str, Any]
+    """The plan as callgate read it, as JSON values. It is a copy: change it and pass it to `Allow` if you like."""
+    warnings: tuple[PlanFault, ...]
+    """Warnings about the plan. They do not keep it from running."""
+    _compiled: CompiledPlan = field(repr=False)
+
+    def explain(self, form: ExplainFormat = "text") -> str:
+        """What the plan would do: its waves, its steps, and which step waits for which.
+
+        Args:
+            form: ``"text"``, ``"json"`` or ``"mermaid"`` (a flowchart).
+        """
+        model = self._compiled.model
+        return explain(explained(self._compiled), form, goal=model.goal, outputs=model.output_steps)
+
+
+ApprovePlan = Callable[[PlanApprovalRequest], Awaitable[Decision] | Decision]
+
+
+def _request_for(plan: CompiledPlan, faults: list[PlanFault]) -> PlanApprovalRequest:
+    """Build the approval request for a plan that was read without faults."""
+    copy = at_once(decoding(at_once(encoding(plan_json(plan.model)))))
+    return PlanApprovalRequest(plan=copy, warnings=tuple(faults), _compiled=plan)
+
+
 class PlanRun:
     """One plan to read and run.
 
     Args:
-        gate: what its calls pass.
+        gate: the gate of the runtime.
         limits: what it may spend.
+        tools: names of the tools that it may call: see `Runtime.execute_tool_plan`.
         on_event: told of steps and calls.
         approve_plan: asked before it runs.
+
+    Raises:
+        ConfigurationError: an argument is of another type, or `tools` names one that does not exist.
     """
 
     def __init__(
         self,
-        gate: RunGate,
+        gate: Gate,
         limits: Limits,
+        tools: Collection[str] | None = None,
         on_event: Callable[[Event], None] | None = None,
         approve_plan: ApprovePlan | None = None,
     ) -> None:
-        self.gate = gate
+        if approve_plan is not None and not callable(approve_plan):
+            raise ConfigurationError(f"approve_plan is a function of a PlanApprovalRequest, not {approve_plan!r}")
+        self.gate = gate.open(
+            caller="plan",
+            limits=limits,
+            allowed=tools,
+            on_event=on_event,
+            default_timeout_seconds=DEFAULT_TIMEOUT_SECONDS,
+        )
         self.limits = limits
         self.on_event = on_event
         self.approve_plan = approve_plan
-        offer = gate.offer
+        offer = self.gate.offer
         self.offering = Offering(
             offer.by_name, lambda name: offer.refusal(name, suggest=True).message, canonical=offer.canonical
         )
-
-    @classmethod
-    def of(
-        cls,
-        gate: Gate,
-        limits: Limits,
-        tools: Collection[str] | None,
-        on_event: Callable[[Event], None] | None,
-        approve_plan: ApprovePlan | None,
-    ) -> PlanRun:
-        """A run of some plan: see `Runtime.execute_tool_plan` for the arguments. Raises `ConfigurationError`."""
-        checked_options(limits, tools, on_event)
-        if approve_plan is not None and not callable(approve_plan):
-            raise ConfigurationError(f"approve_plan is a function of a PlanApprovalRequest, not {approve_plan!r}")
-        timeout = DEFAULT_TIMEOUT_SECONDS
-        opened = gate.open(
-            caller="plan", limits=limits, allowed=tools, on_event=on_event, default_timeout_seconds=timeout
-        )
-        return cls(opened, limits, on_event, approve_plan)
 
     def estimate(self, given: Any) -> PlanEstimate:
         """How long a plan would take, and what it would cost. Raises `ConfigurationError`."""
@@ -127,7 +159,7 @@ class PlanRun:
             return self.refused(reading, started)
         if self.approve_plan is None:
             return await self.run(reading, reading.plan, started, early)
-        request = await _aside(partial(request_for, reading.plan, reading.faults), _is_large(reading.plan))
+        request = await _aside(partial(_request_for, reading.plan, reading.faults), _is_large(reading.plan))
         match await answer_of(self.approve_plan, request, "the plan"):
             case Deny(reason):
                 message = f"The plan was not run: it was denied{f': {reason}' if reason else ''}"
@@ -141,8 +173,8 @@ class PlanRun:
             case Allow(changed):
                 reading = await self.read_aside(changed)
         if reading.plan is None:
-            return dataclasses.replace(self.refused(reading, started), changed=True)
-        return dataclasses.replace(await self.run(reading, reading.plan, started), changed=True)
+            return replace(self.refused(reading, started), changed=True)
+        return replace(await self.run(reading, reading.plan, started), changed=True)
 
     async def execute_stream(self, chunks: AsyncIterable[str] | Iterable[str]) -> PlanResult:
         """Read it while it is being written, begin what can do no harm, and run it when it is complete. Where somebody
@@ -153,7 +185,7 @@ class PlanRun:
         size = 0
         try:
             async with anyio.create_task_group() as tasks:
-                early = EarlyCalls(tasks, self.gate, self.limits, self.on_event)
+                early = EarlyCalls(tasks, self)
                 async with contextlib.aclosing(_each(chunks)) as pieces:
                     async for chunk in pieces:
                         text.append(chunk)
@@ -189,7 +221,7 @@ class PlanRun:
         self, reading: Reading, plan: CompiledPlan, started: float, early: EarlyCalls | None = None
     ) -> PlanResult:
         """Run what was read."""
-        drive = PlanDrive(plan, self.gate, self.limits, self.on_event, early)
+        drive = PlanDrive(self, plan, early)
         await drive.run()
         texts = (step.result_json or "" for index in plan.outputs if (step := drive.results[index]) is not None)
         large = _is_large(plan) or sum(map(len, texts)) > _LARGE

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .result import PlanResult, StepResult
 
-__all__ = ["CRITICAL", "MARKS", "MOST_ROWS", "STATUS_WORDS", "Row", "Timeline", "lay_out", "refusal", "timeline_text"]
+__all__ = ["MARKS", "MOST_ROWS", "STATUS_WORDS", "Row", "Timeline", "lay_out", "timeline_text"]
 
 MOST_ROWS: Final = 60
 """Steps with a line of their own in the terminal."""
@@ -153,32 +153,29 @@ def _headline(rows: Sequence[Row], wall: float) -> str:
     counts = Counter(row.step.status for row in rows)
     words = [f"{counts[status]:,} {words}" for status, words in list(STATUS_WORDS.items())[1:] if counts[status]]
     good = f"{counts['succeeded']:,}/{len(rows):,} step{'' if len(rows) == 1 else 's'} succeeded"
-    busy = sum(
-        sum(call.duration_seconds - call.queued_seconds for call in row.calls) or row.step.duration_seconds
-        for row in rows
-    )
-    average = f", {busy / wall:.1f} at a time on average" if wall > 0 else ""
-    return f"{', '.join([good, *words])} in {duration(wall)}; {duration(busy)} in calls{average}"
+    return f"{', '.join([good, *words])} in {duration(wall)}"
 
 
-def refusal(result: PlanResult, most: int) -> list[str]:
+def _refusal(result: PlanResult) -> Iterator[str]:
     """Why a plan was not run: its first faults, one text each."""
     faults = [f"{MARKS['failed']} {fault}" for fault in result.faults if fault.severity == "error"]
-    told = faults[:most] or ([f"{MARKS['failed']} {result.error.message}"] if result.error is not None else [])
-    if len(faults) > most:
-        told.append(f"… {len(faults) - most:,} more faults")
+    yield from faults[:MOST_FAULTS]
+    if len(faults) > MOST_FAULTS:
+        yield f"… {len(faults) - MOST_FAULTS:,} more faults"
+    elif not faults and result.error is not None:
+        yield f"{MARKS['failed']} {result.error.message}"
     if result.calls:
-        told.append(f"Already called while the plan was being written: {len(result.calls):,}")
-    return told
+        yield f"Already called while the plan was being written: {len(result.calls):,}"
 
 
-def timeline_text(result: PlanResult, width: int = 100, color: bool = False) -> str:
+def timeline_text(result: PlanResult, width: int = 100, color: bool = False, *, most: int = MOST_ROWS) -> str:
     """A plan's run as a chart in text; of a plan that was refused, the faults.
 
     Args:
         result: of a plan.
         width: cells of a line at most.
         color: with SGR sequences (ECMA-48), which take no cells. No mark depends on them.
+        most: rows at most.
 
     Returns:
         Lines without a newline at the end.
@@ -195,10 +192,10 @@ def timeline_text(result: PlanResult, width: int = 100, color: bool = False) -> 
         console.print(Text(_line(result.goal), "bold"))
     if not result.steps:
         console.print(Text("The plan was not run.", "bold"))
-        for line in refusal(result, MOST_FAULTS):
+        for line in _refusal(result):
             console.print(Text(_line(line)))
     else:
-        timeline = lay_out(result, MOST_ROWS)
+        timeline = lay_out(result, most)
         console.print(_chart(timeline, width))
         for line, style in _below(timeline, result):
             console.print(Text(_line(line), style))

@@ -1,4 +1,4 @@
-"""What limits how many calls run at once: places, and the worker threads that sync tools run in.
+"""The worker threads that sync tools run in.
 
 A thread cannot be killed: when its call is given up it is left behind until it ends by itself. A tool with effects that
 was given up before its thread had begun gets a thread all the same: what is recorded of such a call does not depend on
@@ -12,7 +12,6 @@ import contextvars
 import inspect
 import math
 import threading
-from collections import OrderedDict
 from typing import Any
 
 import anyio
@@ -21,58 +20,10 @@ import anyio.to_thread
 from callgate.errors import ToolError
 from callgate.tools import Tool
 
-__all__ = ["Slots", "Threads"]
+__all__ = ["Threads"]
 
 MAX_LEFT_BEHIND = 1000
 """Threads of given-up calls of one tool, of all runs together, before it is refused to everybody."""
-
-
-class Slots:
-    """At most so many at once; the others wait, and are served in the order of asking.
-
-    Every `acquire` needs its `release`, in a `finally`. (Making an `anyio.Semaphore` takes 2 µs, and every direct call
-    would make two.)
-    """
-
-    __slots__ = ("_free", "_waiting")
-
-    def __init__(self, places: int) -> None:
-        self._free = places
-        self._waiting: OrderedDict[anyio.Event, None] = OrderedDict()  # in order, and removal is cheap
-
-    @property
-    def full(self) -> bool:
-        """Whether no place is free."""
-        return self._free <= 0
-
-    def acquire_nowait(self) -> bool:
-        """Take a place if one is free and nobody waits."""
-        if self._free > 0:
-            self._free -= 1
-            return True
-        return False
-
-    async def acquire(self) -> None:
-        """Take a place, waiting for it if need be."""
-        if self.acquire_nowait():
-            return
-        turn = anyio.Event()
-        self._waiting[turn] = None
-        try:
-            await turn.wait()
-        except BaseException:
-            if turn.is_set():  # the place was handed over, and then the wait was cancelled
-                self.release()
-            else:
-                del self._waiting[turn]
-            raise
-
-    def release(self) -> None:
-        """Give a place back; it goes to whoever has waited longest."""
-        if self._waiting:
-            self._waiting.popitem(last=False)[0].set()
-        else:
-            self._free += 1
 
 
 class Threads:
