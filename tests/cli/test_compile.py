@@ -295,11 +295,12 @@ def test_calls_begun_early_and_not_reached_are_told_apart(cli: Command) -> None:
     assert [call["tool"] for call in result["speculative"]] == ["get_budget"]
 
 
-def test_a_program_that_no_plan_shows_is_shown_by_the_reason(cli: Command) -> None:
+def test_a_program_that_no_plan_shows_is_shown_by_what_begins_at_once(cli: Command) -> None:
     code = "team = await get_team('west')\nif len(team) > 2:\n    await save('x')"
     done = compiled(cli, code)
     assert (done.status, done.err) == (0, "")
     assert "no plan shows it: line 2: if: a branch makes calls" in done.out
+    assert 'line 1: get_team {"name": "west"}' in done.out
     for option in ("--json", "--mermaid"):
         none = compiled(cli, code, option)
         assert (none.status, none.out) == (0, "")

@@ -51,13 +51,17 @@ def test_reasons_name_their_lines() -> None:
     assert repr(compiled).startswith("<Compilation: no graph: line 1: ")
 
 
-def test_what_no_plan_says_is_told() -> None:
+def test_what_no_plan_says_is_told_and_so_is_what_begins_at_once() -> None:
     compiled = closed().compile("a = await look(1)\nif a > 1:\n    await note('x')\nb = await look(2)")
     assert (compiled.ok, compiled.plan, compiled.reasons, compiled.step_lines) == (True, None, [], {})
     assert str(compiled.no_plan) == "line 2: if: a branch makes calls"
+    assert compiled.first_calls == [{"tool": "look", "arguments": {"n": 1}, "line": 1}]
     text = compiled.explain()
     assert text.startswith("It takes the fast path, and no plan shows it: line 2: if: a branch makes calls.\n")
+    assert '\nBegins at once:\n  line 1: look {"n": 1}\n' in text
     assert repr(compiled) == "<Compilation: no plan: line 2: if: a branch makes calls>"
+    none = closed().compile("if await note('x'):\n    await look(2)")
+    assert "\nNo call begins before the program gets there.\n" in none.explain()
 
 
 def test_a_call_that_the_tool_will_refuse_is_in_no_plan_and_fails_as_in_the_sandbox() -> None:

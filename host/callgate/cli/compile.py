@@ -37,9 +37,9 @@ class Shown:
 def command(**options: Any) -> int:
     """Look at a program as the fast path does: FILE, or - for stdin, or -c CODE. Needs no sandbox.
 
-    A program that is a graph of tool calls is printed as a plan, or, where no plan shows it, with the reason. Any other
-    runs in the sandbox; then the reason is a line on stderr, file:line: construct: why not; what to write instead. With
-    --why all reasons are, on stdout.
+    A program that is a graph of tool calls is printed as a plan, or, where no plan shows it, with the calls that begin
+    at once. Any other runs in the sandbox; then the reason is a line on stderr, file:line: construct: why not; what to
+    write instead. With --why all reasons are, on stdout.
 
     Exit codes: 0 it takes the fast path, 1 it does not, 2 usage, 130 interrupted.
     """

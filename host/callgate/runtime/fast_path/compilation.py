@@ -8,7 +8,9 @@ from typing import Any, Final
 from callgate.limits import Limits
 from callgate.plan.compile import CompiledPlan, Offering, read_plan
 from callgate.plan.explain import ExplainFormat, explain, explained
+from callgate.plan.expressions import Budget
 from callgate.program.graph.reasons import NotAGraph
+from callgate.program.graph.walking.ghost import Ghost, Offered
 from callgate.program.graph.writing import Written, write_plan
 from callgate.runtime.run import CodeRun
 
@@ -17,6 +19,9 @@ from .walker import GraphProgram
 __all__ = ["Compilation"]
 
 _FOLLOWS: Final = "Prints, everything between the calls, and the value are computed in the order of the program."
+_SHOWN: Final = 20
+"""Calls that begin at once."""
+_STEPS: Final = 100_000
 
 
 class Compilation:
@@ -29,6 +34,8 @@ class Compilation:
             where its calls are found only as it runs.
         step_lines: the line of the program that each step comes from.
         no_plan: of a graph without a plan, the first thing that no plan says.
+        first_calls: of such a graph, the calls that begin before the program gets anywhere, at most 20, each as
+            ``{"tool": ..., "arguments": ..., "line": ...}``.
         reasons: why it is no graph, each with its line; empty where it is one.
     """
 
@@ -38,6 +45,7 @@ class Compilation:
         self.plan: dict[str, Any] | None = None
         self.step_lines: dict[str, int] = {}
         self.no_plan: NotAGraph | None = None
+        self.first_calls: list[dict[str, Any]] = []
         self.reasons: list[NotAGraph] = found if isinstance(found, list) else []
         self._texts: dict[str, str] = {}
         self._compiled: CompiledPlan | None = None
@@ -45,6 +53,8 @@ class Compilation:
             return
         written = write_plan(found.flow, inputs)
         self.no_plan = self._take(run, found, written) if isinstance(written, Written) else written
+        if self.no_plan is not None:
+            self.first_calls = _first_calls(found, inputs)
 
     def _take(self, run: CodeRun, program: GraphProgram, written: Written) -> NotAGraph | None:
         plan = {"steps": written.steps}
@@ -64,12 +74,14 @@ class Compilation:
     def explain(self, form: ExplainFormat = "text") -> str:
         """The plan in words, as JSON or as a Mermaid flowchart.
 
-        Where a graph has no plan, why not; for a program that is none, the reasons, one a line.
+        Where a graph has no plan, the calls that begin at once; for a program that is none, the reasons, one a line.
         """
         if not self.ok:
             return "\n".join(map(str, self.reasons))
         if self.no_plan is not None and form == "text":
-            return f"It takes the fast path, and no plan shows it: {self.no_plan}.\n{_FOLLOWS}"
+            return "\n".join(
+                [f"It takes the fast path, and no plan shows it: {self.no_plan}.", *self._at_once(), _FOLLOWS]
+            )
         text = explain([] if self._compiled is None else explained(self._compiled), form)
         if form != "text":
             return text
@@ -81,6 +93,15 @@ class Compilation:
                 lines.append(f"      {self._texts[step]}")
         return "\n".join([*lines, _FOLLOWS if lines else f"No calls. {_FOLLOWS}"])
 
+    def _at_once(self) -> list[str]:
+        if not self.first_calls:
+            return ["No call begins before the program gets there."]
+        shown = [
+            f"  line {call['line']}: {call['tool']} {json.dumps(call['arguments'], ensure_ascii=False)}"
+            for call in self.first_calls
+        ]
+        return ["Begins at once:", *shown]
+
     def __repr__(self) -> str:
         if not self.ok:
             return f"<Compilation: no graph: {self.reasons[0]}>"
@@ -89,3 +110,14 @@ class Compilation:
             if self.no_plan
             else f"<Compilation: {len(self.step_lines)} steps>"
         )
+
+
+def _first_calls(program: GraphProgram, inputs: dict[str, Any]) -> list[dict[str, Any]]:
+    ghost = Ghost(program.flow, inputs, Budget(steps=_STEPS), {}, (), None, program.is_lazy)
+    calls: list[dict[str, Any]] = []
+    for step in ghost.look():
+        if isinstance(step, Offered):
+            calls.append({"tool": step.site.tool, "arguments": step.arguments, "line": step.site.line})
+        if len(calls) == _SHOWN:
+            break
+    return calls
