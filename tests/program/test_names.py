@@ -149,6 +149,10 @@ def standard_library() -> list[Path]:
     return [*(root / name for name in ALWAYS), *chosen]
 
 
+AT_A_PROMPT = (["copyright"], ["credits"], ["license"])
+"""Names that `site` gives to people at a prompt, which idlelib uses, and no program has."""
+
+
 @pytest.mark.slow
 def test_the_standard_library_has_no_unknown_names_and_no_faults() -> None:
     wrong, looked = [], 0
@@ -162,6 +166,7 @@ def test_the_standard_library_has_no_unknown_names_and_no_faults() -> None:
             continue
         looked += 1
         found = check_program(source, (), max_source_bytes=10**7)
-        wrong += [f"{path}: {finding}" for finding in found if finding.severity == "error"]
+        errors = [each for each in found if each.severity == "error"]
+        wrong += [f"{path}: {each}" for each in errors if each.message.split("`")[1:2] not in AT_A_PROMPT]
     assert wrong == []
     assert looked > 200
