@@ -21,7 +21,7 @@ MISSING = {
     "agent": "callgate.agent.model_named('openai:m', api_key='k')",
     "mcp": "callgate.mcp.McpServers",
     "docker": "import asyncio; asyncio.run(callgate.Runtime(sandbox='docker').__aenter__())",
-    "experiments": "callgate.agent.Experiment('e', None, None)",
+    "experiments": "callgate.agent.Experiment('e', None, None, memory=None)",
     "pydantic-ai": "import callgate.adapters.pydantic_ai",
     "langchain": "import callgate.adapters.langchain",
     "openai-agents": "import callgate.adapters.openai_agents",
