@@ -7,6 +7,7 @@
 #   make soak    long campaigns: generated examples by the ten thousand, processes killed by the thousand; takes hours
 #   make lint    ruff, mypy and import-linter alone
 #   make examples  run every example
+#   make docs    the pages and the API reference, in site/; every warning is an error
 #   make bench   every mode beside its peers, measured here
 #   make guard   before and after something large is taken away: coverage, mutants, speed, against guard/base; about two hours
 #   make clean   remove .venv and what the tools left
@@ -18,7 +19,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install -qq
 
-.PHONY: demo test test-all soak lint compiled examples bench guard clean
+.PHONY: demo test test-all soak lint compiled examples docs bench guard clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.runtime
@@ -63,6 +64,9 @@ examples: $(VENV)/.examples
 	@set -- examples/*.py; number=0; for example; do number=$$((number + 1)); \
 	  echo "== $$number of $$#: $$example"; $(BIN)/python $$example || exit 1; done; echo "== all $$# examples ran"
 
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --clean
+
 bench: $(VENV)/.bench
 	$(BIN)/callgate bench
 
@@ -71,7 +75,7 @@ guard: $(VENV)/.guard
 	$(BIN)/python guard
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.pip:
@@ -99,6 +103,11 @@ $(VENV)/.examples: pyproject.toml $(VENV)/.pip
 	@echo "installing what the examples need in $(VENV); this may take a minute or two ..."
 	@$(PIP) --editable . --group examples
 	@touch $@ $(VENV)/.runtime
+
+$(VENV)/.docs: pyproject.toml $(VENV)/.pip
+	@echo "installing what the pages need in $(VENV) ..."
+	@$(PIP) --group docs
+	@touch $@
 
 $(VENV)/.bench: pyproject.toml $(VENV)/.pip
 	@echo "installing what the comparison needs in $(VENV); this may take some minutes ..."

@@ -1,7 +1,7 @@
 """The one table of JSON forms: what a Python value that is not JSON is written as, or why it is refused.
 
 Guest and host share this file: a value of a program, an argument of a call, an input and a tool's result have the same
-form. The table for people is in docs/python.md, "Values and their JSON form".
+form. The table for people is in docs/tools.md, "Values and their JSON form".
 
 1. A value that is JSON already never comes here. The encoder knows dict, list, tuple, str, int, float, bool and None
    with their subclasses (a namedtuple, an `IntEnum`, `numpy.float64`), and asks `json_form` for anything else.

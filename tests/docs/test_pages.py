@@ -50,17 +50,25 @@ from callgate_bench.model.stand_in.server import KEY
 
 ROOT = Path(__file__).parents[2]
 PAGES = {path.stem: path.read_text() for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]}
-BLOCKS = {page: re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S) for page, text in PAGES.items()}
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+BLOCKS = {page: FENCED.findall(text) for page, text in PAGES.items()}
 
 
-def blocks(page: str, *kinds: str) -> list[str]:
-    return [text for kind, text in BLOCKS[page] if kind in kinds]
+def section(page: str, heading: str) -> str:
+    """A section of a page, with its subsections."""
+    _, level, below = re.split(rf"^(#+) {re.escape(heading)}\n", PAGES[page], maxsplit=1, flags=re.M)
+    return re.split(rf"^#{{1,{len(level)}}} ", below, maxsplit=1, flags=re.M)[0]
+
+
+def blocks(page: str, *kinds: str, heading: str = "") -> list[str]:
+    """The blocks of code of a page, or of one section."""
+    found = FENCED.findall(section(page, heading)) if heading else BLOCKS[page]
+    return [text for kind, text in found if kind in kinds]
 
 
 def rows(page: str, heading: str) -> list[list[str]]:
     """The cells of the tables below a heading, without the head of the first one."""
-    section = PAGES[page].partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    return [line.split(" | ") for line in re.findall(r"^\| (.*) \|$", section, re.MULTILINE)][1:]
+    return [line.split(" | ") for line in re.findall(r"^\| (.*) \|$", section(page, heading), re.MULTILINE)][1:]
 
 
 def run(
@@ -125,7 +133,7 @@ def programs() -> dict[str, tuple[str, str]]:
 def test_a_page_s_program_prints_what_is_shown(page: str, tmp_path: Path) -> None:
     source, shown = programs()[page]
     (tmp_path / "servers.json").write_text('{"mcpServers": {}}')
-    if page == "docker":
+    if page == "isolation":
         source = f"tools = []\n{source}"
     with played(calls_in_parallel, compares) as model:
         done = run(["-c", source], tmp_path, variables=model)
@@ -142,8 +150,8 @@ def test_the_listener_of_the_page_on_agents_shows_words_and_calls(capsys: pytest
 
 def test_the_program_that_searches_knows_its_names() -> None:
     names: dict[str, Any] = {}
-    exec(blocks("tool-search", "python")[0], names)
-    (program,) = blocks("tool-search", "py")
+    exec(blocks("model", "python", heading="Tool search")[0], names)
+    (program,) = blocks("model", "py")
     assert names["runtime"].check(program) == []
 
 
@@ -186,7 +194,7 @@ def test_the_loops_of_the_page_on_definitions_run(function: str, client: str, ap
     package, _, name = client.partition(".")
     sdk = pytest.importorskip(package, reason=f"{package} is not installed")
     given: dict[str, Any] = {}
-    for text in blocks("definitions", "python"):
+    for text in blocks("model", "python"):
         if re.search(r"async def (converse|respond)\(", text):
             exec(text, given)
     loop: Callable[..., Awaitable[str]] = given[function]
@@ -217,7 +225,7 @@ def test_every_block_of_json_and_yaml_is_read_by_what_it_is_for(tmp_path: Path) 
                     assert [server.fault for server in servers] == [None] * len(each["mcpServers"])
                 else:
                     assert set(each) in ({"servers"}, {"code", "session"})
-    config = read_config(blocks("react", "yaml")[0], {})
+    config = read_config(blocks("planners", "yaml")[0], {})
     assert config.gateway is not None
     assert config.planner.model_fields_set == set(PlannerConfig.model_fields)
     assert config.gateway.config.model_fields_set == set(GatewayConfig.model_fields)
@@ -255,7 +263,7 @@ def test_a_command_prints_what_is_shown_below_it_or_is_understood(page: str, lin
     words = shlex.split(line.replace("\\\n", ""), comments=True)
     if shown and not re.search(r"\.\.\.|╭", shown):  # the dots are another machine's tools, the frame is a terminal's
         with played(plans, subtracts) as model:
-            if page == "agents":  # it shows the answer alone
+            if page in ("agents", "tutorial") and words[1] == "agent":  # they show the answer alone
                 printed = run(["-m", *words], variables=model).stdout
             else:
                 printed = run(["-m", *words], stderr=subprocess.STDOUT).stdout
@@ -281,7 +289,7 @@ def test_every_other_command_is_one_of_make_pip_or_the_shell() -> None:
             assert set(extra[1].split(",")) <= set(extras)
         else:
             assert re.match(r"make \w+$|export \w+=|callgate ", line), line
-    for text in (PAGES["README"], (ROOT / "CHANGELOG.md").read_text()):
+    for text in (*PAGES.values(), (ROOT / "CHANGELOG.md").read_text()):
         for target in re.findall(r"\bmake (\w+)", text):
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
@@ -324,8 +332,8 @@ def budget_default(name: str) -> str:
 
 
 TABLES: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
-    "README: limits": (
-        lambda: re.findall(r"^\| `(\w+)` \| (\S+) \|", PAGES["README"], re.M),
+    "programs: limits": (
+        lambda: re.findall(r"^\| `(\w+)` \| (\S+) \|", section("programs", "Limits"), re.M),
         lambda: [
             (each.name, size_text(int(each.default)) if each.name.endswith("_bytes") else f"{each.default:.0f}")
             for each in dataclasses.fields(Limits)
@@ -344,13 +352,13 @@ TABLES: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         lambda: {code for code, meaning in PLAN_FAULT_CODES.items() if f"| `{code}` | {meaning} |" in PAGES["plans"]},
         lambda: {*PLAN_FAULT_CODES},
     ),
-    "definitions: options": (lambda: {*options("definitions")[0]}, lambda: {*DefinitionOptions.__annotations__}),
-    "react: options": (
-        lambda: options("react"),
+    "model: options": (lambda: {*options("model")[0]}, lambda: {*DefinitionOptions.__annotations__}),
+    "planners: options": (
+        lambda: options("planners")[-2:],
         lambda: [[*PlannerConfig.model_fields], [*GatewayConfig.model_fields]],
     ),
     "fast path: functions": (
-        lambda: {*FUNCTIONS} & {*re.findall(r"`([\w.]+)`", PAGES["fast-path"])},
+        lambda: {*FUNCTIONS} & {*re.findall(r"`([\w.]+)`", PAGES["programs"])},
         lambda: {*FUNCTIONS},
     ),
     "agents: transcript": (
@@ -408,8 +416,8 @@ def test_names_that_pages_use_exist() -> None:
         (registry, dir(Registry)),
         flags("agents", agent),
         (
-            [flag for flag in flags("serve", serve)[0] if flag in "".join(blocks("serve", "console"))],
-            flags("serve", serve)[1],
+            re.findall(r"(?<![\w-])--[a-z][a-z-]+", "".join(blocks("mcp", "console", heading="callgate as an MCP server"))),
+            flags("mcp", serve)[1],
         ),
     ):
         assert told
@@ -445,7 +453,7 @@ async def send_note(text: str) -> int:
 def examples(heading: str) -> list[str]:
     """The examples in the first cells; what goes on ``and then`` is one program."""
     found: list[str] = []
-    for cell, *_ in rows("fast-path", heading):
+    for cell, *_ in rows("programs", heading):
         codes = re.findall(r"`([^`]+)`", cell)
         for code in ["\n".join(codes)] if " and then " in cell else codes:
             found.append(BEFORE + re.sub(r" (?=except |case )", "\n    " if "match" in code else "\n", code))
@@ -510,10 +518,11 @@ def test_odd_arguments_are_given_as_the_page_on_stubs_says(names: list[str], wri
     assert signature(Tool.from_schema("convert", "", schema, dict), "convert") == written
 
 
-# the requirements of the page on planners: each names files and tests
+# the requirements of the reference documents: each names files and tests
 
 
-REQUIREMENTS = rows("planners", "Every requirement, where it is, and the test that shows it")
+TABLE = (ROOT / "tests" / "agent" / "requirements.md").read_text()
+REQUIREMENTS = [line.split(" | ") for line in re.findall(r"^\| (.*) \|$", TABLE, re.MULTILINE)]
 
 
 @cache

@@ -1,6 +1,6 @@
 """Other people's functions become tools as they stand: bare aliases, descriptions, exact numbers, iterators, refusals.
 
-The promise is "Tools" in docs/python.md: signature, annotations and docstring are the contract that a model sees and
+The promise is "Tools" in docs/tools.md: signature, annotations and docstring are the contract that a model sees and
 that every call is held to; what cannot be one is refused when the tool is made, with what to write instead.
 """
 

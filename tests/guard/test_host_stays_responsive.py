@@ -425,7 +425,7 @@ async def test_no_unknown_value_does(runtime: Runtime, name: str) -> None:
 @contextmanager
 def without_full_collections() -> Iterator[None]:
     """Only young objects are looked through for garbage. Looking through all objects of a plan of 100,000 steps takes
-    Python some tenths of a second, which docs/security.md says; here it is about our own work."""
+    Python some tenths of a second, which docs/isolation.md says; here it is about our own work."""
     before = gc.get_threshold()
     gc.set_threshold(before[0], before[1], 1_000_000)
     try:

@@ -21,7 +21,7 @@ from with_mcp.server.served import SECONDS, TOOLS, Served, text
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 SESSIONS_OF_PEER = 100
-"""As docs/serve.md has it, for clients without a token."""
+"""As docs/mcp.md has it, for clients without a token."""
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 HELLO = {
     "jsonrpc": "2.0",

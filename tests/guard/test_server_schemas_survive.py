@@ -1,7 +1,7 @@
 """What is right in a server's schema is used and told to the model, whatever else is wrong in it, and each change is
 told to people: in the server's status and by ``callgate doctor --mcp``.
 
-The promise is "The tools" in docs/mcp-servers.md. The servers here are real ones on stdio, which list what a test has
+The promise is "The tools" in docs/mcp.md. The servers here are real ones on stdio, which list what a test has
 written down.
 """
 

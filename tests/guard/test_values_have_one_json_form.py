@@ -1,6 +1,6 @@
 """A Python value that is not JSON has one JSON form, wherever it crosses between host and program, or it is refused.
 
-The promise is the table of docs/python.md, "Values and their JSON form". Each row is driven through every way: the
+The promise is the table of docs/tools.md, "Values and their JSON form". Each row is driven through every way: the
 value of a program, an argument of a call, an input, an argument of a plan, a tool's result, data of a tool's error.
 """
 

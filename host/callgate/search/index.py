@@ -8,7 +8,7 @@ A tool's score is the sum of
 - half of what was learned: BM25 over the queries that this tool has answered (`learned`).
 
 The best `_POOL` by their own score and by what was learned are looked at; the rest cannot be told from noise.
-The constants were chosen on one half of the queries of two public data sets; docs/tool-search.md has the figures.
+The constants were chosen on one half of the queries of two public data sets; docs/model.md has the figures.
 
 Knows profiles and servers by place; no tools.
 """

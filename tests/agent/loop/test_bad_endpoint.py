@@ -1,5 +1,5 @@
 """What endpoints may do wrong: busy, failing, gone in the middle of a stream, silent, answering something else. Each
-has an outcome and a line in the transcript, and nothing is left under way. docs/agents-faults.md is the table of it.
+has an outcome and a line in the transcript, and nothing is left under way. docs/agents.md is the table of it.
 """
 
 from __future__ import annotations

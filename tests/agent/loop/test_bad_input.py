@@ -1,5 +1,5 @@
 """What models may do wrong: each has an outcome, a line in the transcript, and words for the model. The real loop, the
-providers' real SDKs, HTTP to an endpoint that plays such a model. docs/agents-faults.md is the table of it.
+providers' real SDKs, HTTP to an endpoint that plays such a model. docs/agents.md is the table of it.
 """
 
 from __future__ import annotations

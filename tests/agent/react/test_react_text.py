@@ -1,4 +1,4 @@
-"""Text mode: what comes of everything that models write instead of calls. The table is that of docs/react.md."""
+"""Text mode: what comes of everything that models write instead of calls. The table is that of docs/planners.md."""
 
 from __future__ import annotations
 

@@ -102,4 +102,4 @@ def tool_result(provider: Provider, text: str, ok: bool, call_id: str, reference
         case "openai-responses":
             return {"type": "function_call_output", "call_id": call_id, "output": text}
         case _:
-            raise ConfigurationError("MCP's results are made by callgate.mcp, which serves them; see docs/serve.md")
+            raise ConfigurationError("MCP's results are made by callgate.mcp, which serves them; see docs/mcp.md")
