@@ -63,15 +63,15 @@ class Runtime(ForModels):
     Args:
         tools: `Tool`s, or functions to make tools of.
         sandbox: ``"auto"`` (the first that works: jail tier 1, docker, jail tier 2), ``"jail"``, ``"docker"``,
-        ``"unsafe"`` (nothing confines; for debugging), or a backend, e.g. `DockerBackend`. ``None``: plans and tools
-        are run, and of programs those that are graphs of tool calls: nothing that needs a sandbox.
+            ``"unsafe"`` (nothing confines; for debugging), or a backend, e.g. `DockerBackend`. ``None`` runs plans,
+            tools, and programs that are graphs of tool calls: nothing that needs a sandbox.
         limits: what each run may spend, unless it is given its own.
         approve: asked before every call of a tool with `requires_approval`; without it, such calls are refused.
         approve_plan: a function, plain or async, that receives a `PlanApprovalRequest` before any plan runs, a model's
             plans included. It returns `Allow()`, ``Allow(another_plan)`` or `Deny(reason)`; an exception is a no.
             No tool is called before the answer, and `wall_seconds` begins after it. Programs need no such approval.
-        policy: ``"restricted"`` adds a language policy to `check`: fewer imports, no way into the interpreter. Not
-        the boundary.
+        policy: ``"restricted"`` adds a language policy to `check`: fewer imports, no way into the interpreter. It
+            is not the boundary.
         allowed_imports: modules that the restricted policy lets a program import; ``None`` for a small safe list.
         packages: a site-packages folder whose packages programs may import, read-only.
         preimport: modules of it (or of the standard library) imported once, ahead of every run.
@@ -221,19 +221,19 @@ class Runtime(ForModels):
             code: Python source.
             inputs: JSON values, bound as variables.
             tools: names of the tools this program may call; ``None`` for all that allow callers of kind ``code``,
-            empty for none.
+                empty for none.
             limits: instead of the runtime's own. Other kernel limits than the runtime's cost the warm pool's head
-            start.
-            on_event: told of prints, call starts and call ends as they happen.
+                start.
+            on_event: receives prints, call starts and call ends as they happen.
             check: look at the program first, and do not run one that is certain to fail.
             path: instead of the runtime's own: ``"sandbox"`` runs it in a guest whatever it is, ``"plan"`` on the host
-            or not at all, ``"auto"`` where it belongs. What comes out is the same, but for `CodeResult.speculative`.
+                or not at all, ``"auto"`` where it belongs. The result is the same, except `CodeResult.speculative`.
 
         Returns:
-            What came of it, failures included: see `CodeResult`.
+            The result of the run, failures included: see `CodeResult`.
 
         Raises:
-            ConfigurationError: an input is no JSON, `tools` names one that does not exist, or there is no such path.
+            ConfigurationError: an input is not JSON, `tools` names one that does not exist, or there is no such path.
             SandboxError: no guest can be had.
         """
         self._keeper.must_be_open()
