@@ -104,4 +104,4 @@ def test_it_is_explained_where_people_look() -> None:
     isolation = readme.partition("## What is isolated")[2].partition("\n## ")[0]
     assert 'Runtime(policy="restricted")' in isolation
     assert "not the boundary" in isolation
-    assert "## The restricted policy" in (ROOT / "docs" / "security.md").read_text()
+    assert "## The restricted policy" in (ROOT / "docs" / "isolation.md").read_text()

@@ -134,7 +134,7 @@ def test_p74_tracebacks_show_the_programs_own_lines_only(jail: Jail) -> None:
 
 
 def test_p75_timing_is_documented_as_not_defended() -> None:
-    text = Path(__file__).parents[2] / "docs" / "security.md"
+    text = Path(__file__).parents[2] / "docs" / "isolation.md"
     if not text.exists():
         pytest.skip("the documentation is not in this copy")
     words = text.read_text().lower()

@@ -106,8 +106,10 @@ class ToolStub:
         """How an argument is written, and what is told of it; its default where the signature does not show it."""
         spelled = self._spelled.get(field.key)
         about = field.told(default=spelled is None or self._default(field) is None)
-        if spelled in (None, field.key):
-            return one_line(field.key), about
+        if spelled is None:
+            return f"**{{{one_line(repr(field.key))}: ...}}", about
+        if spelled == field.key:
+            return field.key, about
         return str(spelled), f"stands for {one_line(repr(field.key))}{f': {about}' if about else ''}"
 
     def _parameters(self, alone: bool) -> Iterator[str]:
