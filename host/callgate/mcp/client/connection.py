@@ -113,7 +113,7 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         self.listing = Listing()
         """Where the pages of a listing go; replaced before each."""
         self.tools_changed = anyio.Event()
-        """Set when the server says that its tools have changed; replaced by whoever listens."""
+        """Set when the server says that its tools have changed; the listener replaces it."""
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
