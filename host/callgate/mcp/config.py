@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from dotenv import dotenv_values
+from dotenv.parser import parse_stream
 from pydantic import (
     AfterValidator,
     AliasChoices,
@@ -144,10 +144,14 @@ class _Written(BaseModel):
     env: dict[str, str] = {}
     env_file: str | None = Field(None, alias="envFile")
     cwd: str | None = None
-    url: Annotated[str, AfterValidator(_http_url)] | None = Field(
+    url: Annotated[str, StringConstraints(strip_whitespace=True), AfterValidator(_http_url)] | None = Field(
         None, validation_alias=AliasChoices("url", "serverUrl")
     )
-    headers: dict[str, Annotated[str, StringConstraints(strip_whitespace=True)]] = {}
+    headers: dict[
+        Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")],
+        Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[ -~]*$")],
+    ] = {}
+    """What HTTP cannot carry would fail late, with an error that quotes the value."""
     timeout: Annotated[float, Field(gt=0, lt=10**9, strict=True)] | None = None
     disabled: bool = Field(False, strict=True)
     enabled: bool = Field(True, strict=True)
@@ -179,7 +183,7 @@ def _server(name: str, given: object, folder: Path, environment: Mapping[str, st
         first = error.errors(include_url=False, include_input=False)[0]
         place = ": ".join(repr(each) for each in first["loc"] if each != "[key]")
         fields = {"fault": secrets.hide(f"{place}: {first['msg'].removeprefix('Value error, ')}")}
-    except ValueError as error:
+    except (ValueError, RuntimeError) as error:  # of a user without a home folder, and of lists without end
         fields = {"fault": secrets.hide(str(error))}
     return ServerConfig(name=name, notes=tuple(notes), secrets=secrets, **fields)
 
@@ -219,15 +223,15 @@ def _checked(written: _Written, folder: Path, secrets: Secrets) -> dict[str, Any
 def _env_file(path: Path, secrets: Secrets) -> dict[str, str]:
     try:
         with path.open(encoding="utf-8-sig") as lines:
-            found = dotenv_values(stream=lines, interpolate=False)
+            found = list(parse_stream(lines))
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(
             f"'envFile' {str(path)!r} cannot be read: {getattr(error, 'strerror', 'it is no text')}"
         ) from None
-    kept = {name: value for name, value in found.items() if value is not None}
+    kept = {each.key: each.value for each in found if each.key is not None and each.value is not None}
     for name, value in kept.items():
         secrets.add_named(name, value)
-    if len(kept) < len(found):
+    if any(each.error or (each.key is not None and each.value is None) for each in found):
         raise ValueError(f"'envFile' {str(path)!r}: a line is not NAME=value")
     return kept
 

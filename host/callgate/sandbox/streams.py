@@ -113,7 +113,7 @@ class Writer(ABC):
         self._rest = memoryview(b"")
 
     async def _turn(self, written: int) -> None:
-        """Whoever sends to a side that reads at once does not keep the loop from its other work."""
+        """Let other tasks run: a peer that reads at once must not let one sender hold the event loop."""
         self._unwaited += written + _MESSAGE_BYTES
         if self._unwaited > _TURN:
             self._unwaited = 0

@@ -149,6 +149,15 @@ def test_one_faulty_server_leaves_the_others_alone() -> None:
             ({"url": url}, "'url': it must be a URL that begins with http:// or https:// and a host")
             for url in ("ftp://x", "http://", "http://[::1", "http://x:port")
         ),
+        *(
+            ({"url": "http://x", "headers": {"A": value}}, "'headers': 'A': String should match pattern '^[ -~]*$'")
+            for value in ("b\nc", "b\0c", "b\u00fc")
+        ),
+        (
+            {"url": "http://x", "headers": {"A b": "c"}},
+            "'headers': 'A b': String should match pattern '^[!#$%&'*+.^_`|~0-9A-Za-z-]+$'",
+        ),
+        ({"command": "x", "cwd": "~no-such-user/x"}, "Could not determine home directory."),
         ({"command": "x", "timeout": 0}, "'timeout': Input should be greater than 0"),
         ({"command": "x", "timeout": True}, "'timeout': Input should be a valid number"),
         ({"command": "x", "disabled": "no"}, "'disabled': Input should be a valid boolean"),
@@ -157,6 +166,12 @@ def test_one_faulty_server_leaves_the_others_alone() -> None:
 )
 def test_what_is_wrong_with_a_server_is_said_in_one_line(given: Any, why: str) -> None:
     assert fault(given) == why
+
+
+def test_lists_without_end_are_the_fault_of_one_server() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    assert fault({"command": "x", "args": endless}).startswith("maximum recursion depth exceeded")
 
 
 def test_unknown_keys_are_a_note_and_not_a_fault() -> None:
@@ -186,8 +201,13 @@ def test_an_env_file_is_read_and_env_goes_before_it(tmp_path: Path) -> None:
     assert config.env == {"A": "2", "B": "two words", "C": "x\ny", "D": "plain", "E": ""}
 
 
-def test_a_bad_line_of_an_env_file_is_not_repeated(tmp_path: Path) -> None:
-    (tmp_path / ".env").write_text("A=1\nhunter2hunter2\n")
+def test_blanks_around_a_url_go() -> None:
+    assert one({"url": "${URL}"}, URL=" http://x/mcp\n").url == "http://x/mcp"
+
+
+@pytest.mark.parametrize("line", ["hunter2hunter2", "hunter2 hunter2", "=hunter2", "TOKEN='hunter2", "'hunter2"])
+def test_a_bad_line_of_an_env_file_is_not_repeated(tmp_path: Path, line: str) -> None:
+    (tmp_path / ".env").write_text(f"A=1\n{line}\n")
     said = fault({"command": "x", "envFile": str(tmp_path / ".env")})
     assert said.endswith("a line is not NAME=value")
     assert "hunter2" not in said

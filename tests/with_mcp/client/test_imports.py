@@ -67,6 +67,14 @@ async def test_of_a_listing_of_many_tools_what_fits_is_taken(monkeypatch: pytest
         assert served.status("s").warnings == ("it lists more than 25 tools; the others are left out",)
 
 
+async def test_a_tool_whose_header_annotations_are_invalid_is_left_out() -> None:
+    """2026-07-28: clients MUST; the session drops it."""
+    async with serving({"s": hostile("wrong_headers")}) as served:
+        assert served.status("s").tools == ("s_echo",)
+        told = "the tool 'bad' is left out: its x-mcp-header annotations are invalid"
+        assert served.status("s").warnings == (told,)
+
+
 async def test_bad_tools_cost_nothing_but_themselves() -> None:
     async with serving({"s": hostile("bad_tools")}) as served:
         warnings = served.status("s").warnings

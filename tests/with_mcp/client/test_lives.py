@@ -178,6 +178,14 @@ async def test_a_server_that_closes_its_stdout_is_gone() -> None:
         await until(lambda: served.status("s").restarts == 1)
 
 
+async def test_a_server_that_closes_its_stdin_is_gone() -> None:
+    async with serving({"s": hostile("closes_stdin")}) as served:
+        assert await served.call("s_echo", {"text": "x"}) == "closed"
+        with anyio.fail_after(8), pytest.raises(ToolError, match="it closed its stdin"):
+            await served.call("s_echo", {"text": "x"})
+        await until(lambda: served.status("s").restarts == 1)
+
+
 async def test_calls_of_one_server_do_not_care_about_another_that_dies() -> None:
     servers = {"s": hostile("dies_by_signal"), "ev": everything()}
     async with serving(servers) as served, anyio.create_task_group() as tasks:

@@ -47,6 +47,15 @@ def closes_stdout() -> None:
     server.call = call
 
 
+def closes_stdin() -> None:
+    def call(request: dict[str, Any]) -> None:
+        os.close(0)
+        answer(request, text("closed"))
+        forever()
+
+    server.call = call
+
+
 def never_reads() -> None:
     """Reads no more after its first call."""
     server.call = forever

@@ -139,3 +139,10 @@ def ignores_its_end() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     server.run()
     forever()
+
+
+def wrong_headers() -> None:
+    """Wants an argument mirrored into a header that HTTP does not have."""
+    only_modern()
+    schema = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "no header"}}}
+    server.tools = [ECHO, {**ECHO, "name": "bad", "inputSchema": schema}]

@@ -113,7 +113,7 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         self.listing = Listing()
         """Where the pages of a listing go; replaced before each."""
         self.tools_changed = anyio.Event()
-        """Set when the server says that its tools have changed; replaced by whoever listens."""
+        """Set when the server says that its tools have changed; the listener replaces it."""
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
@@ -175,6 +175,7 @@ class Connection:
         async with self._listing:
             self._dispatcher.listing = listing = Listing()
             cursors: list[str] = []
+            known: set[str] = set()
             while True:
                 try:
                     page = await self._session.list_tools(
@@ -186,12 +187,17 @@ class Connection:
                         listing.warn("it offers no tools")
                         return listing
                     raise self._fault("it did not list its tools", error) from None
+                known.update(tool.name for tool in page.tools)
                 if page.next_cursor is None or listing.is_full:
-                    return listing
+                    break
                 if page.next_cursor in cursors or len(cursors) == MAX_PAGES:
                     listing.warn("its list of tools does not end; it is taken as far as it came")
-                    return listing
+                    break
                 cursors.append(page.next_cursor)
+        for name in [name for name in listing.tools if name not in known]:
+            listing.warn(f"the tool {one_line(name, 60)!r} is left out: its x-mcp-header annotations are invalid")
+            del listing.tools[name]
+        return listing
 
     async def changed(self) -> None:
         """Wait until the server says that its tools have changed."""

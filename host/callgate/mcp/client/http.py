@@ -7,7 +7,7 @@ The SDK speaks the protocol; between it and the network stands `_Guarded`:
    Where nobody listens any more, or the session is gone, the connection is over, and is made again.
 3. A body is at most `MAX_BODY_BYTES`, one event of a stream too, and compressed bodies are refused: a few bytes may
    stand for gigabytes.
-4. HTTP errors are told in words, with what to do.
+4. Errors say what HTTP answered, in words, and what to do.
 """
 
 from __future__ import annotations

@@ -294,7 +294,7 @@ class Server:
     # what is told
 
     def stopping(self) -> None:
-        """It is about to be ended by us: what calls that are under way are told."""
+        """We are about to end it: record this as the reason that calls under way report."""
         self._fate.explain(_STOPPED)
 
     def restart(self) -> None:

@@ -152,9 +152,7 @@ class _Server:
         except NoMessage as error:
             self._fate.seal(f"it sent {error}")
         except _GONE:
-            with anyio.move_on_after(LAST_WORDS_SECONDS):  # an end most often begins so, and the exit code says more
-                await self._fate.over.wait()
-            self._fate.seal("it closed its stdout")
+            await self._over("it closed its stdout")
         self._to_session.close()
 
     async def _take(self, line: bytes | None) -> None:
@@ -174,10 +172,19 @@ class _Server:
 
     async def write(self, from_session: MemoryObjectReceiveStream[SessionMessage]) -> None:
         """Messages to the server; what it does not read waits, and its calls have limits of their own."""
-        with contextlib.suppress(*_GONE):
+        try:
             async for each in from_session:
                 data = each.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
                 await self._stdin.send(data)
+        except _GONE:
+            await self._over("it closed its stdin")
+            self._to_session.close()
+
+    async def _over(self, reason: str) -> None:
+        """A pipe that closes is most often the first sign of an end, and the exit code says more."""
+        with anyio.move_on_after(LAST_WORDS_SECONDS):
+            await self._fate.over.wait()
+        self._fate.seal(reason)
 
     async def watch(self) -> None:
         """A process that is gone may have left its pipes to a descendant."""

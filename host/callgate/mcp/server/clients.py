@@ -133,7 +133,7 @@ class Sandboxes:
 
     Args:
         runtime: whose sandboxes.
-        most: so many of one client session at the same time.
+        most: sandboxes of one client session at the same time.
         idle_seconds: one that is not used for so long is ended.
     """
 

@@ -54,7 +54,7 @@ logger = logging.getLogger("callgate")
 _LOOK_SECONDS = 1.0
 """How often the registry is looked at for changes, and kept sandboxes for their age."""
 _SETTLE_SECONDS = 0.2
-"""Changes often come in several steps: clients are told once."""
+"""Changes often come in several steps: clients get one notification."""
 _TELL_SECONDS = 5.0
 _FAILED = "callgate failed at {}; its log says why"
 _RUNS = ("execute_code", "execute_tool_plan", "execute_plan")

@@ -94,8 +94,8 @@ class Guard:
     starlette's CORS middleware says it to the origins of the policy, and answers what a browser asks before.
 
     Args:
-        app: what they are for.
-        policy: see there.
+        app: receives the requests that pass.
+        policy: which requests pass.
     """
 
     def __init__(self, app: ASGIApp, policy: Policy) -> None:

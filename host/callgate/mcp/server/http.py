@@ -6,7 +6,7 @@
    before; single bytes that keep coming change nothing. The rest of a body whose request was answered without it has as
    long. The answer takes as long as it takes.
 3. Of connections that never had complete headers `MAX_HALF_OPEN` are open at a time. A further one has the oldest
-   closed, so that whoever holds many of them is in nobody's way but its own.
+   closed: a client that holds many of them is in its own way only.
 4. Beyond `most_connections` requests are answered with 503.
 """
 
@@ -47,7 +47,7 @@ _BACKLOG = 128
 
 
 class _Uvicorn(uvicorn.Server):
-    """Leaves signals alone: whoever runs the program decides when it ends."""
+    """Leaves signals alone: the program that serves decides when it ends."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -109,7 +109,7 @@ class _Connection(H11Protocol):
 
 
 def most_connections() -> int:
-    """So many may be open: half of the descriptors that this process may have, the others are for guests."""
+    """Limit of open connections: half of this process's descriptors; guests need the others."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else max(min(soft // 2, _MOST_CONNECTIONS), 16)
 
@@ -183,6 +183,6 @@ async def serve_app(server: Server[Any], policy: Policy, port: int, ready: Calla
 
 
 async def _run(web: uvicorn.Server, listening: socket.socket) -> None:
-    """uvicorn, which is told to stop, never cancelled: it would leave its connections open."""
+    """Run uvicorn until `should_exit`. It is never cancelled: it would leave its connections open."""
     with anyio.CancelScope(shield=True), listening:
         await web.serve(sockets=[listening])

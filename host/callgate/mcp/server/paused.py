@@ -5,7 +5,7 @@ makes the call again with the answers, and the run, which has waited, goes on. K
 2. It is found again by a state that cannot be guessed, and only by a call of the same tool with the same arguments.
 3. A run has one task, one scope and one deadline. While nobody attends it the deadline stands, as far away as an answer
    may take; its `wall_seconds` go on meanwhile. A run whose client gives up the request that attends it is cancelled.
-4. So many runs wait at a time; further questions are a no, and the run goes on with that.
+4. At most `MAX_PAUSED` runs wait at a time; a further question is answered with no, and its run goes on.
 5. An answer counts only for a question that was sent. One that comes too late is ignored, one to a question that was
    never sent is refused.
 """
@@ -85,7 +85,7 @@ class _Run:
         self._news.set()
 
     async def ask(self, question: ElicitRequestFormParams) -> ElicitResult | str:
-        """Put a question to whoever attends the run."""
+        """Put a question to the client that attends the run."""
         self._put += 1
         key = f"approval_{self._put}"
         asked = self._questions[key] = _Question(question)

@@ -36,6 +36,7 @@ class _Session:
     used: float
     requests: int = 0
     working: int = 0
+    listening: int = 0
 
 
 class SessionBounds:
@@ -84,6 +85,7 @@ class SessionBounds:
         works = scope["method"] != "GET"
         session.requests += 1
         session.working += works
+        session.listening += not works
         try:
             if opens and not await self._make_room(scope, session):
                 logger.warning("refused a new session of %s: there are too many, and all are in use", session.peer)
@@ -93,6 +95,7 @@ class SessionBounds:
             await self._app(scope, receive, sending)
         finally:
             session.working -= works
+            session.listening -= not works
             session.used = time.monotonic()
             self._sessions.pop(session, None)
 
@@ -100,7 +103,8 @@ class SessionBounds:
         """Whether that session may stay, if need be in place of an idle one."""
         now = time.monotonic()
         for name, each in list(self._sessions.items()):
-            if not each.working and each is not newest and now - each.used > self._idle_seconds:
+            busy = each.working or each.listening or each is newest
+            if not busy and now - each.used > self._idle_seconds:
                 del self._sessions[name]  # the application has ended it
         held = Counter(each.peer for each in self._sessions.values())
         if held[newest.peer] > self._per_peer:

@@ -1,4 +1,4 @@
-"""What came of a call, as MCP states it: text for the model, and a structured result that fits the tool's output
+"""The result of a call, as MCP states it: text for the model, and a structured result that fits the tool's output
 schema; and what a message can carry. Pure; runs nothing.
 
 1. The structured result is bounded like the text: some clients put it into the model's context instead.
@@ -60,7 +60,7 @@ def result_of(answer: Answer, *, session: str | None = None, note: str = "") -> 
     """An answer as MCP states it.
 
     Args:
-        answer: what came of the call.
+        answer: the result of the call.
         session: the handle of the session that goes on, after `execute_code`.
         note: one more line for the model.
     """
@@ -80,10 +80,10 @@ def result_of(answer: Answer, *, session: str | None = None, note: str = "") -> 
 
 
 def passed_on(answer: Answer, sent: Sent, *, outputs: bool, most_bytes: int) -> CallToolResult | None:
-    """A server's answer as it sent it; None where it is not what came of the call, or cannot be sent.
+    """A server's answer as it sent it; None where it is not the result of the call, or cannot be sent.
 
     Args:
-        answer: what came of the call.
+        answer: the result of the call.
         sent: what the server sent.
         outputs: whether the tool is listed with an output schema, which the structured result fits.
         most_bytes: of the result as JSON.
@@ -162,7 +162,7 @@ def sendable(text: str) -> str:
 
 
 def too_deep(value: Any, most: int = MAX_LEVELS) -> bool:
-    """Whether a JSON value has more than so many levels."""
+    """Whether a JSON value has more than `most` levels."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(most):
         if not level:
@@ -175,7 +175,7 @@ def carried(result: CallToolResult, *, http: bool) -> CallToolResult:
     """The result, or one in its place that says why it cannot be sent and what to do.
 
     Args:
-        result: what came of a call.
+        result: of a call.
         http: whether it goes over HTTP.
     """
     if result.structured_content is not None and too_deep(result.structured_content):

@@ -3,7 +3,7 @@
 1. Nothing but the protocol is on stdout: while a server runs, descriptor 1 leads to stderr, so that prints of tools, of
    C libraries and of child processes land there, and descriptor 0 to nothing.
 2. Every wait can be cancelled. (The SDK's own transport reads in a thread, which Ctrl-C cannot end.)
-3. A line that is no message, or longer than `MAX_LINE_BYTES`, is told in one line on the log, and skipped.
+3. A line that is not a message, or is longer than `MAX_LINE_BYTES`, is skipped; the log says so in one line.
 4. The end of stdin, or nobody reading stdout any more, ends the server.
 """
 

@@ -33,7 +33,7 @@ from .sweep import enter, labels, leave, sweep
 __all__ = ["DockerBackend"]
 
 _GUESTS_PER_CONTAINER = 1000
-"""A tenant's container is replaced after so many: its guests share one memory layout and one hash seed."""
+"""A tenant's container is replaced after this many guests: its guests share one memory layout and one hash seed."""
 
 _PATIENCE_SECONDS = 0.1
 """How long a run waits for a tenant's container to come free before another is started: most runs are over by then."""

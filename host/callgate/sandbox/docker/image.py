@@ -276,7 +276,7 @@ class _Build:
             raise heard.failed(what, str(error)) from error
 
     async def _stop_it(self, over: anyio.CancelScope) -> None:
-        """When the build is given up: kill the step that runs, so that it ends in the engine, too."""
+        """When the build is cancelled: kill the step that runs, so that it ends in the engine, too."""
         try:
             await anyio.sleep_forever()
         finally:
