@@ -6,7 +6,8 @@
 3. One result cache serves one gate, and so one tenant: whoever shares it can read what the others asked for.
 4. In a plan of a planner (`keeping_reads`), results of read-only tools without `cache_seconds` are kept, too. A call
    of a tool with effects ends them when it begins and again when it ends, whoever makes it and however it ends.
-5. A result that depends on more than its arguments (`depends_on_the_caller`) is neither kept nor shared.
+5. A result or an error that depends on more than its arguments (`depends_on_the_caller`) is neither kept nor shared,
+   and neither is that of a call around it.
 
 Knows keys and values; whether a call may be cached, the gate decides.
 """
@@ -186,9 +187,12 @@ class ResultCache:
                 return text
             flight.text = text
         except ToolError as error:
-            flight.error = error
+            if not dependent:
+                flight.error = error
             raise
         finally:
+            if dependent and before is not None:  # so does the result of the call that made this one
+                before.append(True)
             _dependent.set(before)
             del self._flights[key, terms]
             flight.landed.set()
