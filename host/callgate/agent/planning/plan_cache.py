@@ -68,7 +68,7 @@ class PlanCache:
 
     @staticmethod
     def key(query: str, given: DecomposedQuery | None, catalogue: str, strategy: str) -> Hashable:
-        """What makes two queries equal.
+        """What makes two queries equal; a hash, because thousands of keys are remembered and a query may be long.
 
         Args:
             query: as the user put it.
@@ -77,7 +77,8 @@ class PlanCache:
             strategy: name of the selector.
         """
         words = " ".join(query.casefold().split()).rstrip(_FINAL).rstrip()
-        return words, given and replace(given, query=words), catalogue, strategy
+        said = words, given and replace(given, query=words), catalogue, strategy
+        return hashlib.sha256(repr(said).encode()).digest()
 
     def find(self, key: Hashable) -> Kept | None:
         """The selection under a key. Counts."""
