@@ -117,6 +117,8 @@ class Experiment:
         for what, value in (("split", split), ("alpha", alpha)):
             if not 0 < value < 1:
                 raise ConfigurationError(f"{what} must be above 0 and below 1, not {value}")
+        if metric not in ("success", "seconds"):
+            raise ConfigurationError(f"metric must be 'success' or 'seconds', not {metric!r}")
         if not 2 <= samples <= MAX_OUTCOMES * min(split, 1 - split):
             raise ConfigurationError(
                 f"samples must be 2 or more, and fit into {MAX_OUTCOMES:,} outcomes, not {samples}"
