@@ -6,6 +6,8 @@
 3. One result cache serves one gate, and so one tenant: whoever shares it can read what the others asked for.
 4. In a plan of a planner (`keeping_reads`), results of read-only tools without `cache_seconds` are kept, too. A call
    of a tool with effects ends them when it begins and again when it ends, whoever makes it and however it ends.
+   Such a call follows calls of its own plan alone: a leader may wait for a place that a tool holds whose own plan
+   reads the same.
 5. A result or an error that depends on more than its arguments (`depends_on_the_caller`) is neither kept nor shared,
    and neither is that of a call around it.
 
@@ -158,7 +160,7 @@ class ResultCache:
             key: what makes two calls identical.
             seconds: how long a new text is good for.
             run: makes the text.
-            terms: timeout and retries of this call: nobody waits for a call that has other terms than their own.
+            terms: timeout, retries and, of a kept read, the run of this call: nobody waits for a call of other terms.
 
         Raises:
             ToolError: what `run` raised, here or in the leader that this call followed.
