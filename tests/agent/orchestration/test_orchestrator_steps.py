@@ -57,6 +57,16 @@ async def test_earlier_results_that_are_no_json_are_the_caller_s_mistake() -> No
         assert made.running == ()
 
 
+async def test_arguments_of_a_step_alone_may_be_nested_as_deeply_as_anyone_likes() -> None:
+    value: Any = "$ref:t"
+    found = ToolResult(step_id="t", tool="x", success=True, data=[[1]])
+    context = ExecutionContext(plan_id="p1", previous_results={"t": found})
+    async with orchestrator([lookup]) as made:
+        for _ in range(600):
+            value = [value]
+            assert not (await made.execute_step(step("a", "lookup", unit=value), context)).success
+
+
 async def test_the_memory_is_told_of_each_plan() -> None:
     noted = Noted()
 
