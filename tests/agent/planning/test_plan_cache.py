@@ -116,8 +116,8 @@ def test_a_key_of_a_long_query_is_short() -> None:
 async def test_a_callers_parts_may_name_what_they_need_in_a_list() -> None:
     planning, _ = planner(TERMINATORS)
     parts = decomposed("rules for Terminators", "deep strike", "toughness")
-    second: Any = replace(parts.sub_queries[1], depends_on=[0])
-    parts = replace(parts, sub_queries=(parts.sub_queries[0], second))
+    needs: Any = [0]
+    parts = replace(parts, sub_queries=(parts.sub_queries[0], replace(parts.sub_queries[1], depends_on=needs)))
     assert (await planning.plan("rules for Terminators", parts)).source == "model"
     assert (await planning.plan("rules for Terminators", parts)).source == "cache"
 
