@@ -94,7 +94,7 @@ class Experiment:
         split: share of the queries that the treatment gets, above 0 and below 1.
         metric: the measure that decides: ``"success"``, or ``"seconds"`` of what succeeded.
         samples: trials in each arm at which it ends.
-        alpha: how often a winner is told where there is no difference.
+        alpha: how often a winner is named where there is no difference.
 
     Raises:
         ConfigurationError: a value is wrong, or scipy is missing.

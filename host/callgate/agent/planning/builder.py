@@ -40,7 +40,7 @@ TIMEOUT_FACTORS: Mapping[Kind, float] = {
 """Of `default_timeout_seconds`, by kind of tool: an index answers quickly or not at all, a model that writes takes its
 time, and so does another organisation's service. `timeout_seconds_by_category` says it outright."""
 _MAX_ALTERNATIVES = 5
-"""So many tools are tried as a fallback for a step."""
+"""The most tools that are tried as a fallback for a step."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from .tool_plan import DecomposedQuery, Selection, ToolChoice
 __all__ = ["RuleSelector", "may_be_chosen_by_rules", "names_found"]
 
 _FOUND = 20
-"""So many tools are looked at for a sub-query."""
+"""The most tools that are considered for a sub-query."""
 _SURE = 0.6
 _SEARCHES = 0.5
 _UNSURE = 0.2

@@ -23,7 +23,7 @@ from .tool_plan import DecomposedQuery, Selection
 __all__ = ["Kept", "PlanCache", "fingerprint"]
 
 _MAX_PLANS = 4_096
-"""So many plans are remembered by their id, to drop the selection that they were made of."""
+"""The most plans that are remembered by id, to drop the selection of one that fails."""
 _FINAL = ".?!…。？！"
 
 

@@ -33,7 +33,7 @@ __all__ = ["MAX_SHOWN_TOOLS", "ModelSelector", "RuleSelector"]
 logger = logging.getLogger("callgate")
 
 MAX_SHOWN_TOOLS = 24
-"""So many tools a model chooses from; more of them are narrowed down by the tool search."""
+"""The most tools that a model chooses from; the tool search narrows down more of them."""
 
 
 class ModelSelector:

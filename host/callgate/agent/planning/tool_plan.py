@@ -1,4 +1,4 @@
-"""The values of tool planning: a query in parts, tools chosen for them, steps in stages, and what came of them.
+"""The values of tool planning: a query in parts, tools chosen for them, steps in stages, and their results.
 
 They are those of the tool planning engine: `DecomposedQuery`, `ToolPlan`, `ToolStep`, `ToolResult`, `ToolExecution`.
 Units are in the names; confidences are from 0 to 1. Knows no model, no runtime and no clock.
