@@ -6,7 +6,7 @@
 3. One result cache serves one gate, and so one tenant: its users can read what the others asked for.
 4. In a plan of a planner (`keeping_reads`), results of read-only tools without `cache_seconds` are kept, too. A call
    of a tool with effects ends them when it begins and again when it ends, for every caller and every outcome.
-   Such a call follows calls of its own plan alone: a leader may wait for a place that a tool holds whose own plan
+   Such a read follows calls of its own plan alone: a leader may wait for a place that a tool holds whose own plan
    reads the same.
 5. A result or an error that depends on more than its arguments (`depends_on_the_caller`) is neither kept nor shared,
    and neither is that of a call around it.
