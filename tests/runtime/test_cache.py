@@ -207,6 +207,44 @@ async def test_a_text_that_depends_on_its_caller_is_neither_kept_nor_shared() ->
     assert len(cache.kept) == 0
 
 
+async def test_an_error_that_depends_on_its_caller_is_that_callers_alone() -> None:
+    cache, go, outcomes = ResultCache(), anyio.Event(), list[str]()
+
+    async def fetch(user: str) -> None:
+        async def run() -> str:
+            depends_on_the_caller()
+            await go.wait()
+            if user == "bob":
+                raise ToolError("bob may not")
+            return user
+
+        try:
+            outcomes.append((await cache.get_or_run("a", 5, run))[0])
+        except ToolError as error:
+            outcomes.append(error.message)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(fetch, "bob")
+        await anyio.wait_all_tasks_blocked()
+        group.start_soon(fetch, "alice")
+        await anyio.wait_all_tasks_blocked()
+        go.set()
+    assert outcomes == ["bob may not", "alice"]
+
+
+async def test_a_text_made_of_one_that_depends_on_its_caller_depends_on_it_too() -> None:
+    cache, make = ResultCache(), Counter()
+
+    async def inner() -> str:
+        depends_on_the_caller()
+        return await make()
+
+    async def outer() -> str:
+        return (await cache.get_or_run("inner", 5, inner))[0]
+
+    assert [await cache.get_or_run("outer", 5, outer) for _ in range(2)] == [("1", False), ("2", False)]
+
+
 class World:
     """A stock that is read and changed."""
 

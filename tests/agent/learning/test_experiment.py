@@ -162,6 +162,7 @@ async def test_trials_are_kept_with_the_selections_and_two_processes_add_to_each
         ({"alpha": 0.0}, "alpha must be above 0"),
         ({"samples": 1}, "samples must be 2 or more, and fit into 10,000 outcomes, not 1"),
         ({"samples": 2_000, "split": 0.1}, "not 2000"),
+        ({"metric": "sucess"}, "metric must be 'success' or 'seconds', not 'sucess'"),
     ],
 )
 async def test_options_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:

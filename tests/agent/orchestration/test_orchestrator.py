@@ -386,3 +386,16 @@ async def test_what_has_to_wait_for_a_change_is_read_after_it() -> None:
     async with orchestrator([stock, sell]) as made:
         found = data(await made.execute(plan(*steps)))
     assert (found["a"], found["c"]) == (2, 1)
+
+
+async def test_a_tools_own_plan_reads_what_the_plan_around_it_waits_to_read() -> None:
+    @tool
+    async def around() -> Any:
+        """Run a plan that reads, while the plan around waits for the only place to read the same."""
+        await anyio.wait_all_tasks_blocked()
+        return data(await made.execute(plan(step("x", "lookup", unit="terminator"), id="inner")))
+
+    async with orchestrator([lookup, around], PlannerSettings(parallel_limit=1)) as made:
+        with anyio.fail_after(10):
+            found = await made.execute(plan(step("a", "around"), step("b", "lookup", unit="terminator")))
+    assert found.success, errors(found)

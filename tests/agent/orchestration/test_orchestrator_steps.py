@@ -57,6 +57,24 @@ async def test_earlier_results_that_are_no_json_are_the_caller_s_mistake() -> No
         assert made.running == ()
 
 
+async def test_arguments_of_a_step_alone_may_be_nested_as_deeply_as_anyone_likes() -> None:
+    value: Any = "$ref:t"
+    found = ToolResult(step_id="t", tool="x", success=True, data=[[1]])
+    context = ExecutionContext(plan_id="p1", previous_results={"t": found})
+    for _ in range(400):
+        value = [value]
+    async with orchestrator([lookup]) as made:
+        for _ in range(120):
+            value = [value]
+            assert not (await made.execute_step(step("a", "lookup", unit=value), context)).success
+
+
+async def test_a_timeout_of_no_seconds_is_refused() -> None:
+    async with orchestrator([lookup]) as made:
+        execution = await made.execute(plan(step("a", "lookup", unit="terminator", timeout_seconds=0.0)))
+    assert "timeout_seconds" in (execution.results[0].error or "")
+
+
 async def test_the_memory_is_told_of_each_plan() -> None:
     noted = Noted()
 

@@ -230,6 +230,12 @@ async def test_what_is_right_is_kept_and_the_rest_is_chosen_by_rules() -> None:
     assert any(each.startswith("'toughness of Dreadnoughts': chosen by rules") for each in selection.faults)
 
 
+async def test_where_nothing_of_the_answers_is_right_rules_choose_for_every_part() -> None:
+    selection, _ = await select("I am sorry.", "I am sorry.", query=TWO)
+    assert [dict(choice.parameters) for choice in selection.chain] == [{"query": part.text} for part in TWO.sub_queries]
+    assert [choice.sub_query for choice in selection.chain] == [0, 1]
+
+
 async def test_a_choice_that_needs_a_wrong_one_is_left_out_with_it() -> None:
     bad = answer(
         chosen("nothing", query="x"),

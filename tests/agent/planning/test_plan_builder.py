@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -97,6 +98,18 @@ def test_dependencies_of_sub_queries_are_respected_through_those_without_a_choic
     built = build(choice("vector-search", 2, query="c"), choice("vector-search", 0, query="a"), query=query)
     assert built.stages == (("c1",), ("c0",))
     assert step(built, "c0").dependencies == ("c1",)
+
+
+def test_many_ways_between_sub_queries_are_gone_once() -> None:
+    """Twelve parts that need all before them have 1,024 ways from the last to the first: that took seconds."""
+    parts = tuple(SubQuery(text=f"part {n}", depends_on=tuple(range(n))) for n in range(12))
+    query = DecomposedQuery(query="all", sub_queries=parts)
+    last = [choice("keyword-search", 11, query=f"x{n}") for n in range(31)]
+    started = time.process_time()
+    built = build(choice("vector-search", 0, query="x"), *last, query=query)
+    assert time.process_time() - started < 1.5
+    assert built.stages == (("c0",), tuple(f"c{n}" for n in range(1, 32)))
+    assert step(built, "c31").dependencies == ("c0",)
 
 
 def test_of_several_steps_for_a_sub_query_no_single_one_is_needed() -> None:

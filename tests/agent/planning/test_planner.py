@@ -329,6 +329,37 @@ async def test_a_strategy_that_is_not_the_selectors_own_is_asked_every_time() ->
     assert (await planning.plan("anything")).source == "model"
 
 
+def _nested(levels: int) -> Any:
+    value: Any = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def _circular() -> Any:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), {1}, "\ud800", _nested(200), _nested(5_000), _circular()],
+    ids=["nan", "a set", "half a character", "deep", "very deep", "circular"],
+)
+async def test_of_a_selectors_parameters_that_are_not_json_the_choice_is_left_out(value: Any) -> None:
+    class Wrong(_Foreign):
+        async def select(self, query: object, tools: object) -> Selection:
+            wrong = ToolChoice(sub_query=0, tool="vector-search", parameters={"query": value})
+            right = ToolChoice(sub_query=0, tool="keyword-search", parameters={"query": "x"})
+            return Selection(chain=(wrong, right), strategy="foreign", source="model")
+
+    planning, _ = planner(selector=Wrong())
+    plan = await planning.plan("how far do jump packs move")
+    assert [(step.id, step.tool) for step in plan.steps] == [("c1", "keyword-search")]
+    assert planning_notes(plan.notes, "c0 (vector-search) is left out: the plan: the plan is ")
+
+
 async def test_where_nothing_of_a_selection_can_be_run_rules_choose() -> None:
     class Wrong(_Foreign):
         async def select(self, query: object, tools: object) -> Selection:

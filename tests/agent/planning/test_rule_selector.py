@@ -9,7 +9,7 @@ from callgate.agent.planning.decomposition import as_one_part
 from callgate.agent.planning.fallback_plan import RuleSelector
 from callgate.agent.planning.tool_plan import DecomposedQuery, Selection
 from callgate.runtime import Runtime
-from callgate.tools import tool
+from callgate.tools import Tool, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -80,6 +80,14 @@ async def test_a_parameter_that_may_want_something_else_makes_an_unsure_choice()
     both = await select("the weather in Oslo", rulebook(get_weather, vector_search))
     assert [choice.tool for choice in both.chain] == ["vector-search"]
     assert (await select("a poem about spring", rulebook(get_weather))).chain == ()
+
+
+@pytest.mark.parametrize("name", ["why", "confidence", "parameters"])
+async def test_a_parameter_may_have_any_name(name: str) -> None:
+    schema = {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}
+    rain = Tool.from_schema("rain", "Explains rain.", schema, dict, read_only=True)
+    selection = await select("explain rain", Runtime([rain], sandbox=None))
+    assert [choice.parameters for choice in selection.chain] == [{name: "explain rain"}]
 
 
 async def test_a_tool_without_arguments_is_chosen_for_its_words() -> None:

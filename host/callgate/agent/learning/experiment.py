@@ -94,7 +94,7 @@ class Experiment:
         split: share of the queries that the treatment gets, above 0 and below 1.
         metric: the measure that decides: ``"success"``, or ``"seconds"`` of what succeeded.
         samples: trials in each arm at which it ends.
-        alpha: how often a winner is told where there is no difference.
+        alpha: how often a winner is named where there is no difference.
 
     Raises:
         ConfigurationError: a value is wrong, or scipy is missing.
@@ -117,6 +117,8 @@ class Experiment:
         for what, value in (("split", split), ("alpha", alpha)):
             if not 0 < value < 1:
                 raise ConfigurationError(f"{what} must be above 0 and below 1, not {value}")
+        if metric not in ("success", "seconds"):
+            raise ConfigurationError(f"metric must be 'success' or 'seconds', not {metric!r}")
         if not 2 <= samples <= MAX_OUTCOMES * min(split, 1 - split):
             raise ConfigurationError(
                 f"samples must be 2 or more, and fit into {MAX_OUTCOMES:,} outcomes, not {samples}"

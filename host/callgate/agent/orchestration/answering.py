@@ -44,7 +44,7 @@ class PlannedAnswer:
     """The outcome of a query.
 
     Attributes:
-        answer: the words; where `ok` is False, what there is of results, for whoever goes on from there.
+        answer: the words; where `ok` is False, what there is of results, for a caller that goes on from there.
         plan: None where none was made.
         execution: None where the plan was not run.
         synthesis: None where it did not come to one.
@@ -68,7 +68,7 @@ class PlannedAnswerer:
         orchestrator: runs them, and tells its memory.
         model: puts the results into words.
         instructions: of the operator for the answers, see `synthesize`.
-        max_characters: of what the model is told of results.
+        max_characters: of the results in the request for the answer.
     """
 
     def __init__(
@@ -115,11 +115,11 @@ class PlannedAnswerer:
             max_output_tokens: of the answer; None for the model's own limit.
             stop: asked before the plan is run, and before the answer is written; words say why that is not to be done
                 any more, none that it is.
-            on_plan: told of the plan before it runs; its `id` is for `ToolOrchestrator.cancel`.
-            on_execution: told of what came of it.
-            on_event: told of steps and calls.
-            on_request: told of the request for the answer before it is sent.
-            on_delta: told of pieces of the answer as they come.
+            on_plan: receives the plan before it runs; its `id` is for `ToolOrchestrator.cancel`.
+            on_execution: receives the results of the plan.
+            on_event: called with each start and end of a step or a call.
+            on_request: receives the request for the answer before it is sent.
+            on_delta: receives pieces of the answer as they come.
 
         Returns:
             The answer; or, with `ok` False and a reason, what there is: the plan has no steps, or was cancelled; a

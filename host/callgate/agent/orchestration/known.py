@@ -37,13 +37,13 @@ def resolved(step: ToolStep, results: Mapping[str, ToolResult], *, max_bytes: in
     scope = Scope(Spot(step.id, "", faults), Names(list(results)), None)
     try:
         template = compile_template(dict(step.parameters), scope, ())
+        for fault in faults:
+            if fault.severity == "error":
+                raise Unresolvable(str(fault))
+        inputs.begin()
+        arguments: dict[str, Any] = template.resolve(inputs)
     except RecursionError:
         raise Unresolvable("a value is nested too deeply") from None
-    for fault in faults:
-        if fault.severity == "error":
-            raise Unresolvable(str(fault))
-    inputs.begin()
-    arguments: dict[str, Any] = template.resolve(inputs)
     return arguments
 
 

@@ -253,7 +253,7 @@ class ToolOrchestrator:
         return registry.get(known) if known is not None and known in registry else None
 
     def _result(self, run: _Run, step: ToolStep) -> ToolResult:
-        """What came of a step; why there is nothing, where there is nothing."""
+        """The result of a step; of one that never ended, a failure that says why."""
         if step.id in run.results:
             return run.results[step.id]
         if not run.cancelled:
@@ -271,7 +271,7 @@ class _Run:
 
     Attributes:
         plan: which.
-        on_event: who else is told of events.
+        on_event: called with each event, after this run has noted it.
         results: of steps that have ended.
         begun: ids of steps that made a call.
         over: set when it has ended.

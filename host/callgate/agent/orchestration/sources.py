@@ -16,7 +16,7 @@ from callgate.agent.planning.tool_plan import Source
 __all__ = ["MAX_SOURCES", "sources_in"]
 
 MAX_SOURCES = 50
-"""So many are taken from one result."""
+"""The most sources that are taken from one result."""
 MAX_TITLE_CHARACTERS = 300
 MAX_LOCATION_CHARACTERS = 1000
 MAX_TEXT_CHARACTERS = 2000

@@ -29,7 +29,7 @@ SynthesisEnded = Literal["answered", "cut", "refused", "empty", "failed", "nothi
 endpoint; with no result to make one of. After ``empty`` and ``failed`` the answer is made without the model."""
 
 MAX_CHARACTERS = 24_000
-"""Of what a model is told of results, unless it is told otherwise: about 6,000 tokens."""
+"""Default for the results in a request: about 6,000 tokens."""
 _LEAST = 200
 """Characters that a result has at least, however many there are."""
 _QUERY = 4_000
@@ -57,7 +57,7 @@ class Synthesis:
         answer: the words; of a refusal, the model's; empty where there is no result at all.
         confidence: from 0 to 1: the mean of the results' confidences, times the share of the steps that succeeded; 0
             for a refusal.
-        sources: all that the model was told of, in the order of their numbers, from 1.
+        sources: all that the request named, in the order of their numbers, from 1.
         cited: numbers of those that the answer names.
         used: ids of the steps whose results it was made of.
         failed: ids of the steps that gave none.
@@ -99,14 +99,14 @@ async def synthesize(
         model: who writes it.
         query: the question.
         execution: the results.
-        plan: what they are results of: each is told with the part of the query that it is for.
+        plan: what they are results of: each stands with the part of the query that it is for.
         history: the conversation that the query is part of, oldest first.
         instructions: of the operator, beside `SYSTEM`: the tone, the form.
-        max_characters: of what is told of results, about.
+        max_characters: of the results in the request, about.
         max_output_tokens: of the answer.
         temperature: None for the provider's default.
-        on_request: told of the request before it is sent.
-        on_delta: told of pieces of the answer as they come.
+        on_request: receives the request before it is sent.
+        on_delta: receives pieces of the answer as they come.
 
     Returns:
         The answer, also where the model gave none: then the results in order.

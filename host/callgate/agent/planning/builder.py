@@ -40,7 +40,7 @@ TIMEOUT_FACTORS: Mapping[Kind, float] = {
 """Of `default_timeout_seconds`, by kind of tool: an index answers quickly or not at all, a model that writes takes its
 time, and so does another organisation's service. `timeout_seconds_by_category` says it outright."""
 _MAX_ALTERNATIVES = 5
-"""So many tools are tried as a fallback for a step."""
+"""The most tools that are tried as a fallback for a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,12 +222,14 @@ class _Order:
         for place, choice in self.choices.items():
             serving.setdefault(choice.sub_query, []).append(place)
 
-        def before(part: int) -> Iterator[list[int]]:
+        def before(part: int, seen: set[int]) -> Iterator[list[int]]:
             for need in query.sub_queries[part].depends_on:
-                yield from [serving[need]] if need in serving else before(need)
+                if need not in seen:  # there may be thousands of ways from a part to another
+                    seen.add(need)
+                    yield from [serving[need]] if need in serving else before(need, seen)
 
         for place, choice in self.choices.items():
-            for needed in before(choice.sub_query):
+            for needed in before(choice.sub_query, set()):
                 for need in needed:
                     self._add(self.needs if len(needed) == 1 else self.after, place, need, noted=True)
 

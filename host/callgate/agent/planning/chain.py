@@ -127,14 +127,26 @@ def _wrong_arguments(
     choices: Mapping[int, ToolChoice], names: Collection[str], runtime: Runtime
 ) -> dict[int, list[str]]:
     """What the plan engine has against the arguments of each choice."""
+    if not choices:
+        return {}
     places = {choice_id(place): place for place in choices}
     steps = [
         {"id": id, "tool": choices[place].tool, "arguments": dict(choices[place].parameters)}
         for id, place in places.items()
     ]
     found: dict[int, list[str]] = {}
-    for fault in runtime.check_plan({"steps": steps}, tools=names) if steps else ():
-        if fault.severity == "error" and fault.step in places and fault.code not in ("unknown-step", "cycle"):
+    faults = [each for each in runtime.check_plan({"steps": steps}, tools=names) if each.severity == "error"]
+    whole = [str(each) for each in faults if each.step is None and each.code not in ("unknown-step", "cycle")]
+    if whole and len(choices) > 1:  # not JSON, nested too deeply, too long: which of them is?
+        for place, choice in choices.items():
+            found |= _wrong_arguments({place: choice}, names, runtime)
+        if found:
+            right = {place: choice for place, choice in choices.items() if place not in found}
+            return found | _wrong_arguments(right, names, runtime)
+    if whole:
+        return dict.fromkeys(choices, whole)
+    for fault in faults:
+        if fault.step in places and fault.code not in ("unknown-step", "cycle"):
             hint = f"; {fault.hint}" if fault.hint else ""
             found.setdefault(places[fault.step], []).append(f"{fault.message}{hint}")
     return found

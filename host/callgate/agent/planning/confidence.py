@@ -111,5 +111,5 @@ def fails_often(tool: ToolInfo, settings: PlannerSettings) -> str | None:
 
 
 def is_unsure(choice: ToolChoice, settings: PlannerSettings) -> str | None:
-    """The note where whoever chose was not sure."""
+    """The note for a choice of low confidence."""
     return UNSURE_CHOICE.decide(choice.confidence, settings, repr(choice.tool))

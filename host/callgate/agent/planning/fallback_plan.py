@@ -25,7 +25,7 @@ from .tool_plan import DecomposedQuery, Selection, ToolChoice
 __all__ = ["RuleSelector", "may_be_chosen_by_rules", "names_found"]
 
 _FOUND = 20
-"""So many tools are looked at for a sub-query."""
+"""The most tools that are considered for a sub-query."""
 _SURE = 0.6
 _SEARCHES = 0.5
 _UNSURE = 0.2
@@ -108,7 +108,7 @@ def _filled(tool: ToolInfo, words: str, *, found: bool) -> ToolChoice | None:
     taken = free_text_parameter(tool.parameters)
     share = _share_of_words(tool, words)
 
-    def fit(confidence: float, why: str, **parameters: Any) -> ToolChoice:
+    def fit(confidence: float, why: str, parameters: dict[str, Any]) -> ToolChoice:
         reasoning = f"{tool.name!r} {why}"
         return ToolChoice(
             sub_query=0, tool=tool.name, parameters=parameters, confidence=round(confidence, 3), reasoning=reasoning
@@ -117,16 +117,16 @@ def _filled(tool: ToolInfo, words: str, *, found: bool) -> ToolChoice | None:
     if taken is None:
         if tool.parameters.get("required") or not share:
             return None
-        return fit(_SURE * share, "needs no arguments, and is about these words")
+        return fit(_SURE * share, "needs no arguments, and is about these words", {})
     name, certain = taken
     if not found and kind != "search":
         return None
     given = {name: _as_text(words[:_MAX_WORDS])}
     if not certain:
-        return fit(_UNSURE, f"takes one text, {name}, which may want other words", **given) if share else None
+        return fit(_UNSURE, f"takes one text, {name}, which may want other words", given) if share else None
     if kind == "search":
-        return fit(_SEARCHES + 0.1 * share, "searches by words", **given)
-    return fit(0.3 + 0.3 * share, "takes a question in words", **given)
+        return fit(_SEARCHES + 0.1 * share, "searches by words", given)
+    return fit(0.3 + 0.3 * share, "takes a question in words", given)
 
 
 def _as_text(words: str) -> Any:

@@ -23,7 +23,7 @@ from .tool_plan import DecomposedQuery, Selection
 __all__ = ["Kept", "PlanCache", "fingerprint"]
 
 _MAX_PLANS = 4_096
-"""So many plans are remembered by their id, to drop the selection that they were made of."""
+"""The most plans that are remembered by id, to drop the selection of one that fails."""
 _FINAL = ".?!…。？！"
 
 
@@ -68,7 +68,7 @@ class PlanCache:
 
     @staticmethod
     def key(query: str, given: DecomposedQuery | None, catalogue: str, strategy: str) -> Hashable:
-        """What makes two queries equal.
+        """What makes two queries equal; a hash, because thousands of keys are remembered and a query may be long.
 
         Args:
             query: as the user put it.
@@ -77,7 +77,8 @@ class PlanCache:
             strategy: name of the selector.
         """
         words = " ".join(query.casefold().split()).rstrip(_FINAL).rstrip()
-        return words, given and replace(given, query=words), catalogue, strategy
+        said = words, given and replace(given, query=words), catalogue, strategy
+        return hashlib.sha256(repr(said).encode()).digest()
 
     def find(self, key: Hashable) -> Kept | None:
         """The selection under a key. Counts."""

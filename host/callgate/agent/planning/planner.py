@@ -4,7 +4,7 @@ together, within a time limit; runs nothing.
 1. Routing comes first: tools that are not to be relied upon are not offered; a decomposition that is not gets one
    search with the whole query.
 2. Then the cache; then the model, which has `planning_seconds` for everything that is asked of it. When they are over,
-   its request is cancelled, and rules choose (`fallback_plan`). The same where its endpoint gives no answer.
+   its request is cancelled, and rules choose (`fallback_plan`). Rules also choose where its endpoint gives no answer.
 3. What the plan engine would refuse is left out by the builder.
 4. There is always a plan. One without steps says in its notes why: no tool is needed, or none is certain.
 """
@@ -149,7 +149,7 @@ class ToolPlanner:
         if decomposition is not None:
             decomposition = completed(checked_decomposition(decomposition), query)
         offered, routed = offered_tools(decomposition, self._tools(tools), self._settings)
-        asked = query if decomposition is None else decomposition.query  # what the selector is told
+        asked = query if decomposition is None else decomposition.query  # what the selector receives
         key = PlanCache.key(asked, decomposition, fingerprint(offered), self._selector.name)
         kept = self.cache.find(key)
         if kept is not None:

@@ -36,11 +36,11 @@ from .tool_plan import DecomposedQuery, SubQuery, ToolChoice
 __all__ = ["MAX_CHOICES", "MAX_PARTS", "Reading", "Unread", "json_in", "read_decomposition", "read_selection"]
 
 MAX_PARTS = 12
-"""So many sub-queries a query is taken apart into."""
+"""The most sub-queries of a query."""
 MAX_CHOICES = 32
-"""So many tools are chosen for a query."""
+"""The most tools that are chosen for a query."""
 MAX_CHARACTERS = 200_000
-"""So much of an answer is read."""
+"""A longer answer is not read."""
 MAX_DEPTH = 40
 """Levels that parameters may have."""
 MAX_PARAMETERS_CHARACTERS = 64 * 1024

@@ -33,7 +33,7 @@ __all__ = ["MAX_SHOWN_TOOLS", "ModelSelector", "RuleSelector"]
 logger = logging.getLogger("callgate")
 
 MAX_SHOWN_TOOLS = 24
-"""So many tools a model chooses from; more of them are narrowed down by the tool search."""
+"""The most tools that a model chooses from; the tool search narrows down more of them."""
 
 
 class ModelSelector:
@@ -101,7 +101,7 @@ class ModelSelector:
             notes.append(f"the same call twice is one call: {', '.join(repeated)}")
         served = {choice.sub_query for choice in chain}
         for place, part in enumerate(query.sub_queries if best.faults else ()):
-            if place in served or (chain and place not in best.wrong_parts):
+            if place in served or (best.choices and place not in best.wrong_parts):
                 continue
             alone = replace(query, sub_queries=(replace(part, depends_on=()),))
             chosen = [replace(choice, sub_query=place) for choice in self._rules.choose(alone, tools).chain]

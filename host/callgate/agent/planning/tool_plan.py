@@ -1,4 +1,4 @@
-"""The values of tool planning: a query in parts, tools chosen for them, steps in stages, and what came of them.
+"""The values of tool planning: a query in parts, tools chosen for them, steps in stages, and their results.
 
 They are those of the tool planning engine: `DecomposedQuery`, `ToolPlan`, `ToolStep`, `ToolResult`, `ToolExecution`.
 Units are in the names; confidences are from 0 to 1. Knows no model, no runtime and no clock.
@@ -258,10 +258,11 @@ def _step(step: ToolStep) -> dict[str, Any]:
         "depends_on": list(step.dependencies),
         "after": list(step.after),
         "execution_mode": "sequential" if step.execution_mode == "sequential" else "",
-        "timeout_seconds": step.timeout_seconds,
         "fallback": fallback,
         "critical": step.critical,
     }
+    if step.timeout_seconds is not None:  # 0 is for the plan engine to refuse
+        written["timeout_seconds"] = step.timeout_seconds
     return written | {name: value for name, value in more.items() if value}
 
 

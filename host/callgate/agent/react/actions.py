@@ -124,7 +124,7 @@ def noted(replies: Sequence[ToolReply], most: int) -> tuple[ToolReply, ...]:
 
     Args:
         replies: in the order of the calls.
-        most: so many run at the same time.
+        most: the number of calls that run at the same time.
     """
     waited = [each.name[:64] for each in replies[most:]]
     if not waited:

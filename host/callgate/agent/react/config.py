@@ -1,4 +1,4 @@
-"""An agent's configuration: its planner, the tools as the model is told of them, and the endpoints of models.
+"""An agent's configuration: its planner, the tools as they are described to the model, and the endpoints of models.
 
 The YAML is that of the tool choice mechanism: ``spec.planner`` and ``resources.inference_gateways``. What is unknown or
 wrong in it is refused, with its place in the file. ``apiVersion``, ``kind`` and ``metadata`` may stand beside them, and
@@ -58,7 +58,7 @@ class _Part(BaseModel):
 
 
 class ToolDescription(_Part):
-    """A tool as the model is told of it."""
+    """A tool as it is described to the model."""
 
     name: str = Field(pattern=_TOOL_NAME)
     """The tool's: as it is registered, or as models are shown it."""
@@ -78,7 +78,7 @@ class PlannerConfig(_Part):
     use_function_calling: bool = True
     """Calls as the provider's own; without, as text (``Action``, ``Action Input``) that any model can write."""
     max_parallel_tool_calls: int | None = Field(default=None, ge=1, le=64)
-    """So many calls of one turn run at the same time; more of them wait. None: `DEFAULT_PARALLEL`."""
+    """The most calls of one turn that run at the same time; others wait. None: `DEFAULT_PARALLEL`."""
     inference_gateway: str | None = None
     """Name of the gateway; None for the first."""
 

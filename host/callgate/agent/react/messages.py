@@ -69,7 +69,7 @@ def system_text(system_prompt: str, context: Mapping[str, Any] | None) -> str:
 
 
 def newest(history: Iterable[object]) -> tuple[tuple[HistoryEntry, ...], int]:
-    """The newest of a history that a model is told of, each entry bounded; and how many are left out.
+    """The newest entries of a history, each bounded; and how many are left out.
 
     Args:
         history: oldest first; what is neither an action nor an observation is passed over.

@@ -6,7 +6,7 @@
    serves a loop, which keeps the conversation; there calls and results are the provider's own, with ids.
 3. Where `use_function_calling` is false, both are text: see `text_form`.
 
-Calls no tool: what it decides goes through the gate of whoever runs it.
+Calls no tool: what it decides goes through the gate of its caller.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ReActPlanner:
 
     @property
     def max_parallel_tool_calls(self) -> int:
-        """So many calls of a turn run at the same time; more of them wait."""
+        """The most calls of a turn that run at the same time; others wait."""
         return self._planner.max_parallel_tool_calls or DEFAULT_PARALLEL
 
     @property
@@ -121,7 +121,7 @@ class ReActPlanner:
             context: what it is part of: ``strategic_plan``, a JSON value.
 
         Raises:
-            ConfigurationError: the strategic plan is no JSON value.
+            ConfigurationError: the strategic plan is not a JSON value.
         """
         called = any(isinstance(each, Assistant) and any(not call.fault for call in each.calls) for each in messages)
         native = self._planner.use_function_calling

@@ -28,7 +28,7 @@ def instructions(definitions: Sequence[Mapping[str, Any]], choice: str, most: in
     Args:
         definitions: in OpenAI's form.
         choice: ``auto``, ``required``, ``none``, or the name of the tool that has to be called.
-        most: so many calls run at the same time.
+        most: the number of calls that run at the same time.
     """
     functions = [each["function"] for each in definitions]
     if not functions or choice == "none":
@@ -95,7 +95,7 @@ def told(replies: ToolReplies, *, most: int) -> User:
 
     Args:
         replies: in the order of the calls.
-        most: so many ran at the same time; of others it is said that they waited.
+        most: the number that ran at the same time; a note says that the others waited.
     """
     given = noted(replies.replies, most)
     if len(given) == 1:

@@ -1,4 +1,4 @@
-"""What the loop asks of whoever plans a turn: which request to send, what its reply means, how results go back."""
+"""What the loop asks of a planner of turns: which request to send, what its reply means, how results go back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TurnPlanner(Protocol):
 
     @property
     def max_parallel_tool_calls(self) -> int:
-        """So many calls of a turn run at the same time; more of them wait."""
+        """The most calls of a turn that run at the same time; others wait."""
 
     def request(self, messages: Sequence[Message], context: Mapping[str, Any]) -> Request:
         """The request for the next turn.
@@ -33,4 +33,4 @@ class TurnPlanner(Protocol):
         """The reply with its calls as calls, however the model wrote them."""
 
     def tell(self, replies: ToolReplies) -> Message:
-        """What came of the calls, as a message of the conversation."""
+        """The results of the calls, as a message of the conversation."""

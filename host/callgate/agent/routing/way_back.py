@@ -38,7 +38,7 @@ given may be written smaller once. A missing sandbox does not come back. Failure
 would call the same tools."""
 
 DIRECT_PATIENCE = 8
-"""The same for direct calls, which have no form below them."""
+"""The number of turns for direct calls, which have no form below them."""
 
 _DID: dict[FailureKind, str] = {
     "refused": "was refused",
@@ -99,7 +99,7 @@ def reason_for(form: Form, kind: FailureKind, times: int) -> str:
 
 
 def words_for(form: Form, kind: FailureKind) -> str:
-    """The same for the model, with what to do instead."""
+    """Why a form was given up, for the model, with what to do instead."""
     what = f"{'Programs' if form == 'code' else 'Plans'} are no longer offered: {META_OF[form]} {_DID[kind]}."
     if form == "code":
         return f"{what} Use execute_tool_plan, or call the tools yourself."

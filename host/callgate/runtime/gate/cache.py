@@ -3,10 +3,13 @@
 1. Bounded twice, by entries and by bytes; the least recently used goes first.
 2. Single flight: of identical calls at the same time one runs, the *leader*; the others follow and get its result or
    its error. An error is not kept. A leader that is cancelled hands over to a follower.
-3. One result cache serves one gate, and so one tenant: whoever shares it can read what the others asked for.
+3. One result cache serves one gate, and so one tenant: its users can read what the others asked for.
 4. In a plan of a planner (`keeping_reads`), results of read-only tools without `cache_seconds` are kept, too. A call
-   of a tool with effects ends them when it begins and again when it ends, whoever makes it and however it ends.
-5. A result that depends on more than its arguments (`depends_on_the_caller`) is neither kept nor shared.
+   of a tool with effects ends them when it begins and again when it ends, for every caller and every outcome.
+   Such a read follows calls of its own plan alone: a leader may wait for a place that a tool holds whose own plan
+   reads the same.
+5. A result or an error that depends on more than its arguments (`depends_on_the_caller`) is neither kept nor shared,
+   and neither is that of a call around it.
 
 Knows keys and values; whether a call may be cached, the gate decides.
 """
@@ -58,7 +61,7 @@ class Effects:
 
 @contextlib.contextmanager
 def keeping_reads(seconds: float | None) -> Iterator[None]:
-    """Plans that run inside keep results of read-only tools that have no `cache_seconds` for so long; None: not at
+    """Plans that run inside keep results of read-only tools that have no `cache_seconds` for this time; None: not at
     all."""
     before = _reads_kept_seconds.get()
     _reads_kept_seconds.set(seconds)
@@ -89,7 +92,7 @@ class Cache(Generic[Key, Value]):
 
     Args:
         max_entries: the most values that are kept.
-        max_bytes: of all values together, as whoever keeps them measures it.
+        max_bytes: of all values together, as the caller measures it.
     """
 
     def __init__(self, *, max_entries: int, max_bytes: int = 64 * 1024 * 1024) -> None:
@@ -157,7 +160,7 @@ class ResultCache:
             key: what makes two calls identical.
             seconds: how long a new text is good for.
             run: makes the text.
-            terms: timeout and retries of this call: nobody waits for a call that has other terms than their own.
+            terms: timeout, retries and, of a kept read, the run of this call: nobody waits for a call of other terms.
 
         Raises:
             ToolError: what `run` raised, here or in the leader that this call followed.
@@ -186,9 +189,12 @@ class ResultCache:
                 return text
             flight.text = text
         except ToolError as error:
-            flight.error = error
+            if not dependent:
+                flight.error = error
             raise
         finally:
+            if dependent and before is not None:  # so does the result of the call that made this one
+                before.append(True)
             _dependent.set(before)
             del self._flights[key, terms]
             flight.landed.set()

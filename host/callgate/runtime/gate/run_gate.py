@@ -219,8 +219,9 @@ class RunGate:
                 text = await self._attempts(call)
             else:
                 key = (tool, self.gate.effects.since(tool), call.key)
+                alone = self if tool.cache_seconds is None else None  # a tool's own plan must not wait for this run
                 text, record.cached = await self.gate.cache.get_or_run(
-                    key, seconds, lambda: self._attempts(call), terms=(call.timeout_seconds, call.retry)
+                    key, seconds, lambda: self._attempts(call), terms=(call.timeout_seconds, call.retry, alone)
                 )
             if len(text) * 4 > self.limits.max_message_bytes:
                 self._measure(tool, text)
