@@ -114,8 +114,10 @@ class Offer:
         """
         options = self._options
         kept = {name: options[name] for name in ("policy", "statistics") if options.get(name) is not None}
-        chosen = {"sandbox": None} if "sandbox" in more or "sandbox" not in options else sandbox_from(options)
-        if chosen["sandbox"] == "unsafe":
+        chosen = sandbox_from(options) if "sandbox" in options else {"sandbox": None}
+        if "sandbox" in more:  # options that do not go together were refused all the same
+            chosen = {}
+        if chosen.get("sandbox") == "unsafe":
             from callgate.sandbox.unsafe import UnsandboxedWarning
 
             warnings.simplefilter("ignore", UnsandboxedWarning)
