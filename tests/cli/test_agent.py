@@ -242,12 +242,12 @@ def test_without_a_terminal_the_answer_is_no_and_yes_approves_every_call(cli: Co
         (["  ", "--model", "openai:x"], "the task is empty", "say what"),
         (
             ["do", "--model", "openai:x", "--max-turns", "0"],
-            "turns must be a whole number above 0, or None, not 0",
+            "turns cannot be 0: input should be greater than 0",
             "--help",
         ),
         (
             ["do", "--model", "openai:x", "--seconds", "nan"],
-            "seconds must be a number above 0, or None, not nan",
+            "seconds cannot be nan: input should be a finite number",
             "--help",
         ),
         (
@@ -277,6 +277,8 @@ def test_without_a_terminal_the_answer_is_no_and_yes_approves_every_call(cli: Co
             "that of 'x' is not known",
             "--price IN,OUT",
         ),
+        (["do", "--model", "openai:", "--max-cost", "1"], "a model has to be named", "--help"),
+        (["do", "--model", "openai:x", "--mode", "plan", "--image", "x"], "--image is for docker", "--image x"),
     ],
 )
 def test_usage_errors_exit_with_2_and_say_what_to_write(

@@ -146,7 +146,8 @@ def command(context: click.Context, /, **options: Any) -> int:
         except ConfigurationError as error:
             if options["max_cost"] is None or options["price"] is not None:
                 raise
-            raise Stop(str(error), "--max-cost needs the model's price: --price IN,OUT says it") from None
+            tip = "where the model's price is not known, --max-cost needs --price IN,OUT"
+            raise Stop(str(error), f"callgate agent --help shows what each option takes; {tip}") from None
     status = _report(result, options)
     if not work.went_on:
         say(f"this task had ended before, as {result.outcome}; nothing was done", "dim")
