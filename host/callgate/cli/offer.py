@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Ask", "Offer"]
 
 READY_SECONDS = 30.0
-"""A command that runs once waits for its servers, at most so long."""
+"""Longest wait of a command that runs once for its MCP servers."""
 
 _DESTRUCTIVE = "destructive"
 
@@ -86,7 +86,7 @@ class Offer:
 
     Args:
         options: of the command; it may have any of those in `options`.
-        ready_seconds: opening waits for MCP servers at most so long.
+        ready_seconds: longest wait for MCP servers when the runtime opens.
         on_status: called with each change of a server.
 
     Raises:
