@@ -132,6 +132,7 @@ def test_a_reader_that_goes_away_is_no_error(cli: Command) -> None:
         ("2>&-", 0, "5\n"),
         ("<&- >&- 2>&-", 0, ""),
         ("2>/dev/full", 0, "5\n"),
+        ("--timeline 2>/dev/full", 0, "5\n"),
         ("2> >(exec true)", 0, "5\n"),
         (">/dev/full", 1, ""),
     ],

@@ -262,6 +262,17 @@ def test_at_a_terminal_a_person_is_asked(cli: Command, answer: str, status: int,
 HOSTILE = r"print('\x1b]0;owned\x07\x1b[2J\x9b31m\u202etxt\rover')"
 
 
+def test_what_was_typed_before_a_question_does_not_answer_it(cli: Command) -> None:
+    code = "await wipe('orders')\nawait wipe('customers')"
+    with cli.terminal("run", "--tools", "tools.py", "-c", code, environment={"NO_COLOR": "1"}) as terminal:
+        terminal.read_until("[y/N] ")
+        terminal.type("y\ny\n")
+        terminal.read_until('{"table": "customers"}\r\nAllow this call? [y/N] ')
+        terminal.type("n\n")
+        assert "said no" in terminal.read_all()
+        assert terminal.wait() == 1
+
+
 def test_a_program_cannot_drive_the_terminal(cli: Command) -> None:
     code = rf"{HOSTILE}" + "\nraise ValueError('\\x1b[31mred')"
     with cli.terminal("run", "-c", code, environment={"NO_COLOR": "1"}) as terminal:

@@ -146,7 +146,8 @@ def command(context: click.Context, /, **options: Any) -> int:
         except ConfigurationError as error:
             if options["max_cost"] is None or options["price"] is not None:
                 raise
-            raise Stop(str(error), "--max-cost needs the model's price: --price IN,OUT says it") from None
+            tip = "where the model's price is not known, --max-cost needs --price IN,OUT"
+            raise Stop(str(error), f"callgate agent --help shows what each option takes; {tip}") from None
     status = _report(result, options)
     if not work.went_on:
         say(f"this task had ended before, as {result.outcome}; nothing was done", "dim")
@@ -212,7 +213,7 @@ class _Work:
 
     @property
     def turn(self) -> int:
-        """Of the model, so far."""
+        """The model's current turn; 0 before the first."""
         return 0 if self._lines is None else self._lines.turn
 
     async def run(self) -> AgentResult:
@@ -285,11 +286,11 @@ _TOLD = {
         "the model's endpoint gives no answer", "start it: ollama serve; --base-url names another endpoint",
     ),
 }  # fmt: skip
-"""What is said of an outcome, and what to do."""
+"""By outcome: the ERROR's words, and the TIP."""
 
 
 def exit_code(outcome: str) -> int:
-    """Of the command, for a task that ended so."""
+    """The exit code for a task with this outcome."""
     return _STATUS.get(outcome, Exit.FAILED)
 
 

@@ -71,9 +71,9 @@ class AgentLines:
         self._inner: dict[str, int] = {}
         self._found: tuple[str, ...] = ()
         self.fault = ""
-        """The latest, in words."""
+        """Text of the latest fault."""
         self.turn = 0
-        """Of the model; 0 before its first."""
+        """The model's current turn; 0 before the first."""
 
     def of(self, event: AgentEvent) -> Iterator[Line]:
         """The lines of an event; none for what is not told."""
@@ -183,11 +183,11 @@ class AgentLines:
 
 
 def finished(result: AgentResult, fault: str) -> Line:
-    """The last line: what the task came to, and what it took.
+    """The last line: the task's outcome, and what it took.
 
     Args:
         result: of the task.
-        fault: the latest that was told; it is not said again.
+        fault: text of the latest fault that was shown; it is not repeated.
     """
     facts = [
         counted(result.turns, "turn"),
@@ -269,7 +269,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def _tokens(usage: Usage) -> str:
-    """What went in and came out."""
+    """Tokens in and out."""
     cached = f" ({usage.cached_input_tokens:,} cached)" if usage.cached_input_tokens else ""
     about = "about " if usage.estimated else ""
     return f"{about}{usage.input_tokens:,}{cached} + {usage.output_tokens:,} tokens"

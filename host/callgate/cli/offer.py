@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Ask", "Offer"]
 
 READY_SECONDS = 30.0
-"""A command that runs once waits for its servers, at most so long."""
+"""Longest wait of a command that runs once for its MCP servers."""
 
 _DESTRUCTIVE = "destructive"
 
@@ -86,7 +86,7 @@ class Offer:
 
     Args:
         options: of the command; it may have any of those in `options`.
-        ready_seconds: opening waits for MCP servers at most so long.
+        ready_seconds: longest wait for MCP servers when the runtime opens.
         on_status: called with each change of a server.
 
     Raises:
@@ -114,8 +114,10 @@ class Offer:
         """
         options = self._options
         kept = {name: options[name] for name in ("policy", "statistics") if options.get(name) is not None}
-        chosen = {"sandbox": None} if "sandbox" in more or "sandbox" not in options else sandbox_from(options)
-        if chosen["sandbox"] == "unsafe":
+        chosen = sandbox_from(options) if "sandbox" in options else {"sandbox": None}
+        if "sandbox" in more:  # options that do not go together were refused all the same
+            chosen = {}
+        if chosen.get("sandbox") == "unsafe":
             from callgate.sandbox.unsafe import UnsandboxedWarning
 
             warnings.simplefilter("ignore", UnsandboxedWarning)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -302,7 +303,8 @@ def _draw(result: PlanResult) -> None:
     terminal = sys.stderr.isatty()
     width = max(shutil.get_terminal_size((_WIDTH, 24)).columns if terminal else _WIDTH, 40)
     text = timeline_text(result, width, terminal and not os.environ.get("NO_COLOR"))
-    print(text, file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # its reader has gone; the plan has run
+        print(text, file=sys.stderr, flush=True)
 
 
 def _write_page(result: PlanResult, page: Path, *, quiet: bool) -> bool:

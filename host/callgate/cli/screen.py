@@ -249,7 +249,13 @@ class Screen:
 
 
 async def answer_to(question: str) -> str:
-    """What the person at the terminal answers: one line, in lower case; empty at the end of stdin."""
+    """What the person at the terminal answers: one line, in lower case; empty at the end of stdin.
+
+    Lines typed before the question is shown are thrown away: they do not answer it.
+    """
+    import termios  # which Windows does not have
+
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)
     sys.stderr.write(tame(question))
     sys.stderr.flush()
     await anyio.wait_readable(sys.stdin)
