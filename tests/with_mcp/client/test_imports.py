@@ -64,7 +64,16 @@ async def test_of_a_listing_of_many_tools_what_fits_is_taken(monkeypatch: pytest
     monkeypatch.setattr(connection, "MAX_TOOLS", 25)
     async with serving({"s": hostile("pages")}) as served:
         assert len(served.registry) == 25
-        assert served.status("s").warnings == ("it lists more than 25 tools; the others are left out",)
+        assert served.status("s").warnings == (
+            "it lists more than 25 tools or 33554432 bytes; the others are left out",
+        )
+
+
+async def test_of_a_listing_of_many_bytes_what_fits_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "MAX_LISTING_BYTES", 1_000)
+    async with serving({"s": hostile("pages")}) as served:
+        assert 0 < len(served.registry) < 25
+        assert served.status("s").warnings == ("it lists more than 10000 tools or 1000 bytes; the others are left out",)
 
 
 async def test_a_tool_whose_header_annotations_are_invalid_is_left_out() -> None:

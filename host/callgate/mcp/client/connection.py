@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -53,6 +54,8 @@ __all__ = ["Connection", "Listing", "connected"]
 MAX_TOOLS = 10_000
 """Of one server; more are not taken."""
 MAX_PAGES = 1000
+MAX_LISTING_BYTES = 32 * 1024 * 1024
+"""Of the tools of one listing, as JSON."""
 MAX_WARNINGS = 20
 MAX_ROUNDS = 10
 """Of answers that say *not yet*; 2026-07-28."""
@@ -69,6 +72,7 @@ class Listing:
         self.warnings: list[str] = []
         self.is_full = False
         """Whether there was no room for a tool; further pages are not asked for."""
+        self._bytes = 0
 
     def warn(self, text: str) -> None:
         if len(self.warnings) < MAX_WARNINGS:
@@ -91,9 +95,10 @@ class Listing:
             if name in self.tools:
                 self.warn(f"the tool {one_line(name, 60)!r} is listed twice; the first is taken")
                 continue
-            if len(self.tools) >= MAX_TOOLS:
+            self._bytes += len(json.dumps(tool))
+            if len(self.tools) >= MAX_TOOLS or self._bytes > MAX_LISTING_BYTES:
                 self.is_full = True
-                self.warn(f"it lists more than {MAX_TOOLS} tools; the others are left out")
+                self.warn(f"it lists more than {MAX_TOOLS} tools or {MAX_LISTING_BYTES} bytes; the others are left out")
                 break
             self.tools[name] = tool
             seen.append({"name": name, "inputSchema": _for_headers(tool.get("inputSchema"))})
