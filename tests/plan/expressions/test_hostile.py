@@ -5,6 +5,7 @@ The bounds on memory are of what Python allocates while the expression is parsed
 
 from __future__ import annotations
 
+import time
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -174,6 +175,9 @@ min([s] for s in alike * 1000)
 [set(wide + 'a') for i in range(100)]
 [long.upper() for i in range(100)]
 [wide.title() for i in range(10)]
+[long.swapcase() for i in range(3)]
+[long.title() for i in range(3)]
+[long.capitalize() for i in range(3)]
 [long.isalpha() for i in range(100)]
 [long.split('b') for i in range(100)]
 spaces.split()
@@ -260,6 +264,15 @@ def test_what_costs_too_much_is_not_begun(source: str) -> None:
     bounds = {"steps": 100_000, "bytes": 16 * 1024 * 1024, "integer_bits": 16_384, "clashes": 16, "depth": 200}
     assert bounds[budget] == allowed
     assert str(exceeded.value) == f"budget exceeded: {budget} is {allowed:,}"
+
+
+@pytest.mark.parametrize("source", ["str(many)", "f'{many}'", "json.dumps(many)", "[1].index(many)"])
+def test_a_text_that_a_list_holds_a_thousand_times_is_not_read_a_thousand_times(source: str) -> None:
+    expression = parse_expression(source)
+    began = time.process_time()
+    with pytest.raises(BudgetExceeded, match="steps is"):
+        expression.evaluate({"many": [HUGE["long"]] * 1000})
+    assert time.process_time() - began < 0.5
 
 
 @pytest.mark.parametrize(
