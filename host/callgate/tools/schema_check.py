@@ -147,6 +147,8 @@ class SchemaCheck:
             yield
             found = _wrong_part(schema, pointer, value, part)
             if found is None:
+                if (name := _wrong_name(schema, pointer, value, part)) is not None:
+                    return SchemaFault(tuple(path), "propertyNames", {"property": name}, value)
                 break
             inside, pointer, value = found
             path += inside
@@ -184,6 +186,16 @@ def _wrong_part(
         return None
     wrong = _first_wrong(len(parts), lambda some: part(pointer, True).is_valid(parts[some]))
     return [where[wrong]], pointer, parts[wrong]
+
+
+def _wrong_name(
+    schema: dict[str, Any], pointer: str, value: Any, part: Callable[[str, bool], jsonschema_rs.Validator]
+) -> str | None:
+    """The first key that does not fit `propertyNames`."""
+    if not isinstance(value, dict) or not value or not isinstance(schema.get("propertyNames"), dict):
+        return None
+    names, fits = list(value), part(f"{pointer}/propertyNames", True).is_valid
+    return None if fits(names) else str(names[_first_wrong(len(names), lambda some: fits(names[some]))])
 
 
 def _first_wrong(count: int, fits: Callable[[slice], bool]) -> int:
