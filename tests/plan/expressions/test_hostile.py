@@ -315,6 +315,7 @@ def test_where_python_itself_refuses_at_once_its_error_stands(source: str, kind:
         ("[*range(10 ** 12)[:3]]", [0, 1, 2]),
         ("min(range(10 ** 12)[:3])", 0),
         ("any(range(10 ** 12))", True),
+        ("len(([0] * 500_000).copy())", 500_000),
         ("5 in map(lambda x: x, range(10 ** 12))", True),
         ("[a for a, b in zip(range(10 ** 12), 'ab')]", [0, 1]),
         ("dict(enumerate('ab'))", {0: "a", 1: "b"}),

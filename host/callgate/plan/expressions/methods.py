@@ -120,7 +120,7 @@ def _got(budget: Budget, value: Any, arguments: Arguments, options: Options) -> 
 
 
 def _copied(budget: Budget, value: Any, arguments: Arguments, options: Options) -> None:
-    budget.make(200 + 100 * len(value))
+    budget.make(200 + (8 if type(value) is list else 100) * len(value))
     budget.work(len(value) >> 4)
 
 
