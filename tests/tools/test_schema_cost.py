@@ -170,6 +170,13 @@ def test_the_first_wrong_item_is_told_wherever_it_is(wrong: int) -> None:
     assert [fault.path for fault in faults_of(check, members, json.dumps(members))] == [(f"k{wrong}", 0)]
 
 
+def test_a_key_that_does_not_fit_is_told_also_of_a_large_object() -> None:
+    check = SchemaCheck({"propertyNames": {"maxLength": 4}}, "it")
+    value = {f"{n}": n for n in range(20_000)}
+    (fault,) = faults_of(check, value, json.dumps(value))
+    assert (fault.path, fault.keyword, fault.details) == ((), "propertyNames", {"property": "10000"})
+
+
 def test_a_limit_of_draft_4_is_asked_about_with_what_it_means() -> None:
     schema = {"$schema": "http://json-schema.org/draft-04/schema#", "maximum": 5, "exclusiveMaximum": True}
     schema |= {"items": {"type": "integer"}}

@@ -147,8 +147,7 @@ class SchemaCheck:
             yield
             found = _wrong_part(schema, pointer, value, part)
             if found is None:
-                name = _wrong_name(schema, pointer, value, part)
-                if name is not None:
+                if (name := _wrong_name(schema, pointer, value, part)) is not None:
                     return SchemaFault(tuple(path), "propertyNames", {"property": name}, value)
                 break
             inside, pointer, value = found

@@ -5,6 +5,7 @@ The bounds on memory are of what Python allocates while the expression is parsed
 
 from __future__ import annotations
 
+import time
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -174,6 +175,9 @@ min([s] for s in alike * 1000)
 [set(wide + 'a') for i in range(100)]
 [long.upper() for i in range(100)]
 [wide.title() for i in range(10)]
+[long.swapcase() for i in range(3)]
+[long.title() for i in range(3)]
+[long.capitalize() for i in range(3)]
 [long.isalpha() for i in range(100)]
 [long.split('b') for i in range(100)]
 spaces.split()
@@ -262,6 +266,15 @@ def test_what_costs_too_much_is_not_begun(source: str) -> None:
     assert str(exceeded.value) == f"budget exceeded: {budget} is {allowed:,}"
 
 
+@pytest.mark.parametrize("source", ["str(many)", "f'{many}'", "json.dumps(many)", "[1].index(many)"])
+def test_a_text_that_a_list_holds_a_thousand_times_is_not_read_a_thousand_times(source: str) -> None:
+    expression = parse_expression(source)
+    began = time.process_time()
+    with pytest.raises(BudgetExceeded, match="steps is"):
+        expression.evaluate({"many": [HUGE["long"]] * 1000})
+    assert time.process_time() - began < 0.5
+
+
 @pytest.mark.parametrize(
     ("source", "kind"),
     [
@@ -302,6 +315,7 @@ def test_where_python_itself_refuses_at_once_its_error_stands(source: str, kind:
         ("[*range(10 ** 12)[:3]]", [0, 1, 2]),
         ("min(range(10 ** 12)[:3])", 0),
         ("any(range(10 ** 12))", True),
+        ("len(([0] * 500_000).copy())", 500_000),
         ("5 in map(lambda x: x, range(10 ** 12))", True),
         ("[a for a, b in zip(range(10 ** 12), 'ab')]", [0, 1]),
         ("dict(enumerate('ab'))", {0: "a", 1: "b"}),

@@ -37,10 +37,10 @@ def _free(budget: Budget, value: Any, arguments: Arguments, options: Options) ->
 # Texts
 
 
-def _made(budget: Budget, text: str, arguments: Arguments, options: Options) -> None:
+def _made(budget: Budget, text: str, arguments: Arguments, options: Options, *, slowly: bool = False) -> None:
     """A text about as long; upper and lower case of some characters are up to three."""
     budget.make(50 + text_bytes(text) * (1 if text.isascii() else 3))
-    budget.work(len(text) >> (8 if text.isascii() else 4))
+    budget.work(len(text) >> (8 if text.isascii() and not slowly else 4))
 
 
 def _looked_at(budget: Budget, text: str, arguments: Arguments, options: Options) -> None:
@@ -120,7 +120,7 @@ def _got(budget: Budget, value: Any, arguments: Arguments, options: Options) -> 
 
 
 def _copied(budget: Budget, value: Any, arguments: Arguments, options: Options) -> None:
-    budget.make(200 + 100 * len(value))
+    budget.make(200 + (8 if type(value) is list else 100) * len(value))
     budget.work(len(value) >> 4)
 
 
@@ -134,7 +134,8 @@ def _searched(budget: Budget, value: Any, arguments: Arguments, options: Options
 def _rules() -> list[tuple[tuple[type, ...], Rule, str]]:
     backwards = partial(_found, backwards=True)
     return [
-        ((str,), _made, "capitalize casefold lower removeprefix removesuffix swapcase title upper"),
+        ((str,), _made, "casefold lower removeprefix removesuffix upper"),
+        ((str,), partial(_made, slowly=True), "capitalize swapcase title"),
         ((str,), _looked_at, "isalnum isalpha isdigit isspace"),
         ((str,), _stripped, "lstrip rstrip strip"),
         ((str,), _padded, "center ljust rjust zfill"),

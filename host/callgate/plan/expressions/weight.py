@@ -73,7 +73,7 @@ def weigh(budget: Budget, value: Any, text: Text = "", around: int = 0) -> Weigh
     if kind not in KNOWN:
         raise foreign(value)
     if kind not in _CONTAINERS:
-        return Weight(*_of_plain((value,), {kind}, text), 0)
+        return Weight(*_of_plain(budget, (value,), {kind}, text), 0)
     steps = made = 0
     level: dict[int, list[Any]] = {1: [value]}
     for height in range(MOST_DEPTH):
@@ -85,7 +85,7 @@ def weigh(budget: Budget, value: Any, text: Text = "", around: int = 0) -> Weigh
             kinds = types_in(budget, items)
             found = [item for item in items if type(item) in _CONTAINERS] if not kinds <= _PLAIN else []
             plain = [item for item in items if type(item) not in _CONTAINERS] if found else items
-            more, size = _of_plain(plain, kinds, text) if plain else (0, 0)
+            more, size = _of_plain(budget, plain, kinds, text) if plain else (0, 0)
             if not text:
                 keys = list(chain.from_iterable(each for each in containers if type(each) in _TABLES))
                 more += 8 * len(_suspects(budget, keys)) if keys else 0
@@ -158,7 +158,7 @@ def _those(values: Collection[Any], kinds: set[type], kind: type) -> Collection[
     return values if len(kinds) == 1 else [value for value in values if type(value) is kind]
 
 
-def _of_plain(values: Collection[Any], kinds: set[type], text: Text) -> tuple[int, int]:
+def _of_plain(budget: Budget, values: Collection[Any], kinds: set[type], text: Text) -> tuple[int, int]:
     """Steps and bytes of values of these types, none of them a container."""
     steps, made = len(values), 32 * len(values)
     if str in kinds:
@@ -166,6 +166,7 @@ def _of_plain(values: Collection[Any], kinds: set[type], text: Text) -> tuple[in
         size = sum(map(len, texts))
         steps += size >> (5 if text else 6)
         if text:
+            budget.work(size >> 8)  # `isprintable` reads every character, of a text that is there often each time
             ascii_only = all(map(str.isascii, texts))
             if all(map(str.isprintable, texts)) and (ascii_only or text == "repr"):
                 made += (2 if ascii_only else 8) * size
