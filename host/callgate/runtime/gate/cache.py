@@ -5,7 +5,8 @@
    its error. An error is not kept. A leader that is cancelled hands over to a follower.
 3. One result cache serves one gate, and so one tenant: whoever shares it can read what the others asked for.
 4. In a plan of a planner (`keeping_reads`), results of read-only tools without `cache_seconds` are kept, too. A call
-   of a tool with effects ends them when it begins and again when it ends, whoever makes it and however it ends.
+   of a tool with effects ends them when it begins and again when it ends, whoever makes it and however it ends; and so
+   does the end of a thread that was left behind.
 5. A result that depends on more than its arguments (`depends_on_the_caller`) is neither kept nor shared.
 
 Knows keys and values; whether a call may be cached, the gate decides.
@@ -15,11 +16,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import anyio
@@ -46,10 +48,13 @@ class Effects:
 
     end_every_result: bool = False
     count: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def note(self, tool: Tool) -> None:
-        """Take note that a call of this tool begins or ends."""
-        self.count += not tool.read_only
+        """Take note that a call of this tool begins or ends. Any thread may."""
+        if not tool.read_only:
+            with self._lock:
+                self.count += 1
 
     def since(self, tool: Tool) -> int:
         """A part of the cache key: results of this tool are good as long as it stays equal."""
