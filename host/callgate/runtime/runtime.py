@@ -155,10 +155,11 @@ class Runtime(ForModels):
 
     def _over(self, registry: Registry) -> Runtime:
         """This runtime over other tools, for a conversation that loads some: with a gate and a search of its own, and
-        guests from the same place."""
+        guests from the same place. What is kept of its programs goes with it, as its tools do."""
         other = copy.copy(self)
         for name in ("search", "_answers"):
             vars(other).pop(name, None)
+        other._looks = Looks()
         other._take(registry)
         return other
 
