@@ -44,6 +44,20 @@ async def test_a_runtime_says_that_it_belongs_to_another_event_loop() -> None:
     assert told[0].startswith("this runtime was entered in another event loop: use it there")
 
 
+def test_a_runtime_that_was_left_is_entered_in_another_event_loop_of_another_kind() -> None:
+    """Both orders: locks are made for the event loop that uses them first."""
+
+    async def use(runtime: Runtime) -> None:
+        async with runtime, anyio.create_task_group() as tasks:
+            for number in range(3):
+                tasks.start_soon(runtime.execute_code, f"print({id(tasks)}, {number})")
+
+    for loops in (("asyncio", "asyncio", "trio"), ("trio", "asyncio")):
+        runtime = Runtime(sandbox=None)
+        for loop in loops:
+            anyio.run(use, runtime, backend=loop)
+
+
 async def test_entering_that_is_cancelled_leaves_nothing_open() -> None:
     runtime = Runtime(sandbox="jail", pool_size=0)
     with anyio.CancelScope() as scope:

@@ -165,6 +165,7 @@ class Runtime(ForModels):
 
     async def __aenter__(self) -> Runtime:
         await self._keeper.open()
+        self._looks.turn = anyio.Lock()  # that of an earlier event loop belongs to it
         return self
 
     async def __aexit__(self, *error: Any) -> None:
