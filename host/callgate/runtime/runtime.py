@@ -254,7 +254,9 @@ class Runtime(ForModels):
             fast_path = await imported("callgate.runtime.fast_path.path")
             in_sandbox = None if path == "plan" or self._sandbox is None else self._in_sandbox
             why = "" if path == "plan" else _GRAPHS_ONLY
-            result: CodeResult | None = await fast_path.execute(run, self._looks, self._drives, in_sandbox, why)
+            found = await fast_path.look(run, self._looks)
+            self._keeper.must_be_open()  # it may have been left meanwhile
+            result: CodeResult | None = await fast_path.execute(run, found, self._drives, in_sandbox, why)
             if result is not None:
                 return result
         return await self._in_sandbox(run)
