@@ -204,6 +204,20 @@ async def test_what_changes_in_the_runtime_changes_in_the_conversation() -> None
             assert "late_2" in conversation._over.registry
 
 
+async def test_a_loader_may_add_to_the_tools_of_the_runtime() -> None:
+    async with Runtime([get_weather], sandbox=None) as runtime:
+
+        async def load(query: str) -> list[Tool]:
+            runtime.registry.add(made)
+            return [made]
+
+        made = thing("make_invoice", "Makes an invoice.")
+        async with runtime.conversation(loader=load) as conversation:
+            answer = await conversation.answer("search_tools", {"query": "invoice"})
+            assert answer.found == ("make_invoice",)
+            assert await conversation.handle("make_invoice", {"x": 1}) == "make_invoice 1"
+
+
 async def test_a_conversation_that_loads_has_to_be_entered(runtime: Runtime) -> None:
     conversation = runtime.conversation(loader=Elsewhere().load)
     with pytest.raises(ConfigurationError, match="enter the conversation first"):
