@@ -303,7 +303,7 @@ class Runtime(ForModels):
         """The plan that `execute_code` runs for a program, or why it is none. Needs no sandbox, and no open runtime.
 
         Raises:
-            ConfigurationError: an input is no JSON, or `tools` names one that does not exist.
+            ConfigurationError: an input is not JSON, or `tools` names one that does not exist.
         """
         from .fast_path.compilation import Compilation
         from .fast_path.path import look_at_once
@@ -334,7 +334,7 @@ class Runtime(ForModels):
             approve_plan: asked before the plan runs, instead of the runtime's own.
 
         Returns:
-            What came of it, refusals and failures included: see `PlanResult`.
+            The result of the plan, refusals and failures included: see `PlanResult`.
 
         Raises:
             ConfigurationError: `tools` names one that does not exist.

@@ -3,7 +3,7 @@
 1. Bounded twice, by entries and by bytes; the least recently used goes first.
 2. Single flight: of identical calls at the same time one runs, the *leader*; the others follow and get its result or
    its error. An error is not kept. A leader that is cancelled hands over to a follower.
-3. One result cache serves one gate, and so one tenant: whoever shares it can read what the others asked for.
+3. One result cache serves one gate, and so one tenant: all who share it can read what the others asked for.
 4. In a plan of a planner (`keeping_reads`), results of read-only tools without `cache_seconds` are kept, too. A call
    of a tool with effects ends them when it begins and again when it ends, whoever makes it and however it ends; and so
    does the end of a thread that was left behind.
@@ -94,7 +94,7 @@ class Cache(Generic[Key, Value]):
 
     Args:
         max_entries: the most values that are kept.
-        max_bytes: of all values together, as whoever keeps them measures it.
+        max_bytes: of all values together, by the sizes given to `keep`.
     """
 
     def __init__(self, *, max_entries: int, max_bytes: int = 64 * 1024 * 1024) -> None:
