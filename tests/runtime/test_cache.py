@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from callgate import Runtime, Tool, tool
@@ -344,6 +346,30 @@ async def test_results_of_tools_with_a_time_of_their_own_end_at_a_write_where_th
         assert await world.read(runtime, None) == 9
         await runtime.execute_tool_plan(world.plan("sell"))
         assert await world.read(runtime, None) == (8 if until_write else 9)
+
+
+async def test_an_effect_that_comes_after_its_call_was_given_up_ends_what_was_read_before() -> None:
+    """A thread cannot be killed: the sync tool that timed out does its work all the same."""
+    world, may_sell, sold = World(), threading.Event(), threading.Event()
+
+    @tool(timeout_seconds=0.05)
+    def sell_slowly() -> None:
+        """Sell one, late."""
+        may_sell.wait(20)
+        world.left -= 1
+        sold.set()
+
+    async with Runtime(
+        [*world.tools(cache_seconds=60), sell_slowly], sandbox=None, cache_reads_until_write=True
+    ) as runtime:
+        await runtime.answer("sell_slowly", {})
+        assert await world.read(runtime, None) == 9
+        may_sell.set()
+        await anyio.to_thread.run_sync(sold.wait)
+        for _ in range(500):  # the thread ends a moment later
+            if runtime.gate.threads.left_behind:
+                await anyio.sleep(0.01)
+        assert await world.read(runtime, None) == 8
 
 
 async def test_a_tool_that_took_the_place_of_another_gives_its_own_results() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
+import weakref
 from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from callgate import ConfigurationError, Runtime, Tool, ToolError, tool
@@ -38,6 +41,19 @@ async def test_tools_are_loaded_by_a_search_and_the_run_goes_on_with_a_longer_li
         assert await conversation.handle("make_invoice", '{"x": 3}') == "make_invoice 3"
     assert elsewhere.queries == ["write an invoice"]
     assert "make_invoice" not in runtime.registry
+
+
+async def test_nothing_of_what_was_loaded_stays_when_the_conversation_is_over(runtime: Runtime) -> None:
+    elsewhere = Elsewhere(invoice=[thing("make_invoice", "Makes an invoice.")])
+    async with runtime.conversation(loader=elsewhere.load) as conversation:
+        await conversation.answer("search_tools", {"query": "invoice"})
+        answer = await conversation.answer("execute_code", {"code": "print(await make_invoice(x=3))"})
+        assert answer.text == "make_invoice 3"
+        registry = weakref.ref(conversation._over.registry)
+    del conversation, answer
+    await anyio.lowlevel.checkpoint()
+    gc.collect()
+    assert registry() is None
 
 
 async def test_an_agent_is_interrupted_made_anew_and_resumed(runtime: Runtime) -> None:
@@ -186,6 +202,20 @@ async def test_what_changes_in_the_runtime_changes_in_the_conversation() -> None
             assert await conversation.handle("mine", {"x": 1}) == "mine 1"
             assert conversation._over.registry.get("late").description == "The runtime's own."
             assert "late_2" in conversation._over.registry
+
+
+async def test_a_loader_may_add_to_the_tools_of_the_runtime() -> None:
+    async with Runtime([get_weather], sandbox=None) as runtime:
+
+        async def load(query: str) -> list[Tool]:
+            runtime.registry.add(made)
+            return [made]
+
+        made = thing("make_invoice", "Makes an invoice.")
+        async with runtime.conversation(loader=load) as conversation:
+            answer = await conversation.answer("search_tools", {"query": "invoice"})
+            assert answer.found == ("make_invoice",)
+            assert await conversation.handle("make_invoice", {"x": 1}) == "make_invoice 1"
 
 
 async def test_a_conversation_that_loads_has_to_be_entered(runtime: Runtime) -> None:

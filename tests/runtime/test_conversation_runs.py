@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import anyio
 import pytest
 
-from callgate import Runtime, Tool, tool
+from callgate import ConfigurationError, Runtime, Tool, tool
 from runtime.conftest import opened
 from runtime.conversing import TOOLS, send_mail
 
@@ -103,6 +103,19 @@ async def test_programs_and_plans_teach_it_too(runtime: Runtime) -> None:
         assert own.search.learned is not None
         assert own.search.learned.of("get_weather") == own.search.learned.of("get_forecast") == 1
         assert own.search.learned.of("send_mail") == 0
+
+
+async def test_a_session_that_is_being_opened_when_the_conversation_is_left_is_ended() -> None:
+    async def program() -> None:
+        with pytest.raises(ConfigurationError, match="this conversation was left already"):
+            await conversation.handle("execute_code", {"code": "1"})
+
+    async with opened(pool_size=0, max_guests=1) as runtime, anyio.create_task_group() as tasks:
+        async with runtime.session(), runtime.conversation(session=True) as conversation:
+            tasks.start_soon(program)
+            await anyio.sleep(0.1)
+        with anyio.fail_after(20):
+            assert (await runtime.execute_code("1", path="sandbox")).value == 1
 
 
 async def test_a_state_that_came_back_teaches_only_what_is_found_again() -> None:

@@ -71,6 +71,14 @@ def test_an_operators_mistake_is_told(provider: Any, options: Any, words: str) -
     assert words in str(told.value)
 
 
+def test_a_provider_that_does_not_exist_is_told() -> None:
+    runtime, unknown = made(), "openia"
+    with pytest.raises(ConfigurationError, match="there is no provider 'openia'; there are: anthropic, "):
+        runtime.tool_choice(unknown, "auto")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="there is no provider 'openia'; there are: anthropic, "):
+        runtime.tool_result(unknown, Answer(name="get_weather", text="5"), "call_1")  # type: ignore[arg-type]
+
+
 def test_tool_choice_and_instructions_do_not_mind_what_one_provider_alone_knows() -> None:
     options: Any = {"direct": "all", "programmatic": "programmatic", "defer": "all"}
     assert made().tool_choice("openai-responses", "get_weather", **options)

@@ -6,9 +6,10 @@ import asyncio
 import threading
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from callgate import ConfigurationError, Runtime
+from callgate import ConfigurationError, Runtime, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -42,6 +43,42 @@ async def test_a_runtime_says_that_it_belongs_to_another_event_loop() -> None:
         await anyio.to_thread.run_sync(thread.join)
         assert (await runtime.execute_code("1")).value == 1
     assert told[0].startswith("this runtime was entered in another event loop: use it there")
+
+
+def test_a_runtime_that_was_left_is_entered_in_another_event_loop_of_another_kind() -> None:
+    """Both orders: locks are made for the event loop that uses them first."""
+
+    async def use(runtime: Runtime) -> None:
+        async with runtime, anyio.create_task_group() as tasks:
+            for number in range(3):
+                tasks.start_soon(runtime.execute_code, f"print({id(tasks)}, {number})")
+
+    for loops in (("asyncio", "asyncio", "trio"), ("trio", "asyncio")):
+        runtime = Runtime(sandbox=None)
+        for loop in loops:
+            anyio.run(use, runtime, backend=loop)
+
+
+async def test_a_program_that_is_being_looked_at_does_not_begin_when_the_runtime_was_left() -> None:
+    begun: list[str] = []
+
+    @tool
+    async def hang() -> None:
+        """Hang."""
+        begun.append("hang")
+        await anyio.sleep_forever()
+
+    async def run() -> None:
+        long = "# so that it is looked at in a thread\n" * 100
+        with pytest.raises(ConfigurationError, match="this runtime was left already"):
+            await runtime.execute_code(f"await hang()\n{long}", check=False)
+
+    runtime = Runtime([hang], sandbox=None)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks, runtime:
+            tasks.start_soon(run)
+            await anyio.lowlevel.checkpoint()
+    assert begun == []
 
 
 async def test_entering_that_is_cancelled_leaves_nothing_open() -> None:

@@ -51,6 +51,13 @@ async def test_leaving_early_cancels_the_run(runtime: Runtime) -> None:
         assert (await runtime.execute_code("1")).value == 1
 
 
+async def test_after_its_block_a_stream_is_at_its_end(runtime: Runtime) -> None:
+    async with runtime.stream_code("print('a')\nawait hang()") as stream:
+        async for _ in stream:
+            break
+    assert [event async for event in stream] == []
+
+
 async def test_a_program_that_fails_is_a_result(runtime: Runtime) -> None:
     async with runtime.stream_code("print('a')\n1 / 0") as stream:
         assert [told(event) async for event in stream] == ["a\n"]

@@ -63,6 +63,21 @@ async def test_the_end_stays_the_end(backend: Backend) -> None:
     assert await guest.receive() == ("wire", b"")
 
 
+async def test_two_may_close_at_once(backend: Backend) -> None:
+    """A run ends its guest, and so does whoever leaves the backend meanwhile."""
+    guest = await backend.open(ALLOWANCE)
+    ended: list[object] = []
+
+    async def close() -> None:
+        ended.append(await guest.aclose())
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(close)
+            tasks.start_soon(close)
+    assert ended[0] == ended[1]
+
+
 async def test_closing_may_be_repeated(backend: Backend) -> None:
     guest = await backend.open(ALLOWANCE)
     first = await guest.aclose()

@@ -27,7 +27,10 @@ class CodeStream:
         return self
 
     async def __anext__(self) -> Event:
-        return await self._events.__anext__()
+        try:
+            return await self._events.__anext__()
+        except anyio.ClosedResourceError:  # the block was left
+            raise StopAsyncIteration from None
 
 
 @contextlib.asynccontextmanager

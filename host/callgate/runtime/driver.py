@@ -1,4 +1,4 @@
-"""Carries the calls of one run, whoever makes them: a plan, a program on the fast path, a guest. The only place that
+"""Carries the calls of one run, from any caller: a plan, a program on the fast path, a guest. The only place that
 does: workers, the wall clock, turns for others, and who ended it.
 
 Starting a task costs ten times what waking one does, so a worker that has finished a call waits for the next. Knows
@@ -130,7 +130,7 @@ class Driver(Generic[Key, Job]):
         return time.perf_counter() - self._turn_began > TURN_SECONDS
 
     async def turn(self) -> None:
-        """One lets the event loop go round; whoever comes meanwhile waits, so that they have one turn together."""
+        """One lets the event loop go round; callers that come meanwhile wait, and share that turn."""
         if self._next_turn is not None:
             await self._next_turn.wait()
             return
@@ -259,7 +259,7 @@ class Driver(Generic[Key, Job]):
                     self._done.set()
 
     async def _give_a_turn(self) -> None:
-        """Others go on meanwhile; whoever waits for jobs to begin knows that this worker takes another one."""
+        """Others go on meanwhile; callers that wait for jobs to begin know that this worker takes another one."""
         alone = not self._coming
         self._coming = True
         try:

@@ -64,7 +64,7 @@ class CodeResult:
     value: Any = None
     """JSON value of the last expression or the top-level `return`."""
     value_repr: str | None = None
-    """Text of the value, where it is no JSON; `value` is then None."""
+    """Text of the value, where it is not JSON; `value` is then None."""
     logs: str = ""
     """Everything the program printed, standard error included."""
     error: RunError | None = None

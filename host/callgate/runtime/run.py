@@ -54,12 +54,15 @@ class Looks:
     Args:
         max_entries: how many of them are kept.
         max_bytes: of all that is kept, about. A program that takes an eighth of it alone is not kept.
+
+    Attributes:
+        turn: held by the one that looks; it belongs to one event loop.
     """
 
     def __init__(self, *, max_entries: int = 512, max_bytes: int = 64 * 1024 * 1024) -> None:
         self.kept: Cache[Hashable, Any] = Cache(max_entries=max_entries, max_bytes=max_bytes)
         self._most = max_bytes // 8
-        self._turn = anyio.Lock()
+        self.turn = anyio.Lock()
 
     async def look(self, source: str, looking: Callable[[], T], key: Hashable = None) -> T:
         """What `looking` finds in `source`, or found there earlier.
@@ -76,7 +79,7 @@ class Looks:
         found: T | None = None if key is None else self.kept.get(key)
         if found is not None:
             return found
-        async with self._turn:
+        async with self.turn:
             await anyio.lowlevel.checkpoint()
             found = await anyio.to_thread.run_sync(looking) if len(source) > _LONG else looking()
         self._keep(key, found, source)

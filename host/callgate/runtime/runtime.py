@@ -155,15 +155,17 @@ class Runtime(ForModels):
 
     def _over(self, registry: Registry) -> Runtime:
         """This runtime over other tools, for a conversation that loads some: with a gate and a search of its own, and
-        guests from the same place."""
+        guests from the same place. What is kept of its programs goes with it, as its tools do."""
         other = copy.copy(self)
         for name in ("search", "_answers"):
             vars(other).pop(name, None)
+        other._looks = Looks()
         other._take(registry)
         return other
 
     async def __aenter__(self) -> Runtime:
         await self._keeper.open()
+        self._looks.turn = anyio.Lock()  # that of an earlier event loop belongs to it
         return self
 
     async def __aexit__(self, *error: Any) -> None:
@@ -252,7 +254,9 @@ class Runtime(ForModels):
             fast_path = await imported("callgate.runtime.fast_path.path")
             in_sandbox = None if path == "plan" or self._sandbox is None else self._in_sandbox
             why = "" if path == "plan" else _GRAPHS_ONLY
-            result: CodeResult | None = await fast_path.execute(run, self._looks, self._drives, in_sandbox, why)
+            found = await fast_path.look(run, self._looks)
+            self._keeper.must_be_open()  # it may have been left meanwhile
+            result: CodeResult | None = await fast_path.execute(run, found, self._drives, in_sandbox, why)
             if result is not None:
                 return result
         return await self._in_sandbox(run)
@@ -299,7 +303,7 @@ class Runtime(ForModels):
         """The plan that `execute_code` runs for a program, or why it is none. Needs no sandbox, and no open runtime.
 
         Raises:
-            ConfigurationError: an input is no JSON, or `tools` names one that does not exist.
+            ConfigurationError: an input is not JSON, or `tools` names one that does not exist.
         """
         from .fast_path.compilation import Compilation
         from .fast_path.path import look_at_once
@@ -330,7 +334,7 @@ class Runtime(ForModels):
             approve_plan: asked before the plan runs, instead of the runtime's own.
 
         Returns:
-            What came of it, refusals and failures included: see `PlanResult`.
+            The result of the plan, refusals and failures included: see `PlanResult`.
 
         Raises:
             ConfigurationError: `tools` names one that does not exist.

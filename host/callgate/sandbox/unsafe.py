@@ -36,6 +36,7 @@ class UnsafeGuest(ProcessGuest):
         super().__init__(pipes)
         self._process = process
         self._scratch = scratch
+        self._closing = anyio.Lock()
         self.began(process.pid, os.pidfd_open(process.pid))
 
     def kill(self) -> None:
@@ -45,9 +46,16 @@ class UnsafeGuest(ProcessGuest):
         self._pipes.close()
 
     async def aclose(self) -> GuestExit:
+        with anyio.CancelScope(shield=True):
+            async with self._closing:  # the run and the backend may both end it
+                await self._end()
+        assert self._exit is not None
+        return self._exit
+
+    async def _end(self) -> None:
         if self._exit is None:
             self.kill()
-            with anyio.CancelScope(shield=True), anyio.move_on_after(_GONE_SECONDS):
+            with anyio.move_on_after(_GONE_SECONDS):
                 await anyio.wait_readable(self._pidfd)
             # `Popen.poll` would throw away what the kernel says of its usage
             pid, status, spent = os.wait4(self.pid, os.WNOHANG)  # noqa: ASYNC222 (does not wait)
@@ -57,8 +65,6 @@ class UnsafeGuest(ProcessGuest):
             usage = Usage(spent.ru_utime + spent.ru_stime, spent.ru_maxrss * 1024)
             self.exited(GuestExit(self._process.returncode, usage))
             self._scratch.cleanup()
-        assert self._exit is not None
-        return self._exit
 
 
 class UnsafeBackend:

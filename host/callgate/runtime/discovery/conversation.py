@@ -298,6 +298,9 @@ class Conversation:
                 note = "Note: the variables of earlier programs are gone: the process that held them has ended."
             if self._session is None:
                 self._session = await self._exits.enter_async_context(self._over.session(limits=self._limits))
+                if self._left:  # while it was being opened
+                    await self._end_session()
+                    self._must_be_open()
             return self._session, note
 
     async def _end_session(self) -> None:

@@ -69,7 +69,7 @@ class SearchResult:
         """The tools as text, as much of each as `detail` says; at most 20,000 characters of tools.
 
         Args:
-            describe: whether whoever reads it has ``describe_tools``, and may be told to use it.
+            describe: whether the reader has ``describe_tools``, and may be told to use it.
         """
         if not self.found:
             return (

@@ -78,6 +78,7 @@ class LoadedTools:
     def _add(self, tools: Iterable[Tool | Callable[..., Any]]) -> tuple[str, ...]:
         """Take loaded tools in; returns their names in `registry`. Raises `ConfigurationError` where one of them cannot
         be a tool."""
+        self.refresh()  # the loader may have added to the runtime's tools
         made = [each if isinstance(each, Tool) else Tool.from_function(each) for each in tools][:MAX_LOADED]
         there = [tool for tool in made if tool.name in self._base and self._base.get(tool.name) is tool]
         for tool in made:

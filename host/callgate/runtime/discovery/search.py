@@ -183,7 +183,7 @@ class ToolSearch:
         Args:
             names: as the registry, a program or ``server.tool`` has them; at most 50.
             among: names of the tools that may be described; None: all.
-            hint: whether whoever asks can search, and may be told to.
+            hint: whether the caller can search, and may be told to.
 
         Raises:
             InvalidArguments: `names` is empty, too long or no list of names; or none of them is a tool's.

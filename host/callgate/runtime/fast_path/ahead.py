@@ -68,7 +68,7 @@ class Ahead:
             self._is_wanted = True
 
     def go_on(self, room: int) -> list[Offered]:
-        """What could begin now: at most so many calls, and what is found in one turn."""
+        """What could begin now: at most `room` calls, as far as one turn finds them."""
         self.paused = False
         offered: list[Offered] = []
         began = time.perf_counter()

@@ -1,6 +1,6 @@
 """One program on the fast path: walked in its own order, its calls carried by the gate. The only place that does.
 
-1. The walk is the program. It is resumed by whoever brings the result that it waits for.
+1. The walk is the program. It is resumed by the worker that brings the result that it waits for.
 2. What the ghost offers is begun early, and taken by the walk when it comes to that place with the very same arguments.
 3. Calls begin in the order in which they are asked for: workers take them in that order, and the first act of a call
    is the gate's record; nothing is awaited before it. The run's own task carries a call that was asked for alone:
@@ -213,7 +213,7 @@ class GraphDrive(Driver[int, OneCall | None]):
         self._ask(OneCall(made.site, made.number, made.arguments, made))
 
     def _give(self, call: OneCall) -> None:
-        """Give the walk what came of a call that it has come to."""
+        """Give the walk the outcome of a call that it has come to."""
         made = call.reached
         if made is None or made.ended:
             return
@@ -380,7 +380,7 @@ class GraphDrive(Driver[int, OneCall | None]):
             self._end(LimitReached("max_tool_calls", most, most))
 
     def _hear(self) -> None:
-        """Go on with what has come of calls, unless there are others to begin first, and workers that can."""
+        """Go on with the outcomes of calls, unless there are others to begin first, and workers that can."""
         while self._outcomes and not self._over:
             if 0 < self._unbegun < self._limits.max_concurrent_calls - self._under_way:
                 return

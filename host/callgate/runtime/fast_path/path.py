@@ -24,7 +24,7 @@ from .calls import Journal, split
 from .drive import GraphDrive
 from .walker import WALK_BYTES, WALK_STEPS, GraphProgram, TellOnce
 
-__all__ = ["Found", "execute", "look_at_once"]
+__all__ = ["Found", "execute", "look", "look_at_once"]
 
 NOT_RUN: Final = "none: the program was not run"
 _REQUEST_BYTES: Final = 1024
@@ -36,14 +36,28 @@ InSandbox = Callable[[CodeRun], Awaitable[CodeResult]]
 """Runs a program in a guest of its own."""
 
 
+async def look(run: CodeRun, looks: Looks) -> tuple[Found, dict[str, Any], float]:
+    """Look at a program: what it is, the inputs as it will see them, and when that began."""
+    started = time.perf_counter()
+    found: Found | None = _too_large(run)
+    inputs: dict[str, Any] = {} if found else json.loads(run.inputs)
+    if found is None:
+        found = await looks.look(run.code, partial(_look, run, inputs), _key(run))
+    return found, inputs, started
+
+
 async def execute(
-    run: CodeRun, looks: Looks, under_way: set[GraphDrive], in_sandbox: InSandbox | None, why: str
+    run: CodeRun,
+    looked: tuple[Found, dict[str, Any], float],
+    under_way: set[GraphDrive],
+    in_sandbox: InSandbox | None,
+    why: str,
 ) -> CodeResult | None:
     """Run a program on the host, if it is a graph.
 
     Args:
         run: the program.
-        looks: keeps which programs are graphs.
+        looked: what `look` gave for it.
         under_way: holds the drive of the run while it is under way.
         in_sandbox: who goes on where the fast path is not sure. None: nobody.
         why: why nobody does, for the message.
@@ -51,11 +65,7 @@ async def execute(
     Returns:
         The result; None where the program is no graph, and somebody else can run it.
     """
-    started = time.perf_counter()
-    found: Found | None = _too_large(run)
-    inputs: dict[str, Any] = {} if found else json.loads(run.inputs)
-    if found is None:
-        found = await looks.look(run.code, partial(_look, run, inputs), _key(run))
+    found, inputs, started = looked
     if not isinstance(found, GraphProgram):
         return _not_a_graph(run, found, why) if in_sandbox is None else None
     drive = GraphDrive(run, found, inputs, goes_on=in_sandbox is not None)

@@ -98,7 +98,7 @@ class Walker:
             self.unsure = Unsure(line, reason)
 
     def ended(self, call: MadeCall) -> bool:
-        """A call has what came of it. Returns whether the program waited for just that."""
+        """A call has its outcome. Returns whether the program waited for just that."""
         if id(call) not in self._waiting:
             return False
         self._waiting.discard(id(call))

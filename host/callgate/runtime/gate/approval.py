@@ -1,4 +1,4 @@
-"""Asking a person, or whoever stands for one. Knows the question and the answers; the gate acts on them."""
+"""Asking a person, or a function in place of one. Knows the question and the answers; the gate acts on them."""
 
 from __future__ import annotations
 

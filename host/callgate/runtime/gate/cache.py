@@ -3,13 +3,11 @@
 1. Bounded twice, by entries and by bytes; the least recently used goes first.
 2. Single flight: of identical calls at the same time one runs, the *leader*; the others follow and get its result or
    its error. An error is not kept. A leader that is cancelled hands over to a follower.
-3. One result cache serves one gate, and so one tenant: its users can read what the others asked for.
+3. One result cache serves one gate, and so one tenant: all who share it can read what the others asked for.
 4. In a plan of a planner (`keeping_reads`), results of read-only tools without `cache_seconds` are kept, too. A call
-   of a tool with effects ends them when it begins and again when it ends, for every caller and every outcome.
-   Such a read follows calls of its own plan alone: a leader may wait for a place that a tool holds whose own plan
-   reads the same.
-5. A result or an error that depends on more than its arguments (`depends_on_the_caller`) is neither kept nor shared,
-   and neither is that of a call around it.
+   of a tool with effects ends them when it begins and again when it ends, whoever makes it and however it ends; and so
+   does the end of a thread that was left behind.
+5. A result that depends on more than its arguments (`depends_on_the_caller`) is neither kept nor shared.
 
 Knows keys and values; whether a call may be cached, the gate decides.
 """
@@ -18,11 +16,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import anyio
@@ -49,10 +48,13 @@ class Effects:
 
     end_every_result: bool = False
     count: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def note(self, tool: Tool) -> None:
-        """Take note that a call of this tool begins or ends."""
-        self.count += not tool.read_only
+        """Take note that a call of this tool begins or ends. Any thread may."""
+        if not tool.read_only:
+            with self._lock:
+                self.count += 1
 
     def since(self, tool: Tool) -> int:
         """A part of the cache key: results of this tool are good as long as it stays equal."""
@@ -92,7 +94,7 @@ class Cache(Generic[Key, Value]):
 
     Args:
         max_entries: the most values that are kept.
-        max_bytes: of all values together, as the caller measures it.
+        max_bytes: of all values together, by the sizes given to `keep`.
     """
 
     def __init__(self, *, max_entries: int, max_bytes: int = 64 * 1024 * 1024) -> None:

@@ -85,7 +85,7 @@ class CallUnderWay:
     validated: dict[str, Any] = field(init=False)
     """What the tool is called with; it may change this copy."""
     shown: dict[str, Any] | None = None
-    """A copy of large arguments for whoever approves the call."""
+    """A copy of large arguments for the one who approves the call."""
     key: str = ""
     """The cache key of the call, where its result is kept."""
 

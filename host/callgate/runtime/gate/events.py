@@ -1,4 +1,4 @@
-"""What a run tells while it goes on. Frozen values; whoever listens gets them in the order in which things happened."""
+"""What a run tells while it goes on. Frozen values; a listener gets them in the order in which things happened."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ listening: ContextVar[Progress | None] = ContextVar("callgate_progress", default
 
 
 def report_progress(progress: float, total: float | None = None, message: str | None = None) -> None:
-    """Tell whoever listens to the current call how far it is; nothing happens where nobody does.
+    """Tell the listener of the current call how far it is; without a listener, nothing happens.
 
     Args:
         progress: so much is done, in the tool's own unit; it should grow from report to report.

@@ -49,7 +49,7 @@ class Gate:
         self.approve = approve
         self.cache = ResultCache(clock=clock)
         self.effects = Effects() if effects is None else effects
-        self.threads = Threads()
+        self.threads = Threads(ended_late=self.effects.note)
         self.clock = clock
         self.draw = draw
         self._builtins = builtins

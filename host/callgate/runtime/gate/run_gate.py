@@ -1,4 +1,4 @@
-"""The gate of one run. Every tool call passes here, whoever makes it, in this order, and there is no path around it:
+"""The gate of one run. Every tool call passes here, in this order and from any caller, and there is no path around it:
 
 1. **known and allowed** for this caller, in this run; a tool may be named in any way that `Registry.resolve` knows, and
    everything from here on calls it by its name;
@@ -365,7 +365,7 @@ class RunGate:
             call.validated = await validated(tool, call.given)  # the function may have changed its own copy
 
     async def _attempt(self, call: CallUnderWay, timeout: float | None) -> str:
-        """One attempt, in a place of its own; what came of it is noted."""
+        """One attempt, in a place of its own; its outcome is noted in the statistics."""
         tool, record = call.tool, call.record
         threads = None if call.tool.is_async else self._threads
         if self._places.value:

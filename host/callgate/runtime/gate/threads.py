@@ -12,6 +12,7 @@ import contextvars
 import inspect
 import math
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -32,13 +33,21 @@ class Threads:
     Args:
         gate: for a run: the threads of its gate.
         most: threads that a run may leave behind before it gets no more.
+        ended_late: for a gate: told of the tool when a thread that was left behind ends; in that thread.
     """
 
-    def __init__(self, gate: Threads | None = None, most: float = math.inf) -> None:
+    def __init__(
+        self,
+        gate: Threads | None = None,
+        most: float = math.inf,
+        *,
+        ended_late: Callable[[Tool], None] | None = None,
+    ) -> None:
         self.left_behind = 0
         """Threads that still run although nobody waits for them."""
         self._gate = gate
         self._most = most
+        self._ended_late: Callable[[Tool], None] | None = ended_late if gate is None else gate._ended_late
         self._by_tool: dict[str, int] = {}
         self._lock: threading.Lock = threading.Lock() if gate is None else gate._lock
 
@@ -95,6 +104,8 @@ class Threads:
             job.state = "ended"
             if job.left:
                 self._count(job.tool, -1)
+                if self._ended_late is not None:
+                    self._ended_late(job.tool)
 
     def _count(self, tool: Tool, change: int) -> None:
         self.left_behind += change

@@ -64,9 +64,9 @@ def tool_choice(provider: Provider, choice: str, *, parallel: bool | None = None
         parallel: whether several calls may come in one turn; None leaves it to the provider, which allows them.
 
     Raises:
-        ConfigurationError: MCP has no such thing.
+        ConfigurationError: MCP has no such thing, or there is no such provider.
     """
-    if provider == "mcp":
+    if checked_provider(provider) == "mcp":
         raise ConfigurationError("MCP has no tool choice: the client's model decides which tools to call")
     named = choice not in ("auto", "required", "none")
     if provider == "anthropic":
@@ -92,7 +92,7 @@ def tool_result(provider: Provider, text: str, ok: bool, call_id: str, reference
         references: deferred tools that Anthropic is to load, by its names for them; with these the message holds
             nothing else.
     """
-    match provider:
+    match checked_provider(provider):
         case "anthropic":
             loaded = [{"type": "tool_reference", "tool_name": name} for name in references]
             made = {"type": "tool_result", "tool_use_id": call_id, "content": loaded or text}
