@@ -43,6 +43,9 @@ MOST_COPIES: Final = 32 * 1024
 MOST_CAPTURES: Final = 500
 """Names that the patterns of a program bind: those of one pattern are compared each with each. 2,700 take 0.4 s."""
 
+MOST_TRIES: Final = 1_000
+"""`try` statements that are looked through for one fault. Where there are more, every fault may be caught."""
+
 
 @dataclass(eq=False)
 class Scope:
@@ -103,14 +106,14 @@ class Survey:
 
     def guards(self, line: int) -> Iterator[ast.Try]:
         """The `try` statements that a line stands in, where its errors are caught."""
-        for guard in self.tries[:1000]:
+        for guard in self.tries[:MOST_TRIES]:
             last = guard.body[-1]
             if guard.lineno <= line <= (last.end_lineno or last.lineno):
                 yield guard
 
     def severity(self, line: int) -> Severity:
         """Of a fault at a line: a warning where a `try` may be there to catch it."""
-        return "error" if next(self.guards(line), None) is None else "warning"
+        return "warning" if len(self.tries) > MOST_TRIES or any(self.guards(line)) else "error"
 
     def should_compile(self, source: str) -> bool:
         """Whether only the compiler can tell that the tree compiles, and asking it is cheap enough."""
