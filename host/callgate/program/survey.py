@@ -121,7 +121,8 @@ class Survey:
             return False
         if len(source) > MOST_COMPILED or self.captures > MOST_CAPTURES:
             return False
-        return len(source) * (2 + self.exits) ** min(self.finals, 64) <= MOST_COPIES
+        copies: int = (2 + self.exits) ** min(self.finals, 64)
+        return len(source) * copies <= MOST_COPIES
 
 
 def survey(tree: ast.Module) -> Survey:
