@@ -1,7 +1,8 @@
 """Where the order of a set could be seen: it differs from process to process, so the sandbox has to be asked.
 
 A set may be counted, sorted, searched, compared and combined where it is made. Given a name, printed, looped over or
-handed on it could show an order.
+handed on it could show an order. Not noticed: the set that an operator makes of two views that have names
+(``a = x.keys()``, ``b = y.keys()``, ``a - b``).
 """
 
 from __future__ import annotations
