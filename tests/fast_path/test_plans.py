@@ -62,3 +62,12 @@ async def test_a_plan_of_a_program_makes_its_calls(theme: str) -> None:
                 counts[kind] += 1
     assert counts["ran"] >= 10, counts
     assert counts["written"] >= 5, counts
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_result_that_was_changed_and_awaited_again_is_no_reference() -> None:
+    async with Runtime(TOOLS, sandbox=None) as runtime:
+        source = "import asyncio\nt = asyncio.create_task(same([1]))\n(await t).append(2)\nawait same(await t)"
+        result = await runtime.execute_code(source, path="plan")
+        planned = await runtime.execute_tool_plan(result.plan or {})
+    assert made(result.calls) == made(planned.calls) == ['same {"value": [1]}', 'same {"value": [1, 2]}']

@@ -37,6 +37,10 @@ REGRESSIONS: dict[str, Regression] = {
         "The same, where the error comes before gather itself is called.",
         "import asyncio\nimport json\nfor k in range(2):\n    await asyncio.gather(same(2), same(json.loads('{')))",
     ),
+    "an item changed by what main gives": Regression(
+        "The fast path ran the body of main before it read the item.",
+        "d = {'k': 1}\nasync def main():\n    d['k'] = 5\n    return await same(2)\nd['k'] += await main()\nprint(d)",
+    ),
     "a warning of the compiler": Regression(
         "What CPython's compiler warns of is in the sandbox's logs, and was not in those of the fast path.",
         "print('before')\n1['12']",

@@ -333,6 +333,8 @@ HOSTILE = {
     "unknown deep": "lambda:" * 500 + "(" + ",".join(f"unknown_name_{n}" for n in range(10_000)) + ")",
     "tool calls": "get_weather()\n" * 18_000,
     "nested tool calls": "get_weather(" * 190 + ")" * 190,
+    "hidden field": "page = get_weather('Oslo')\npage" + "[0]" * 800 + ".items\n",
+    "task group": "def f(): return get_weather('Oslo')\nasync with f" + "[0]" * 800 + " as group: pass\n",
     "pending": "\n".join(f"a{n}=get_weather(1);print(a{n}[0])" for n in range(6_000)),
     "keywords": "get_weather(" + ",".join(f"a{n}=1" for n in range(20_000)) + ")",
     "digits": "1" * 250_000,
@@ -358,6 +360,15 @@ def test_hostile_source_is_looked_at_in_bounded_time(shape: str) -> None:
     spent = time.process_time() - started
     assert all(finding.code in FINDING_CODES for finding in found)
     assert spent < 6  # 1.5 s on the machine it was written on
+
+
+def test_where_more_tries_stand_than_are_looked_through_no_fault_is_an_error() -> None:
+    tries = "try: tools.nothing()\nexcept Exception: pass\n" * 1001 + "try: nothing\nexcept NameError: pass\n"
+    assert {each.severity for each in check_program(tries, TOOLS)} == {"warning"}
+    last = "\n".join(f"try: x = {n}\nexcept Exception: pass" for n in range(1001))
+    for fault in ("tools.nothing()", "nothing"):
+        (found,) = check_program(f"{last}\ntry: {fault}\nexcept Exception: pass", TOOLS)
+        assert found.severity == "warning"
 
 
 @pytest.mark.parametrize("shape", ["minus", "sum", "calls", "comprehension", "defs", "lambdas", "elif", "import"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import random
+from keyword import iskeyword
+from string import ascii_letters
 
 import pytest
 
@@ -116,9 +118,19 @@ def test_what_the_compiler_refuses_is_found_although_it_is_not_always_asked() ->
     assert refused > 300
 
 
+def finally_within_each_other(depth: int, last: str = "pass") -> str:
+    """A function; the last statement is compiled two to the power of `depth` times."""
+    lines = [f"{' ' * level}try: pass\n{' ' * level}finally:\n" for level in range(1, depth + 1)]
+    return f"def f():\n{''.join(lines)}{' ' * (depth + 1)}{last}\n"
+
+
 def test_what_is_long_or_costs_the_compiler_much_is_left_to_the_sandbox() -> None:
-    nested = "".join(" " * depth + "try:\n" for depth in range(1, 7))
-    nested = f"def f():\n{nested}       pass\n" + "".join(" " * depth + "finally: pass\n" for depth in range(6, 0, -1))
-    for rest in ("x = 1\n" * 1500, nested):
+    names = [f"{first}{second}" for first in ascii_letters for second in "abcdefghijklmn"]
+    for rest in (
+        "x = 1\n" * 1500,
+        finally_within_each_other(10),
+        finally_within_each_other(5, "lambda: 0; " * 500),
+        f"match 1:\n case [{','.join(each for each in names if not iskeyword(each))}]: pass\n",
+    ):
         assert check_program("break\n", TOOLS) != []
-        assert check_program(f"{rest}break\n", TOOLS) == []
+        assert not [each for each in check_program(f"{rest}break\n", TOOLS) if each.severity == "error"]

@@ -45,10 +45,17 @@ def hidden_fields(seen: Survey, known: Callees) -> Iterator[Finding]:
         for child in ast.iter_child_nodes(parent):
             if child in suspects and not _may_be_the_method(child, parent):
                 assert isinstance(child, ast.Attribute)
-                object_ = ast.unparse(child.value)[:80]
+                object_ = _written(child.value)
                 message = f"`.{child.attr}` is the dict's method and not the field of what {keys[child.attr]} gives"
                 hint = f"write `{object_}[{child.attr!r}]` for the field, or `.{child.attr}()` for the method"
                 yield Finding.at(child, "hidden-field", message, hint, "warning")
+
+
+def _written(node: ast.expr) -> str:
+    try:
+        return ast.unparse(node)[:80]
+    except RecursionError:  # a chain of hundreds of subscripts
+        return "..."
 
 
 def _of_self(attribute: ast.Attribute) -> bool:

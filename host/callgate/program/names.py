@@ -22,7 +22,7 @@ from typing import Final
 
 from .callees import NONE, Namespaces
 from .findings import Finding, Severity, nearest, shown
-from .survey import Scope, Survey, survey
+from .survey import MOST_TRIES, Scope, Survey, survey
 from .syntax import DEFAULT_MAX_SOURCE_BYTES, parse_program
 
 __all__ = ["GIVEN_NAMES", "bound_names", "unknown_names"]
@@ -148,7 +148,7 @@ def _binds_unseen(seen: Survey) -> bool:
 
 
 def _severity(node: ast.Name, scope: Scope, seen: Survey) -> Severity | None:
-    severity: Severity = "error"
+    severity: Severity = "warning" if len(seen.tries) > MOST_TRIES else "error"
     if scope.kind == "annotation":
         if seen.lazy_annotations:
             return None

@@ -36,10 +36,15 @@ MOST_CLAUSES: Final = 200
 """`for` clauses of one comprehension. CPython 3.11 crashes at some 30,000 (its compiler recurses without a guard)."""
 MOST_COMPILED: Final = 8 * 1024
 """Characters of a source that is compiled on the host. Much in CPython's compiler is quadratic: names of a function by
-scopes within it, functions of one form, keyword arguments, names of a pattern. Up to here, each takes below 0.1 s."""
-MOST_COPIES: Final = 32
-"""Times that a statement is compiled: a `finally` twice, and once more for each way out of its `try`, with every
-`finally` in it. Twenty within each other take 5 s, and thirty more memory than there is."""
+scopes within it, functions of one form, keyword arguments. Up to here, each takes below 0.1 s."""
+MOST_COPIES: Final = 32 * 1024
+"""Characters times how often each may be compiled: a `finally` is compiled twice, and once more for each way out of its
+`try`, with every `finally` in it. Twenty within each other take 5 s, and thirty more memory than there is."""
+MOST_CAPTURES: Final = 500
+"""Names that the patterns of a program bind: those of one pattern are compared each with each. 2,700 take 0.4 s."""
+
+MOST_TRIES: Final = 1_000
+"""`try` statements that are looked through for one fault. Where there are more, every fault may be caught."""
 
 
 @dataclass(eq=False)
@@ -89,6 +94,8 @@ class Survey:
         """`try` statements with a `finally`."""
         self.exits = 0
         """`return`, `break` and `continue` statements."""
+        self.captures = 0
+        """Names that patterns and `except` bind."""
         self.unusual = 0
         """Statements that the parser takes in places where the compiler does not."""
 
@@ -99,20 +106,23 @@ class Survey:
 
     def guards(self, line: int) -> Iterator[ast.Try]:
         """The `try` statements that a line stands in, where its errors are caught."""
-        for guard in self.tries[:1000]:
+        for guard in self.tries[:MOST_TRIES]:
             last = guard.body[-1]
             if guard.lineno <= line <= (last.end_lineno or last.lineno):
                 yield guard
 
     def severity(self, line: int) -> Severity:
         """Of a fault at a line: a warning where a `try` may be there to catch it."""
-        return "error" if next(self.guards(line), None) is None else "warning"
+        return "warning" if len(self.tries) > MOST_TRIES or any(self.guards(line)) else "error"
 
     def should_compile(self, source: str) -> bool:
         """Whether only the compiler can tell that the tree compiles, and asking it is cheap enough."""
         if not self.unusual and self.nodes <= MANY_NODES and self.blocks < 20:
             return False
-        return len(source) <= MOST_COMPILED and (2 + self.exits) ** min(self.finals, 64) <= MOST_COPIES
+        if len(source) > MOST_COMPILED or self.captures > MOST_CAPTURES:
+            return False
+        copies: int = (2 + self.exits) ** min(self.finals, 64)
+        return len(source) * copies <= MOST_COPIES
 
 
 def survey(tree: ast.Module) -> Survey:
@@ -296,6 +306,7 @@ def _global(node: ast.Global, scope: Scope, seen: Survey, push: Push) -> None:
 def _named(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
     name = getattr(node, "rest", None) or getattr(node, "name", None)
     if isinstance(name, str):
+        seen.captures += 1
         scope.stores.append(name)
 
 

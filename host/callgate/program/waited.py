@@ -70,6 +70,10 @@ def _asks(node: ast.AST) -> bool:
     return False
 
 
+def _is_task_group(node: ast.AST) -> bool:
+    return "TaskGroup" in getattr(node, "attr", getattr(node, "id", ""))
+
+
 class _Plain:
     """The plain functions of a program that give results of tools, and what is a call of one."""
 
@@ -104,7 +108,7 @@ class _Plain:
             for node in (ast.walk(seen.module.node) if tools else ())
             if isinstance(node, ast.AsyncWith)
             for item in node.items
-            if isinstance(item.optional_vars, ast.Name) and "TaskGroup" in ast.unparse(item.context_expr)
+            if isinstance(item.optional_vars, ast.Name) and any(map(_is_task_group, ast.walk(item.context_expr)))
         }
         """Names of task groups."""
         self._values: Mapping[str, ast.expr] = {

@@ -277,6 +277,8 @@ class _Reader(Statements):
         if main is None or not isinstance(inner, ast.Call) or written(inner.func) != main.name:
             return statement
         assert isinstance(node, ast.expr)
+        if isinstance(statement, ast.AugAssign) and not isinstance(statement.target, ast.Name):
+            raise refusal(node, "what is changed is read before it runs", "give the call a line of its own")
         if isinstance(node, ast.Call):
             need_asyncio(self.lifter, node)
         if inner.args or inner.keywords:

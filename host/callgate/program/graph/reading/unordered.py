@@ -1,7 +1,8 @@
 """Where the order of a set could be seen: it differs from process to process, so the sandbox has to be asked.
 
 A set may be counted, sorted, searched, compared and combined where it is made. Given a name, printed, looped over or
-handed on it could show an order.
+handed on it could show an order. Not noticed: the set that an operator makes of two views that have names
+(``a = x.keys()``, ``b = y.keys()``, ``a - b``).
 """
 
 from __future__ import annotations
@@ -24,25 +25,32 @@ _BLIND: Final = frozenset({"bool", "len", "max", "min", "set", "sorted"})
 
 def may_have_sets(nodes: list[ast.AST]) -> bool:
     """Whether a set could come about in a program; `nodes` are all of its tree."""
-    return any(_is_set(node) or (isinstance(node, ast.Name) and node.id == "set") for node in nodes)
+    return bool(_sets(nodes)) or any(isinstance(node, ast.Name) and node.id == "set" for node in nodes)
 
 
 def visible_orders(nodes: list[ast.AST]) -> Iterator[NotAGraph]:
     """A reason for each place where the order of a set could be seen; `nodes` are all of the tree."""
+    sets = _sets(nodes)
     for parent in nodes:
         for node in ast.iter_child_nodes(parent):
-            if isinstance(node, ast.expr) and _is_set(node) and not _hides(parent, node):
+            if isinstance(node, ast.expr) and node in sets and not _hides(parent, node):
                 message = "the order of a set differs from run to run"
                 yield NotAGraph(node.lineno, written(node), message, "write sorted(…)")
 
 
-def _is_set(node: ast.AST) -> bool:
-    if isinstance(node, ast.Call):
-        named = isinstance(node.func, ast.Name) and node.func.id == "set"
-        return named or any(isinstance(argument, ast.Name) and argument.id == "set" for argument in node.args)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, _OPERATORS):
-        return any(_is_set(side) or _is_view(side) for side in (node.left, node.right))
-    return isinstance(node, ast.Set | ast.SetComp)
+def _sets(nodes: list[ast.AST]) -> set[ast.AST]:
+    """The expressions that make sets. `nodes` have parents before their children."""
+    found: set[ast.AST] = set()
+    for node in reversed(nodes):
+        if isinstance(node, ast.Call):
+            made = any(isinstance(each, ast.Name) and each.id == "set" for each in (node.func, *node.args))
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, _OPERATORS):
+            made = any(side in found or _is_view(side) for side in (node.left, node.right))
+        else:
+            made = isinstance(node, ast.Set | ast.SetComp)
+        if made:
+            found.add(node)
+    return found
 
 
 def _is_view(node: ast.expr) -> bool:

@@ -59,6 +59,8 @@ class _Tracing(Walk):
         self._ids: dict[MadeCall, str] = {}
         self._places: dict[int, tuple[str, Any]] = {}
         """By identity, the reference to a value within a result, and the value."""
+        self._noted: set[str] = set()
+        """Calls whose results are known. Awaited once more, a result may have been changed meanwhile."""
         self._passed: dict[str, Any] = {}
         """The arguments of the last call, as the program has them."""
         self._order = Order()
@@ -124,5 +126,7 @@ class _Tracing(Walk):
             ids += [self._ids[call] for call in (held if part.spread else [held])]
         value = self._values[operation.variable]
         for made, result in zip(ids, [value] if operation.alone else value, strict=True):
-            self._note(made, result)
+            if made not in self._noted:
+                self._noted.add(made)
+                self._note(made, result)
         self._order.end(ids)
