@@ -340,7 +340,7 @@ class DirectModel:
         if isinstance(error, of.ModelConnectionError):
             place = f" ({self._place})" if self._place else ""
             return ModelUnavailable(f"no connection to the model: {self._told(_deepest(error))}{place}")
-        return ModelUnavailable(f"the model's endpoint gave no reply: {words}{self._struck(exchange.shown)}")
+        return ModelUnavailable(f"the model's endpoint gave no reply: {words}{exchange.shown(self._struck)}")
 
     def _told(self, error: BaseException) -> str:
         """An error in one line, with its type, and without secrets."""
