@@ -265,7 +265,7 @@ class DirectModel:
                 telling.end()
             with self._meaning(exchange, streamed=True):
                 response = stream.get()
-                if not self._is_whole(response):
+                if not self._is_whole(response) or (exchange.too_long and not exchange.whole()[0]):
                     raise UnexpectedModelBehavior("the stream ended before the reply did")
         with self._meaning(exchange, streamed=False):
             return reply_of(
