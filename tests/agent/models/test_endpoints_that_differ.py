@@ -261,6 +261,15 @@ async def test_an_endpoint_that_does_not_stream_is_asked_for_whole_replies(wire:
         assert talk.said == "herehere"
 
 
+async def test_a_reply_may_lack_what_says_nothing() -> None:
+    call = {"function": {"name": "weather", "arguments": "{}"}}
+    said: Event = {"choices": [{"message": {"content": "here", "tool_calls": [call, {"id": "x", "function": None}]}}]}
+    async with talking("openai", faults=(lambda answer: said,)) as talk:
+        turn = (await talk.model.ask(request(tools=tools("openai", "weather")))).turn
+    assert turn.text == "here"
+    assert [(call.name, call.fault) for call in turn.calls] == [("weather", ""), ("", "the call names no tool")]
+
+
 def _after_the_end(ended: str, *, usage: bool = True) -> Fault:
     """The stream is whole but for its end: no [DONE], and the connection breaks, or stays open."""
 
