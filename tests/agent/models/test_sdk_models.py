@@ -258,6 +258,14 @@ async def test_what_an_endpoint_does_not_count_is_estimated(
         assert usage.input_tokens > 10
 
 
+@pytest.mark.parametrize(("wire", "sent"), [("openai", "functions.a:0"), ("anthropic", "functions_a_0")])
+async def test_an_id_of_another_providers_goes_out_in_letters_that_are_taken(wire: ModelProvider, sent: str) -> None:
+    turn = Assistant(calls=(ToolCall(id="functions.a:0", name="a"),))
+    async with talking(wire, says("never"), says("here")) as talk:
+        await talk.model.ask(Request(messages=[User(text="Where?"), turn, answered(turn)], tools=tools(wire, "a")))
+        assert json.dumps(talk.bodies[0]).count(f'"{sent}"') == 2
+
+
 async def test_thinking_goes_back_as_it_came() -> None:
     thinking = {"type": "thinking", "thinking": "Hm, so", "signature": "c2lnbmVk"}
 
