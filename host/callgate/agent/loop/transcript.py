@@ -114,7 +114,7 @@ class Transcript:
         """A transcript that is appended to, and its lines so far. A last line that was cut off is taken away.
 
         Raises:
-            ConfigurationError: it cannot be read or written, another run is writing it, or it is no transcript.
+            ConfigurationError: it cannot be read or written, another run is writing it, or it is not a transcript.
         """
         wanted = Path(path)
         made = cls(wanted, _opened(wanted, os.O_RDWR | os.O_APPEND, "resumed"))
@@ -157,7 +157,7 @@ def read_transcript(path: str | os.PathLike[str]) -> list[Line]:
     """The lines of a transcript, for looking at it; it may be written meanwhile.
 
     Raises:
-        ConfigurationError: it cannot be read, or is no transcript.
+        ConfigurationError: it cannot be read, or is not a transcript.
     """
     wanted = Path(path)
     descriptor = _opened(wanted, os.O_RDONLY, "read")
