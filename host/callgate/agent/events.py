@@ -137,7 +137,7 @@ class CallEnded:
     """A call is over.
 
     Attributes:
-        text: what the model is told.
+        text: what the model receives.
         mistake: nothing was run, the call was wrong as written.
         tool_calls: made by it.
         artifact: what people may want to see and the model need not: of a plan its steps, of a program its calls and

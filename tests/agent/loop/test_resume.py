@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -270,6 +271,23 @@ async def test_a_plan_made_beforehand_that_had_begun_is_not_made_again(tmp_path:
 
 
 # what is restored
+
+
+async def test_a_transcript_of_an_earlier_callgate_goes_on_and_nothing_is_done_twice(tmp_path: Path) -> None:
+    """Results were ``told`` there, and a form that was only recommended was ``routed`` with another rule."""
+    file = tmp_path / "t.jsonl"
+    world = World()
+    call = ToolCall(id="a", name="send", arguments={"to": "1"})
+    stopped = await world.run(call, ModelUnavailable("down"), transcript=file, mode="auto")
+    lines = file.read_bytes().replace(b'"kind":"message_added"', b'"kind":"told"').splitlines(keepends=True)
+    routed = {**lines_of(file)[0], "kind": "routed", "mode": "direct", "reason": "one call is enough"}
+    lines.insert(1, json.dumps({**routed, "rule": "one call"}).encode() + b"\n")
+    file.write_bytes(b"".join(lines))
+    model = ScriptedModel(["done"])
+    result = await world.resume(file, model=model, mode="auto")
+    assert (result.outcome, world.calls, result.routes) == ("answered", ["send 1"], ())
+    assert model.requests[0].messages == stopped.messages
+    assert "execute_tool_plan" in {definition["function"]["name"] for definition in model.requests[0].tools}
 
 
 async def test_what_was_found_is_found(tmp_path: Path) -> None:

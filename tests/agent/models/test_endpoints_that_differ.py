@@ -246,6 +246,30 @@ async def test_an_endpoint_that_does_not_take_its_thoughts_back_is_asked_without
         assert ["reasoning_content" in body["messages"][1] for body in talk.bodies[1:]] == [True, False]
 
 
+@pytest.mark.parametrize("wire", WIRES)
+async def test_an_endpoint_that_does_not_stream_is_asked_for_whole_replies(wire: ModelProvider) -> None:
+    said: Event = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "usage": None}
+    said["choices"] = [{"index": 0, "message": {"role": "assistant", "content": "here"}, "finish_reason": "stop"}]
+    if wire == "anthropic":
+        said = {"id": "c", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn"}
+        said |= {"content": [{"type": "text", "text": "here"}], "usage": {"input_tokens": 1, "output_tokens": 1}}
+    async with talking(wire, faults=(lambda answer: said,), for_ever=True) as talk:
+        for attempts in (2, 1):
+            reply = await talk.model.ask(request(), on_delta=talk.told.append)
+            assert (reply.turn.text, reply.attempts) == ("here", attempts)
+        assert [body.get("stream", False) for body in talk.bodies] == [True, False, False]
+        assert talk.said == "herehere"
+
+
+async def test_a_reply_may_lack_what_says_nothing() -> None:
+    call = {"function": {"name": "weather", "arguments": "{}"}}
+    said: Event = {"choices": [{"message": {"content": "here", "tool_calls": [call, {"id": "x", "function": None}]}}]}
+    async with talking("openai", faults=(lambda answer: said,)) as talk:
+        turn = (await talk.model.ask(request(tools=tools("openai", "weather")))).turn
+    assert turn.text == "here"
+    assert [(call.name, call.fault) for call in turn.calls] == [("weather", ""), ("", "the call names no tool")]
+
+
 def _after_the_end(ended: str, *, usage: bool = True) -> Fault:
     """The stream is whole but for its end: no [DONE], and the connection breaks, or stays open."""
 

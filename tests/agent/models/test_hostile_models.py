@@ -43,6 +43,15 @@ async def test_nor_is_one_in_an_error_that_comes_with_status_200(wire: ModelProv
     assert KEY not in str(raised.value)
 
 
+@pytest.mark.parametrize("wire", WIRES)
+async def test_nor_is_a_part_of_one_where_what_came_is_cut(wire: ModelProvider) -> None:
+    body = b"x" * 390 + KEY.encode() + b", is no key"
+    async with talking(wire, faults=(saying(body),), for_ever=True, stream_retries=0) as talk:
+        with pytest.raises(ModelError, match="it sent: xxx") as raised:
+            await talk.model.ask(request())
+    assert KEY[:8] not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("key", "headers"), [(f"{SECRET}\n", {}), ("a-good-key", {"x-gateway-token": f"{SECRET}\r\nx-y: z"})]
 )

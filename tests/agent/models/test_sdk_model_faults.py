@@ -13,6 +13,7 @@ import pytest
 from agent.models.wires import WIRES, asks, request, says, talking, tells, tools
 from callgate.agent.models.anthropic_model import AnthropicModel
 from callgate.agent.models.model import ModelProvider
+from callgate.agent.models.named import model_named
 from callgate.agent.models.openai_model import OpenAIModel
 from callgate.errors import ModelRejected, ModelUnavailable
 from callgate_bench.model.stand_in.faults import (
@@ -25,6 +26,7 @@ from callgate_bench.model.stand_in.faults import (
     stalling,
     well,
 )
+from callgate_bench.model.stand_in.server import KEY
 
 pytestmark = pytest.mark.anyio
 
@@ -218,6 +220,16 @@ async def test_a_reply_is_bounded(wire: ModelProvider, streamed: bool) -> None:
         with pytest.raises(ModelUnavailable, match="longer than 50000 bytes"):
             await talk.model.ask(request(), on_delta=talk.told.append if streamed else None)
         assert len(talk.bodies) == 1
+
+
+async def test_so_is_one_of_a_provider_without_a_class_of_its_own() -> None:
+    async with talking("openai", says("a" * 100_000)) as talk:
+        model = model_named(
+            "heroku:m", base_url=str(talk.client.base_url).removesuffix("/v1/"), api_key=KEY, max_reply_bytes=50_000
+        )
+        with pytest.raises(ModelUnavailable, match="longer than 50000 bytes"):
+            await model.ask(request(), on_delta=talk.told.append)
+        await model.aclose()
 
 
 async def test_an_overloaded_endpoint_says_so_in_the_middle_of_a_stream() -> None:

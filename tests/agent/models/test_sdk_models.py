@@ -240,18 +240,30 @@ async def test_tokens_of_a_cache_are_told() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Failed to extract usage")
+@pytest.mark.parametrize("nothing", [{}, None])
+@pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("wire", WIRES)
-async def test_what_an_endpoint_does_not_count_is_estimated(wire: ModelProvider) -> None:
+async def test_what_an_endpoint_does_not_count_is_estimated(
+    wire: ModelProvider, streamed: bool, nothing: dict[str, Any] | None
+) -> None:
     def uncounted(event: dict[str, Any]) -> dict[str, Any]:
         inner = event.get("message")
-        message = {"message": {**inner, "usage": {}}} if isinstance(inner, dict) else {}
-        return {**event, **({"usage": {}} if "usage" in event else {}), **message}
+        message = {"message": {**inner, "usage": nothing}} if isinstance(inner, dict) else {}
+        return {**event, **({"usage": nothing} if "usage" in event else {}), **message}
 
     async with talking(wire, says("abcdefgh"), faults=(edited(uncounted),)) as talk:
-        usage = (await talk.model.ask(request(), on_delta=talk.told.append)).usage
+        usage = (await talk.model.ask(request(), on_delta=talk.told.append if streamed else None)).usage
         assert usage.estimated
         assert usage.output_tokens == 2
         assert usage.input_tokens > 10
+
+
+@pytest.mark.parametrize(("wire", "sent"), [("openai", "functions.a:0"), ("anthropic", "functions_a_0")])
+async def test_an_id_of_another_providers_goes_out_in_letters_that_are_taken(wire: ModelProvider, sent: str) -> None:
+    turn = Assistant(calls=(ToolCall(id="functions.a:0", name="a"),))
+    async with talking(wire, says("never"), says("here")) as talk:
+        await talk.model.ask(Request(messages=[User(text="Where?"), turn, answered(turn)], tools=tools(wire, "a")))
+        assert json.dumps(talk.bodies[0]).count(f'"{sent}"') == 2
 
 
 async def test_thinking_goes_back_as_it_came() -> None:

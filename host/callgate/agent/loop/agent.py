@@ -40,7 +40,7 @@ class Agent(AgentOptions):
         answerer: first tries to answer the task by a plan made beforehand: `PlannedAnswerer`. Where that gives no
             answer, the model goes on with what was found.
         strategic_plan: what the task is part of, a JSON value: ``{"phases": [{"worker": "...", "goals": "..."}]}``. The
-            model is told its first 1,500 characters.
+            model receives its first 1,500 characters.
         discovery: ``"filter"``: where there are more than 30 tools, or with `direct` or `loader`, the model searches,
             and sees what it found from its next turn on. ``"interrupt"``: it begins with the search alone, and where it
             finds tools the task ends as ``interrupted``: `resume` it, with an agent made anew if need be.
@@ -57,7 +57,7 @@ class Agent(AgentOptions):
             for one call at a time. A planner has its own.
         temperature: None for the provider's default.
         max_output_tokens: of a reply; None for the model's own limit.
-        max_result_characters: of a result as the model is told of it; of a longer one the middle is left out.
+        max_result_characters: of a result as the model receives it; of a longer one the middle is left out.
         limits: what a call, a plan or a program may spend, instead of the runtime's own.
         price: ``(input, output)`` in US dollars for a million tokens, instead of the list's.
         texts: descriptions of meta-tools instead of callgate's own.
@@ -113,7 +113,7 @@ class Agent(AgentOptions):
             The result. A task that was answered gives its answer again, and nothing is done or written.
 
         Raises:
-            ConfigurationError: it is no transcript, is being written by another run, or as for `run`.
+            ConfigurationError: it is not a transcript, is being written by another run, or as for `run`.
             SandboxError: as for `run`.
         """
         with ExitStack() as stack:

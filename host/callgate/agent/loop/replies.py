@@ -22,7 +22,7 @@ _MAX_TURN_CHARACTERS = 3_000_000
 """Of the arguments of one call, and of all calls of a turn, as JSON."""
 _MAX_DEPTH = 100
 _MAX_TOKENS = 10**12
-"""Of one request: more is no count."""
+"""Of one request: a larger number is not a count."""
 
 
 def fit(reply: Reply, request: Request) -> Reply:

@@ -70,11 +70,11 @@ def seconds_of(lines: Sequence[Line]) -> float:
 
 
 def words_to_go_on(state: TaskState, last_words: str, *, is_last: bool) -> str:
-    """What the model is told where a task goes on; empty where the conversation says it.
+    """The words for the model where a task goes on; empty where the conversation says it.
 
     Args:
         state: of the task.
-        last_words: what the model is told in the last turn that a budget allows.
+        last_words: the words for the model in the last turn that a budget allows.
         is_last: the next one is that.
     """
     if not state.resumed:

@@ -44,7 +44,7 @@ first was not enough."""
 _NOTE_CHARACTERS = 200
 """Room for the words about what was cut: a text that was cut once is not cut again to the same length."""
 _MOST_SPENT = 10**15
-"""Tokens, or dollars, of one event: more is no count."""
+"""Tokens, or dollars, of one event: a larger number is not a count."""
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ class TaskState:
         return self.began
 
     def spent(self, seconds: float) -> Spent:
-        """What was spent, after so many seconds."""
+        """What was spent, with these seconds."""
         tokens = self.usage.input_tokens + self.usage.output_tokens
         return Spent(turns=self.turns, tokens=tokens, cost=self.cost, seconds=seconds)
 

@@ -114,7 +114,7 @@ class Transcript:
         """A transcript that is appended to, and its lines so far. A last line that was cut off is taken away.
 
         Raises:
-            ConfigurationError: it cannot be read or written, another run is writing it, or it is no transcript.
+            ConfigurationError: it cannot be read or written, another run is writing it, or it is not a transcript.
         """
         wanted = Path(path)
         made = cls(wanted, _opened(wanted, os.O_RDWR | os.O_APPEND, "resumed"))
@@ -157,7 +157,7 @@ def read_transcript(path: str | os.PathLike[str]) -> list[Line]:
     """The lines of a transcript, for looking at it; it may be written meanwhile.
 
     Raises:
-        ConfigurationError: it cannot be read, or is no transcript.
+        ConfigurationError: it cannot be read, or is not a transcript.
     """
     wanted = Path(path)
     descriptor = _opened(wanted, os.O_RDONLY, "read")
@@ -188,14 +188,15 @@ def _read(path: Path, descriptor: int) -> tuple[list[Line], int]:
     lines = []
     for number, line in enumerate(io.BytesIO(content[:whole]), 1):
         try:
-            lines.append(_line(number, line[:-1]))
+            read = _line(number, line[:-1])
         except ValueError as error:
             raise ConfigurationError(f"{path}, line {number}: this is no line of a transcript: {error}") from None
+        lines += [] if read is None else [read]
     return lines, whole
 
 
-def _line(number: int, line: bytes) -> Line:
-    """Raises `ValueError`."""
+def _line(number: int, line: bytes) -> Line | None:
+    """The event of a line; None for a form that an earlier callgate only recommended. Raises `ValueError`."""
     if len(line) > MAX_LINE_BYTES:
         raise ValueError(f"it has more than {MAX_LINE_BYTES} bytes")
     try:
@@ -207,6 +208,8 @@ def _line(number: int, line: bytes) -> Line:
         adapter = _adapters().get(head.kind)
         if adapter is None:
             raise ValueError(f"there is no kind {head.kind!r:.60}")
+        if head.kind == "routed" and given.get("rule", "fallback") != "fallback":
+            return None
         return Line(number, head.at.astimezone(UTC), adapter.validate_python(given))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -216,7 +219,8 @@ def _line(number: int, line: bytes) -> Line:
 @functools.cache
 def _adapters() -> dict[str, TypeAdapter[Any]]:
     kinds = [each for each in get_args(AgentEvent) if each not in (TextArrived, CallProgress)]
-    return {kind_of(each): TypeAdapter(each) for each in kinds}
+    adapters: dict[str, TypeAdapter[Any]] = {kind_of(each): TypeAdapter(each) for each in kinds}
+    return {**adapters, "told": adapters["message_added"]}  # its name in earlier transcripts
 
 
 def _encoded(event: AgentEvent, most: int) -> bytes:

@@ -37,7 +37,7 @@ __all__ = ["MAX_MADE", "TurnCalls"]
 MAX_MADE = 64
 """Calls of a turn that are made; those beyond are answered with that."""
 _GRACE_SECONDS = 2.0
-"""What a call may take beyond its own limit before it is given up: a plan and a program say then what they did."""
+"""What a call may take beyond its own limit before it is cancelled: a plan and a program say then what they did."""
 _SEARCHES = ("search_tools", "describe_tools")
 """They have no limit of their own but the loader's, and nothing to say of a half."""
 _TURN_CHARACTERS = 1_000_000

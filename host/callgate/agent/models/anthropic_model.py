@@ -42,9 +42,10 @@ class AnthropicModel(DirectModel):
         self, name: str, *, extra: Mapping[str, Any] | None = None, **options: Unpack[ConnectionOptions]
     ) -> None:
         sdk = sdk_named("anthropic")
-        from pydantic_ai.models.anthropic import AnthropicModel as PydanticAnthropic
         from pydantic_ai.profiles import ModelProfile
         from pydantic_ai.providers.anthropic import AnthropicProvider
+
+        from .anthropic_messages import AnthropicMessages
 
         given = Connection(**options)
         address = address_of(given.base_url, "ANTHROPIC_BASE_URL", _URL)
@@ -54,7 +55,7 @@ class AnthropicModel(DirectModel):
         # schemas go out as the agent has them; what the model does not take is found out
         profile = ModelProfile(supports_json_schema_output=True, json_schema_transformer=None)
         super().__init__(
-            PydanticAnthropic(name, provider=AnthropicProvider(anthropic_client=client), profile=profile),
+            AnthropicMessages(name, provider=AnthropicProvider(anthropic_client=client), profile=profile),
             provider="anthropic",
             connection=connection,
             client=client,

@@ -27,7 +27,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
 
-from .mended import sendable, sendable_arguments, sendable_name
+from .mended import sendable, sendable_arguments, sendable_id, sendable_name
 from .model import Assistant, Message, Request, ToolCall, ToolReplies, User
 from .structured import ANSWER, Form, is_closed, told
 
@@ -90,9 +90,14 @@ def messages_of(
             calls = message.calls if replies is not None else ()
             kept = _kept(message, calls, model=model, provider=provider) if thoughts else []
             parts = kept or _plain(message, calls)
+            results = [] if replies is None else _results(calls, replies, errors=errors)
+            if provider != "openai":  # an id of another provider's may have letters that Anthropic refuses
+                for each in (*parts, *results):
+                    if isinstance(each, ToolCallPart | ToolReturnPart):
+                        each.tool_call_id = sendable_id(each.tool_call_id)
             written.append(ModelResponse(parts=parts, model_name=model, provider_name=provider))
-            if replies is not None and calls:
-                written.append(ModelRequest(parts=_results(calls, replies, errors=errors)))
+            if results:
+                written.append(ModelRequest(parts=results))
     return written
 
 

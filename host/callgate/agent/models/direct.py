@@ -45,6 +45,8 @@ _WIND_UP_SECONDS = 1.0
 """The most that closing a response may take."""
 _FEW_OUTPUT_TOKENS = 4096
 """What the oldest models and some gateways can write, where the usual limit is refused."""
+_STREAM = "stream"
+"""What an endpoint refuses that answers a request for a stream with a whole reply."""
 _REASON_CHARACTERS = 400
 _PASSING_STATUS = (408, 409, 425, 429)
 _OTHER_STATUS = (400, 422, 500, 501)
@@ -206,11 +208,16 @@ class DirectModel:
                 exchange.sent, exchange.began, exchange.events = 1, True, True
             token = CURRENT.set(exchange)
             try:
+                if telling is not None and _STREAM in self._refused:
+                    raise _Unstreamed
                 reply = await self._once(request, form, without, telling, exchange)
                 usage = counted(reply.usage, request, reply.turn)
                 return replace(reply, attempts=sent + exchange.sent, usage=usage)
             except _Unstreamed:
                 reply = await self._whole(request, form, without, None)
+                if _STREAM not in self._refused and exchange.head.lstrip().startswith(b"{"):  # and no page of HTML
+                    logger.warning("the model %s does not stream: it is asked for whole replies", self.name)
+                    self._refused.add(_STREAM)
                 if telling is not None:
                     telling.whole(reply)
                 return replace(reply, attempts=reply.attempts + sent + exchange.sent)
@@ -265,7 +272,7 @@ class DirectModel:
                 telling.end()
             with self._meaning(exchange, streamed=True):
                 response = stream.get()
-                if not self._is_whole(response):
+                if not self._is_whole(response) or (exchange.too_long and not exchange.whole()[0]):
                     raise UnexpectedModelBehavior("the stream ended before the reply did")
         with self._meaning(exchange, streamed=False):
             return reply_of(
@@ -340,7 +347,7 @@ class DirectModel:
         if isinstance(error, of.ModelConnectionError):
             place = f" ({self._place})" if self._place else ""
             return ModelUnavailable(f"no connection to the model: {self._told(_deepest(error))}{place}")
-        return ModelUnavailable(f"the model's endpoint gave no reply: {words}{self._struck(exchange.shown)}")
+        return ModelUnavailable(f"the model's endpoint gave no reply: {words}{exchange.shown(self._struck)}")
 
     def _told(self, error: BaseException) -> str:
         """An error in one line, with its type, and without secrets."""

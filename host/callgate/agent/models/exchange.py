@@ -26,7 +26,10 @@ _MOST_JSON_BYTES = 8_000_000
 """Size of a whole reply, and of one event of a stream: read as JSON, it takes up to 25 times as much memory."""
 _USAGE_SECONDS, _END_SECONDS = 3.0, 0.25
 """How long the rest of a whole reply is waited for: until its usage has come, and until the end of its body."""
-_SHOWN_BYTES = 400
+_HEAD_BYTES = 4_000
+"""Of a body, kept for error texts."""
+_SHOWN = 400
+"""Characters of that in an error."""
 
 
 @dataclass(slots=True)
@@ -53,10 +56,13 @@ class Exchange:
     head: bytes = b""
     whole: Callable[[], tuple[bool, bool]] = lambda: (False, False)
 
-    @property
-    def shown(self) -> str:
-        """What the endpoint sent, in words for an error; empty where nothing came."""
-        return f"; it sent: {self.head[:_SHOWN_BYTES].decode(errors='replace')}" if self.head else ""
+    def shown(self, struck: Callable[[str], str]) -> str:
+        """What the endpoint sent, in words for an error; empty where nothing came.
+
+        Args:
+            struck: takes secrets out of a text. It sees more than is shown: a secret at the cut would be shown in part.
+        """
+        return f"; it sent: {struck(self.head.decode(errors='replace'))[:_SHOWN]}" if self.head else ""
 
     async def read(self, stream: Any) -> AsyncGenerator[bytes]:
         """The body, as far as it may be read and has to be waited for."""
@@ -84,8 +90,8 @@ class Exchange:
                     self.too_long = f"it is longer than {most} bytes"
                     self.too_long += " (max_reply_bytes)" if most == self.most_bytes else ""
                     return
-                if len(self.head) < _SHOWN_BYTES:
-                    self.head += piece[:_SHOWN_BYTES]
+                if len(self.head) < _HEAD_BYTES:
+                    self.head += piece[:_HEAD_BYTES]
                 yield piece
 
 

@@ -15,7 +15,16 @@ from typing import Any
 
 from .model import ToolCall, arguments_of
 
-__all__ = ["BadReply", "calls_of", "native_of", "sendable", "sendable_arguments", "sendable_name", "text_of"]
+__all__ = [
+    "BadReply",
+    "calls_of",
+    "native_of",
+    "sendable",
+    "sendable_arguments",
+    "sendable_id",
+    "sendable_name",
+    "text_of",
+]
 
 _MOST_CALLS = 1000
 """Of one turn; more of them are not a reply."""
@@ -124,6 +133,11 @@ def sendable(text: str) -> str:
 def sendable_name(name: str) -> str:
     """A tool's name in letters that providers take in a call that is over."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
+
+
+def sendable_id(id: str) -> str:
+    """A call's id in letters that every provider takes."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", id)
 
 
 def sendable_arguments(call: ToolCall) -> dict[str, Any]:

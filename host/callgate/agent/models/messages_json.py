@@ -68,7 +68,7 @@ def reply_from_json(value: Any) -> Reply:
 
 
 def request_to_json(request: Request) -> dict[str, Any]:
-    """A request, with all that the model is told."""
+    """A request, with everything that the model receives."""
     return {
         "system": request.system,
         "messages": [message_to_json(each) for each in request.messages],

@@ -87,7 +87,7 @@ class Assistant:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolReply:
-    """What came of one call.
+    """The result of one call.
 
     Attributes:
         id: the call's.
@@ -104,7 +104,7 @@ class ToolReply:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolReplies:
-    """What came of the calls of one turn: one for each call, in the order of the calls."""
+    """The results of the calls of one turn, in the order of the calls."""
 
     replies: tuple[ToolReply, ...]
 
@@ -221,7 +221,7 @@ class Model(Protocol):
 
         Args:
             request: the whole conversation.
-            on_delta: told of each piece as it comes; with it the reply is streamed. It must be quick.
+            on_delta: receives each piece as it comes; with it the reply is streamed. It must be quick.
 
         Raises:
             ModelUnavailable: the endpoint gave no whole reply, after the SDK's own attempts.

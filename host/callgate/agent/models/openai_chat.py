@@ -35,9 +35,13 @@ class OpenAIChat(OpenAIChatModel):
             raise ModelAPIError(self.model_name, f"it is an error: {error}")
         _count(response)
         whole = response.model_dump(warnings=False)
-        for choice in whole.get("choices") or ():
+        created = whole.get("created")
+        whole |= {"id": _text(whole.get("id")), "model": _text(whole.get("model")), "object": "chat.completion"}
+        whole["created"] = created if isinstance(created, int) else 0
+        for index, choice in enumerate(whole.get("choices") or ()):
+            choice["index"], choice["message"]["role"] = index, "assistant"
             for call in choice["message"].get("tool_calls") or ():
-                function = call["function"]
+                function = call["function"] = call.get("function") or {}
                 call["type"], call["id"] = "function", _text(call.get("id"))
                 function["name"] = _text(function.get("name"))
                 # halves of characters stay in arguments, where they are a fault

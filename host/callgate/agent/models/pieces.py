@@ -16,12 +16,12 @@ _PIECE = 16
 
 
 async def in_pieces(turn: Assistant, on_delta: Callable[[Delta], None], *, restarts: int = 0) -> None:
-    """Tell the turn as a stream would.
+    """Report the turn in pieces, as a stream would.
 
     Args:
         turn: of the model.
-        on_delta: is told.
-        restarts: so often the stream breaks off in the middle of the text first.
+        on_delta: receives each piece.
+        restarts: how often the stream breaks off in the middle of the text first.
     """
     for _ in range(restarts):
         on_delta(Delta(text=turn.text[: len(turn.text) // 2]))

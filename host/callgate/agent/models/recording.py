@@ -158,7 +158,7 @@ class ReplayModel:
         name: of the model; None for the recorded one's.
 
     Raises:
-        ConfigurationError: the file is not there, or is no recording.
+        ConfigurationError: the file is not there, or is not a recording.
     """
 
     def __init__(
@@ -236,7 +236,7 @@ def _likeness(recorded: _Asked, asked: _Asked) -> tuple[int, int, int]:
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """So many messages are the same from the beginning."""
+    """How many messages are the same, from the first one on."""
     position = 0
     while position < min(len(one), len(other)) and one[position] == other[position]:
         position += 1

@@ -45,7 +45,7 @@ class Say:
         refusal: why the model will not go on.
         cut: the reply ended at the limit of its tokens.
         usage: what it cost; None: counted, see the module.
-        restarts: so often the stream breaks off in the middle first; for `on_delta`.
+        restarts: how often the stream breaks off in the middle first; for `on_delta`.
         native: see `Assistant`.
     """
 
@@ -98,7 +98,7 @@ class ScriptedModel:
         """See `Model.ask`.
 
         Raises:
-            AssertionError: the script has no turn left, or a turn is no move.
+            AssertionError: the script has no turn left, or a turn is not a move.
         """
         number = len(self.requests)
         # a copy: the conversation may grow in place

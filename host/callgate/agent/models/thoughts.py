@@ -19,7 +19,7 @@ _BEGINNINGS = ("<think>", "<thinking>")
 _END = re.compile(r"</think(?:ing)?>")
 _LONGEST_END = len("</thinking>")
 _MOST_HELD = 1_000
-"""So many blanks may stand before a thought."""
+"""The most blanks before a thought."""
 
 
 def said(text: str) -> str:
@@ -35,7 +35,7 @@ class Saying:
     seen is told, for what it was shows too late.
 
     Args:
-        tell: told of the pieces of what is said.
+        tell: receives the pieces of what is said.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
