@@ -2,15 +2,66 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 import anyio
+import anyio.abc
 import anyio.lowlevel
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgate import Runtime, tool
 from callgate.runtime.driver import Driver
+from callgate.runtime.gate.run_gate import RunGate
 
 pytestmark = pytest.mark.anyio
+
+
+class Working(Driver[Any, Any]):
+    """Does its jobs by a function."""
+
+    def __init__(
+        self, work: Callable[[Any], Awaitable[None]], most: int, tasks: anyio.abc.TaskGroup | None = None
+    ) -> None:
+        super().__init__(most, tasks)
+        self._work = work
+
+    async def _serve(self, job: Any) -> None:
+        await self._work(job)
+
+
+@tool
+async def add(a: int, b: int) -> int:
+    """The sum."""
+    return a + b
+
+
+@pytest.mark.filterwarnings("ignore:sandbox='unsafe'")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_what_a_run_recorded_is_freed_with_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    gates: list[weakref.ref[RunGate]] = []
+    made = RunGate.__init__
+
+    def init(gate: RunGate, *given: Any, **more: Any) -> None:
+        made(gate, *given, **more)
+        gates.append(weakref.ref(gate))
+
+    monkeypatch.setattr(RunGate, "__init__", init)
+    async with Runtime([add], sandbox="unsafe") as runtime:
+        gc.collect()
+        gc.disable()
+        try:
+            result = await runtime.execute_code("import os\nawait add(1, 2)", path="sandbox")
+            assert result.value == 3
+            del result
+            await anyio.sleep(0.1)  # what sees to the end of the guest
+            assert [gate() for gate in gates] == [None]
+        finally:
+            gc.enable()
 
 
 async def test_jobs_are_done_at_most_so_many_at_once() -> None:
@@ -25,7 +76,7 @@ async def test_jobs_are_done_at_most_so_many_at_once() -> None:
         done += 1
 
     async with anyio.create_task_group() as tasks:
-        workers: Driver[int, int] = Driver(work, 3, tasks)
+        workers: Driver[int, int] = Working(work, 3, tasks)
         for number in range(50):
             workers.submit(number, number)
         with anyio.fail_after(20):
@@ -45,7 +96,7 @@ async def test_a_cancellation_that_comes_as_the_job_ends_does_not_hit_the_next()
         done.append(job)
 
     async with anyio.create_task_group() as tasks:
-        workers: Driver[int, int] = Driver(work, 1, tasks)
+        workers: Driver[int, int] = Working(work, 1, tasks)
         workers.submit(0, 0)
         workers.submit(1, 1)
         await anyio.wait_all_tasks_blocked()
@@ -65,7 +116,7 @@ async def test_a_job_that_has_not_begun_is_given_back() -> None:
         await anyio.sleep_forever()
 
     async with anyio.create_task_group() as tasks:
-        workers: Driver[int, str] = Driver(work, 1, tasks)
+        workers: Driver[int, str] = Working(work, 1, tasks)
         workers.submit(1, "one")
         workers.submit(2, "two")
         await anyio.wait_all_tasks_blocked()
@@ -94,7 +145,7 @@ async def test_every_job_ends_in_exactly_one_way(steps: list[tuple[str, int]], m
 
     count = 0
     async with anyio.create_task_group() as tasks:
-        workers: Driver[int, int] = Driver(work, most, tasks)
+        workers: Driver[int, int] = Working(work, most, tasks)
         for what, number in steps:
             if what == "s":
                 workers.submit(count, count)
@@ -123,7 +174,7 @@ async def test_what_is_done_later_takes_no_worker_and_is_not_waited_for() -> Non
     async def later() -> None:
         done.append("later")
 
-    driver: Driver[str, str] = Driver(work, 1)
+    driver: Driver[str, str] = Working(work, 1)
 
     async def main() -> None:
         driver.later(0.05, later)

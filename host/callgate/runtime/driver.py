@@ -39,10 +39,10 @@ class _Worker:
 
 
 class Driver(Generic[Key, Job]):
-    """Runs `work(job)` for every job.
+    """Runs `_serve(job)` for every job. Keeps no bound method of its own: a run is freed as soon as it is over, without
+    a collection of garbage.
 
     Args:
-        work: carries one job out; raises nothing but cancellation.
         most: jobs at the same time.
         tasks: cancelling it cancels every job. None: it comes with `drive`.
 
@@ -50,16 +50,13 @@ class Driver(Generic[Key, Job]):
         failure: why the host ended the run.
     """
 
-    def __init__(
-        self, work: Callable[[Job], Awaitable[None]], most: int, tasks: anyio.abc.TaskGroup | None = None
-    ) -> None:
+    def __init__(self, most: int, tasks: anyio.abc.TaskGroup | None = None) -> None:
         self.failure: CallgateError | None = None
         self._tasks = tasks
         self._scope: anyio.CancelScope | None = None
         self._news = anyio.Event()
         self._turn_began = time.perf_counter()
         self._next_turn: anyio.Event | None = None
-        self._work = work
         self._most = most
         self._count = 0
         self._others = 0
@@ -67,10 +64,14 @@ class Driver(Generic[Key, Job]):
         self._waiting: OrderedDict[Key, Job] = OrderedDict()
         self._idle: list[_Worker] = []
         self._at_work: dict[Key, tuple[_Worker, Job]] = {}
-        self._coming = False
+        self._coming = self._finished = False
         self._room = anyio.Event()
         self._done = anyio.Event()
         self._done.set()
+
+    async def _serve(self, job: Job) -> None:
+        """Carry one job out. Raises nothing but cancellation."""
+        raise NotImplementedError
 
     # the run
 
@@ -79,7 +80,10 @@ class Driver(Generic[Key, Job]):
         with anyio.move_on_after(wall_seconds) as self._scope:
             async with anyio.create_task_group() as self._tasks:
                 await main()
-                if self._count or self._others:
+                self._finished = True
+                for worker in self._idle:  # cancelling one leaves a traceback, which keeps what the run holds
+                    worker.wake.set()
+                if self._at_work or self._others:
                     self._tasks.cancel_scope.cancel()
         return self._scope.cancelled_caught and self.failure is None
 
@@ -227,19 +231,23 @@ class Driver(Generic[Key, Job]):
     async def _live(self, worker: _Worker) -> None:
         try:
             with worker.scope:
-                while not worker.scope.cancel_called:  # too late for its job, that must not hit the next one
+                while self._keeps_working(worker):  # too late a cancellation must not hit the next job
                     self._coming = False
                     await self._work_off(worker)
-                    if not worker.scope.cancel_called:
+                    if self._keeps_working(worker):
                         self._idle.append(worker)
                         await worker.wake.wait()
                         worker.wake = anyio.Event()
         finally:
             self._count -= 1
-        self._call_one()  # the worker was cancelled for one job's sake
+        if not self._finished:
+            self._call_one()  # the worker was cancelled for one job's sake
+
+    def _keeps_working(self, worker: _Worker) -> bool:
+        return not (worker.scope.cancel_called or self._finished)
 
     async def _work_off(self, worker: _Worker) -> None:
-        while not worker.scope.cancel_called:
+        while self._keeps_working(worker):
             if self._waiting and self.wants_a_turn:
                 await self._give_a_turn()
             await anyio.lowlevel.checkpoint_if_cancelled()  # nothing is begun in a run that is over
@@ -249,7 +257,7 @@ class Driver(Generic[Key, Job]):
             key, job = item
             self._at_work[key] = worker, job
             try:
-                await self._work(job)
+                await self._serve(job)
             except anyio.get_cancelled_exc_class() as cancelled:
                 # its frames hold what was being sent, and who cancelled holds them until garbage is collected
                 raise cancelled.with_traceback(None) from None

@@ -78,7 +78,7 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
     """
 
     def __init__(self, run: CodeRun, guest: Guest) -> None:
-        super().__init__(self._serve, run.limits.max_concurrent_calls)
+        super().__init__(run.limits.max_concurrent_calls)
         self.ended: Ended | None = None
         self.ending: Ending | None = None
         self.died = False

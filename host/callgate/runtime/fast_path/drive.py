@@ -63,7 +63,7 @@ class GraphDrive(Driver[int, OneCall | None]):
     """
 
     def __init__(self, run: CodeRun, program: GraphProgram, inputs: dict[str, Any], *, goes_on: bool) -> None:
-        super().__init__(self._serve, run.limits.max_concurrent_calls)
+        super().__init__(run.limits.max_concurrent_calls)
         self.code_run = run
         self.program = program
         self.gone = anyio.Event()

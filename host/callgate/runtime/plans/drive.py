@@ -47,7 +47,7 @@ class PlanDrive(Driver[Any, Call]):
 
     def __init__(self, run: PlanRun, plan: CompiledPlan, early: EarlyCalls | None = None) -> None:
         limits = run.limits
-        super().__init__(self._serve, limits.max_concurrent_calls * _WORKERS_PER_PLACE)
+        super().__init__(limits.max_concurrent_calls * _WORKERS_PER_PLACE)
         self.engine = Engine(
             (),
             max_bytes=limits.max_message_bytes,

@@ -63,7 +63,7 @@ class EarlyCalls(Driver[Any, EarlyCall]):
 
     def __init__(self, tasks: anyio.abc.TaskGroup, run: PlanRun) -> None:
         limits = run.limits
-        super().__init__(self._serve, limits.max_concurrent_calls, tasks)
+        super().__init__(limits.max_concurrent_calls, tasks)
         self.started: set[int] = set()
         """Steps of which `on_event` was told that they started."""
         self._on_event = run.on_event
