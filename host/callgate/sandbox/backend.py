@@ -68,7 +68,10 @@ class Guest(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether it can still run a program, as far as can be told without asking it."""
+        """Whether it can still run a program, as far as can be told without waiting."""
+
+    async def healthy(self) -> bool:
+        """Whether it can still run a program; may ask it, for a second at most. For a guest that nothing runs on."""
 
     async def receive(self) -> tuple[Stream, bytes]:
         """The next bytes from the guest: of its wire, or of what it wrote to stdout and stderr behind Python's back.

@@ -277,6 +277,9 @@ class ProcessGuest:
         poll.register(self._pidfd, select.POLLIN)
         return not poll.poll(0)
 
+    async def healthy(self) -> bool:
+        return self.alive
+
     async def send(self, data: bytes) -> None:
         await self._pipes.send(data)
 

@@ -103,7 +103,12 @@ class WarmPool:
             while self._idle and allowance == self._allowance:
                 guest = self._idle.popleft()
                 self._wanted.set()
-                if guest.alive:
+                try:
+                    healthy = await guest.healthy()
+                except BaseException:
+                    self._end(guest)
+                    raise
+                if healthy:
                     return guest
                 self._end(guest)
             return await self._backend.open(allowance)

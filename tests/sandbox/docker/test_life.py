@@ -11,6 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from callgate import Limits, Runtime
+from callgate.sandbox.docker import guest as guest_module
 from callgate.sandbox.docker.backend import DockerBackend
 from callgate.sandbox.docker.engine import Engine
 from callgate.sandbox.docker.image import ImageFacts
@@ -141,8 +142,11 @@ async def test_a_run_whose_container_is_removed_says_so_and_keeps_its_calls_and_
     await none_left(engine)
 
 
-@pytest.mark.parametrize("harm", ["remove_container", "kill", "stop"])
-async def test_a_container_that_has_ended_at_rest_gets_no_run(engine: Engine, harm: str) -> None:
+@pytest.mark.parametrize("harm", ["remove_container", "pause", "kill", "stop"])
+async def test_a_container_that_was_harmed_at_rest_gets_no_run(
+    engine: Engine, harm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guest_module, "_FRESH_SECONDS", 0.0)
     backend = DockerBackend()
     async with Runtime(sandbox=backend, pool_size=1, limits=Limits(memory_bytes=64 << 20)) as runtime:
         await eventually(lambda: _count(runtime, 1))

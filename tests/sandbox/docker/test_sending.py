@@ -13,6 +13,7 @@ import anyio.lowlevel
 import pytest
 
 from callgate.errors import SandboxCrashed
+from callgate.sandbox.docker import guest as guest_module
 from callgate_guest import frames
 from callgate_guest.container import DEAF
 from callgate_guest.frames import Frame, frame
@@ -247,3 +248,23 @@ async def test_closing_hears_the_end_while_another_task_is_leaving_receive(taken
             ended = await taken.guest.aclose()
     assert ended.status == 0
     assert taken.given_back == [True]
+
+
+async def test_whoever_asks_for_a_guests_health_hears_of_its_end(taken: Taken, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest_module, "_FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(guest_module, "_PONG_SECONDS", 3600.0)
+    told: list[bool] = []
+
+    async def ask() -> None:
+        told.append(await taken.guest.healthy())
+
+    with anyio.fail_after(SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(taken.guest.send, MUCH)
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)  # its ping waits for the rest of that message
+            await anyio.wait_all_tasks_blocked()
+            taken.say(EXITED)
+    assert told == [False]

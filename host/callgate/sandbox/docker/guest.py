@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -19,6 +20,9 @@ from .container import Container, json_object
 
 __all__ = ["ContainerGuest"]
 
+_FRESH_SECONDS = 1.0
+"""A guest heard of within this time is not asked: it costs a round trip."""
+_PONG_SECONDS = 1.0
 _END_SECONDS = 1.0
 """For a supervisor to say how its guest ended; afterwards the container goes with all that is in it."""
 _OPEN_SECONDS = 10.0
@@ -43,6 +47,8 @@ class ContainerGuest:
         self._link.deaf = False
         self._usage: Usage | None = None
         self._exit: GuestExit | None = None
+        self._heard = time.monotonic()
+        self._pongs = 0
         self._hung_up = False
         self._killed = False
         self._kill_owed = False
@@ -73,6 +79,15 @@ class ContainerGuest:
     @property
     def alive(self) -> bool:
         return not self._link.deaf and not self._link.hung_up()
+
+    async def healthy(self) -> bool:
+        if not self.alive or time.monotonic() - self._heard < _FRESH_SECONDS:
+            return self.alive
+        before = self._pongs
+        with anyio.move_on_after(_PONG_SECONDS), contextlib.suppress(SandboxCrashed):
+            await self._link.send(frame(frames.PING))
+            await self._until(lambda: self._pongs > before)
+        return self._pongs > before and self.alive
 
     async def receive(self) -> tuple[Stream, bytes]:
         await self._until(lambda: self._inbox.held > 0)
@@ -129,6 +144,7 @@ class ContainerGuest:
 
     def _hear(self, found: Frame) -> None:
         kind, payload = found
+        self._heard = time.monotonic()
         if kind in (frames.WIRE, frames.SPAWNED) and len(payload) >= frames.USAGE.size:
             usage = _usage(*frames.USAGE.unpack_from(payload))
             if usage is not None and (usage.peak_memory_bytes or self._usage is None):
@@ -142,7 +158,7 @@ class ContainerGuest:
         elif kind == frames.HUNG_UP:
             self._hang_up_once()
         elif kind == frames.PING:
-            pass  # the answer to a question that is not asked
+            self._pongs += 1
         else:
             if kind == frames.EXITED:
                 self._exit = _exit(json_object(payload))
