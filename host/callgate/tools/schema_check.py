@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote, urljoin
 
@@ -39,13 +39,13 @@ _LINEAR = jsonschema_rs.RegexOptions()
 _WHOLE = "https://callgate.invalid/schema"
 """The address of a schema that has none; what it refers to lies beside it."""
 _ALTERNATIVES = ("anyOf", "oneOf", "not", "if", "contains", "dependentSchemas", "dependencies", "propertyNames")
-_INTO = {"enum": "options", "const": "expected_value", "uniqueItems": "unique"}
-"""Keywords that look into a value, and into nothing but the value; and what they say of it."""
 _FLAT = frozenset(
-    {"type", "required", "dependentRequired", "pattern", "format", "multipleOf", *_INTO}
+    {"type", "enum", "const", "required", "dependentRequired", "pattern", "format", "multipleOf", "uniqueItems"}
     | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"}
     | {"minItems", "maxItems", "minProperties", "maxProperties"}
 )
+_EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
+"""Of draft 4, where they are true or false and say how the other one is meant."""
 
 
 class TooMuchToCheck(ValueError):
@@ -84,6 +84,10 @@ class SchemaCheck:
         self._schema = schema
         self._validator = _validator(schema, what)
         self._cost = SchemaCost(schema, what)
+
+    def faults(self, value: Any, text: str) -> list[SchemaFault]:
+        """What is wrong with a value, at once: see `checking`."""
+        return at_once(self.checking(value, text))
 
     def checking(self, value: Any, text: str) -> Work[list[SchemaFault]]:
         """What is wrong with a value: nothing, if it fits; at most `MAX_LOOKED_AT` faults. In turns.
@@ -140,9 +144,9 @@ class SchemaCheck:
         keyword = "the schema"
         for _ in range(_MAX_LEVELS):
             yield
-            flat = _flat_fault(schema, dialect, value, path)
-            if flat is not None:
-                return flat
+            word = _wrong_word(schema, dialect, value)
+            if word is not None:
+                return SchemaFault(tuple(path), word, _details(word, schema, value), value)
             keyword = next((each for each in _ALTERNATIVES if each in schema), keyword)
             yield
             found = _wrong_part(schema, pointer, value, part)
@@ -227,26 +231,50 @@ def _parts(schema: dict[str, Any], pointer: str, value: Any) -> Iterator[_Part]:
             yield [index], f"{pointer}/prefixItems/{index}", value[index]
 
 
-def _flat_fault(
-    schema: dict[str, Any], dialect: dict[str, Any], value: Any, path: Sequence[str | int]
-) -> SchemaFault | None:
-    """A fault of a value by itself, whatever its members are."""
-    only = {**dialect, **{word: said for word, said in schema.items() if word in _FLAT}}
+def _wrong_word(schema: dict[str, Any], dialect: dict[str, Any], value: Any) -> str | None:
+    """The first keyword that the value does not fit, of those that look at it alone, and not into it."""
+    words = [word for word in schema if word in _FLAT and not (word in _EXCLUSIVE and isinstance(schema[word], bool))]
     if schema.get("additionalProperties") is False:
-        only["additionalProperties"] = False
-        for names in ("properties", "patternProperties"):
-            only[names] = {name: {} for name in schema.get(names, ())}
-    validator = _validator(only, "a part of the schema")
-    if validator.is_valid(value):
-        return None
-    bare = (
-        dict.fromkeys(value) if isinstance(value, dict) else [None] * len(value) if isinstance(value, list) else value
-    )
-    for error in validator.iter_errors(bare):  # a fault holds a copy of the value
-        if error.kind.name not in _INTO:
-            return replace(_fault(error, path), value=value)
-    word = next(each for each in _INTO if each in only)
-    return SchemaFault(tuple(path), word, {_INTO[word]: only[word]}, value)
+        words.append("additionalProperties")
+
+    def fits(some: slice) -> bool:
+        only = {**dialect, **{word: schema[word] for word in words[some]}}
+        if "additionalProperties" in only:
+            for names in ("properties", "patternProperties"):
+                if names in schema:
+                    only[names] = {name: {} for name in schema[names]}
+        for exclusive, limit in _EXCLUSIVE.items():
+            if limit in only and schema.get(exclusive) is True:
+                only[exclusive] = True
+        return _validator(only, "a part of the schema").is_valid(value)
+
+    return None if fits(slice(None)) else words[_first_wrong(len(words), fits)]
+
+
+def _details(word: str, schema: dict[str, Any], value: Any) -> dict[str, Any]:
+    """As the validator words them."""
+    said = schema[word]
+    match word:
+        case "type":
+            return {"types": [said] if isinstance(said, str) else said}
+        case "enum":
+            return {"options": said}
+        case "const":
+            return {"expected_value": said}
+        case "required":
+            return {"property": next(name for name in said if name not in value)}
+        case "dependentRequired":
+            missing = [name for given, names in said.items() if given in value for name in names if name not in value]
+            return {"property": missing[0]}
+        case "additionalProperties":
+            known, patterns = schema.get("properties", ()), schema.get("patternProperties")
+            if patterns:  # asked about alone, each by itself
+                fits = _validator({"patternProperties": {key: {} for key in patterns}, word: False}, "a part").is_valid
+                names = [name for name in value if name not in known]
+                return {"unexpected": [name for name in names if not fits({name: None})][:MAX_LOOKED_AT]}
+            return {"unexpected": [name for name in value if name not in known]}
+        case _:
+            return {"limit" if word.startswith(("min", "max", "exclusive")) else word: said}
 
 
 def _escaped(name: str) -> str:
