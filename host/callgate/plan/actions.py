@@ -9,20 +9,9 @@ from callgate.tools import Retry
 from .steps import CompiledStep
 
 __all__ = [
-    "Action",
-    "Arrived",
-    "Begin",
-    "Call",
-    "Event",
-    "Exceeded",
-    "Failed",
-    "Finished",
-    "GoOn",
-    "Paused",
-    "Returned",
-    "StepEnded",
-    "Stop",
-]
+    "Action", "Arrived", "Begin", "Call", "Event", "Exceeded", "Failed", "Finished", "GoOn", "Paused", "Returned",
+    "StepEnded", "Stop",
+]  # fmt: skip
 
 
 class Begin(NamedTuple):

@@ -50,15 +50,14 @@ class Inputs:
     Args:
         max_bytes: of the arguments of one call, as JSON.
         max_memory_bytes: of what is held; what would exceed it is not read.
-        expression_steps: of all expressions together.
     """
 
-    def __init__(self, max_bytes: int, max_memory_bytes: int, expression_steps: int = EXPRESSION_STEPS) -> None:
+    def __init__(self, max_bytes: int, max_memory_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.results: list[Result | None] = []
         self.held_bytes = 0
         """Memory of results, about: text as it is, and values where they were read."""
-        self.budget = Budget(steps=expression_steps, bytes=EXPRESSION_BYTES)
+        self.budget = Budget(steps=EXPRESSION_STEPS, bytes=EXPRESSION_BYTES)
         self._max_memory_bytes = max_memory_bytes
         self._readers: list[int] = []
         self._reserve = self.reserve  # one for all results

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,12 +12,13 @@ from callgate.tools.encoding import compact_json
 
 from .sizes import memory_of
 
-__all__ = ["Items", "Outcome", "Result", "StepStatus", "json_inside"]
+__all__ = ["Outcome", "Result", "StepStatus", "json_inside", "plain", "skip_reason"]
 
 StepStatus = Literal["pending", "succeeded", "failed", "skipped", "unknown_outcome"]
 """unknown_outcome: it timed out or was interrupted, and may have done its work all the same."""
 
 _UNREAD: Any = object()
+_MAX_WARNINGS = 20
 
 
 class Result:
@@ -85,22 +86,36 @@ class Outcome:
     """How many items its `for_each` had."""
     items_failed: int = 0
 
+    def warn(self, warning: str) -> None:
+        """Add a warning, unless there are too many."""
+        if len(self.warnings) < _MAX_WARNINGS and warning not in self.warnings:
+            self.warnings += (warning,)
 
-class Items:
-    """A `for_each` under way."""
 
-    __slots__ = ("bytes_each", "errors", "next", "read_bytes", "results", "running", "stopped", "unknown", "values")
+def skip_reason(needed: str, outcome: Outcome, root: tuple[str, Outcome] | None) -> str:
+    """Say why a step is skipped.
 
-    def __init__(self, values: Sequence[Any], bytes_each: int) -> None:
-        self.values = values
-        self.bytes_each = bytes_each
-        self.read_bytes = 0
-        self.results: list[str | None] = [None] * len(values)
-        self.errors: dict[int, tuple[str, str]] = {}
-        self.next = 0
-        self.running = 0
-        self.unknown = False
-        self.stopped = False
+    Args:
+        needed: id of the step that it needs and that did not succeed.
+        outcome: of that step.
+        root: id and outcome of the step that began it, where `outcome` names one.
+    """
+    if outcome.status == "failed":
+        return f"Skipped because dependency {needed!r} failed"
+    if outcome.status == "unknown_outcome":
+        return f"Skipped because the outcome of dependency {needed!r} is unknown"
+    if root is None:
+        return f"Skipped because dependency {needed!r} was skipped: {plain(outcome.error)}"
+    name, first = root
+    what = {"failed": "failed", "unknown_outcome": "has an unknown outcome"}.get(
+        first.status, "was skipped: its condition is false"
+    )
+    return f"Skipped because dependency {needed!r} was skipped: {name!r} {what}"
+
+
+def plain(reason: str | None) -> str:
+    """A reason without its beginning."""
+    return (reason or "").removeprefix("Skipped because ")
 
 
 def json_inside(value: Any) -> Any:
