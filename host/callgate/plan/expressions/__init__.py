@@ -10,31 +10,20 @@ from typing import TYPE_CHECKING
 from callgate.lazily import names_from
 
 if TYPE_CHECKING:
-    from .budget import Budget
-    from .expression import Expression, from_node, parse_expression
-    from .faults import BudgetExceeded, ExpressionError, ExpressionFault
-    from .json_value import to_json
+    from .budget import Budget, BudgetExceeded, ExpressionError, ExpressionFault
+    from .expression import Expression, from_node, parse_expression, to_json
     from .kinds import Record
 
 __all__ = [
-    "Budget",
-    "BudgetExceeded",
-    "Expression",
-    "ExpressionError",
-    "ExpressionFault",
-    "Record",
-    "from_node",
-    "parse_expression",
-    "to_json",
-]
+    "Budget", "BudgetExceeded", "Expression", "ExpressionError", "ExpressionFault", "Record", "from_node",
+    "parse_expression", "to_json",
+]  # fmt: skip
 
 __getattr__, __dir__ = names_from(
     __name__,
     {
-        "budget": ("Budget",),
-        "expression": ("Expression", "from_node", "parse_expression"),
-        "faults": ("BudgetExceeded", "ExpressionError", "ExpressionFault"),
-        "json_value": ("to_json",),
+        "budget": ("Budget", "BudgetExceeded", "ExpressionError", "ExpressionFault"),
+        "expression": ("Expression", "from_node", "parse_expression", "to_json"),
         "kinds": ("Record",),
     },
 )

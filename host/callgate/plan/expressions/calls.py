@@ -17,7 +17,7 @@ from .budget import Budget
 from .compilation import Compilation, Node, Scope
 from .comprehensions import generator
 from .functions import FUNCTIONS
-from .kinds import ITERATORS, KNOWN, SIZED, foreign
+from .kinds import ITERATORS, SIZED, known
 from .methods import METHOD_KEYWORDS, METHODS, REFUSED_METHODS
 from .nodes import check_attribute_name, field_of, items_of
 
@@ -78,10 +78,7 @@ def _function_call(compilation: Compilation, node: ast.Call, name: str) -> Node:
     def run(budget: Budget, scope: Scope) -> Any:
         given = arguments_of(budget, scope) if first is None else [first(budget, scope), *arguments_of(budget, scope)]
         options = {keyword: value_of(budget, scope) for keyword, value_of in keywords} if keywords else {}
-        value = call(budget, given, options)
-        if type(value) not in KNOWN:
-            raise foreign(value)
-        return value
+        return known(call(budget, given, options))
 
     return run
 
@@ -122,13 +119,7 @@ def _counted(call: Callable[[Budget, list[Any], dict[str, Any]], Any]) -> Node:
     def make(budget: Budget, scope: Scope) -> Any:
         def function(*arguments: Any) -> Any:
             budget.work(2)
-            for argument in arguments:
-                if type(argument) not in KNOWN:
-                    raise foreign(argument)
-            value = call(budget, list(arguments), {})
-            if type(value) not in KNOWN:
-                raise foreign(value)
-            return value
+            return known(call(budget, list(map(known, arguments)), {}))
 
         return function
 
@@ -153,10 +144,7 @@ def _lambda(compilation: Compilation, node: ast.Lambda, arity: int) -> Node:
 
         def function(*arguments: Any) -> Any:
             budget.work(cost)
-            for argument in arguments:
-                if type(argument) not in KNOWN:
-                    raise foreign(argument)
-            return body(budget, [scope, values, *arguments])
+            return body(budget, [scope, values, *map(known, arguments)])
 
         return function
 
@@ -188,10 +176,7 @@ def _method_call(compilation: Compilation, node: ast.Call, function: ast.Attribu
         options = {keyword: value_of(budget, scope) for keyword, value_of in keywords} if keywords else {}
         if method is None:
             raise TypeError(f"{type(field).__name__!r} object is not callable")
-        value = method(budget, receiver, arguments, options)
-        if type(value) not in KNOWN:
-            raise foreign(value)
-        return value
+        return known(method(budget, receiver, arguments, options))
 
     return run
 

@@ -14,10 +14,9 @@ from typing import Any, Final
 
 from callgate.tools.faults import did_you_mean
 
-from .budget import Budget
-from .faults import ExpressionFault
+from .budget import Budget, ExpressionFault
 from .functions import FUNCTIONS
-from .kinds import KNOWN, foreign
+from .kinds import known
 from .parse import column_of
 
 __all__ = ["FIRST_VARIABLE", "Compilation", "Node", "Scope"]
@@ -144,12 +143,9 @@ class Compilation:
 def _free_name(name: str) -> Node:
     def read(budget: Budget, scope: Scope) -> Any:
         try:
-            value = scope[1][name]
+            return known(scope[1][name])
         except KeyError:
             raise NameError(f"name {name!r} is not defined") from None
-        if type(value) not in KNOWN:
-            raise foreign(value)
-        return value
 
     return read
 

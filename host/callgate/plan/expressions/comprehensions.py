@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from .budget import Budget
 from .compilation import Compilation, Node, Scope
-from .kinds import KNOWN, foreign
+from .kinds import known
 from .weight import Keys
 
 __all__ = ["COMPREHENSION_BUILDERS", "UNPACK", "generator"]
@@ -94,15 +94,13 @@ def _rounds(
     _collect(compilation, clause.target, bound)
     not_yet.difference_update(bound)
     bind = _binder(compilation, clause.target)
+    inner: Rounds | None = None
     with compilation.measured() as size:
         conditions = [compilation.build(test) for test in clause.ifs]
-        if not others:
-            value_of = _element(compilation, elements)
-            cost = 1 + size()
-            return _innermost(bind, conditions, value_of, cost)
-        values_of = compilation.build(others[0].iter)
+        value_of = compilation.build(others[0].iter) if others else _element(compilation, elements)
         cost = 1 + size()
-    inner = _rounds(compilation, others, elements, not_yet)
+    if others:
+        inner = _rounds(compilation, others, elements, not_yet)
 
     def rounds(budget: Budget, scope: Scope, values: Any) -> Iterator[Any]:
         for value in values:
@@ -112,21 +110,10 @@ def _rounds(
                 if not condition(budget, scope):
                     break
             else:
-                yield from inner(budget, scope, iter(values_of(budget, scope)))
-
-    return rounds
-
-
-def _innermost(bind: Bind, conditions: list[Node], value_of: Node, cost: int) -> Rounds:
-    def rounds(budget: Budget, scope: Scope, values: Any) -> Iterator[Any]:
-        for value in values:
-            budget.work(cost)
-            bind(scope, value)
-            for condition in conditions:
-                if not condition(budget, scope):
-                    break
-            else:
-                yield value_of(budget, scope)
+                if inner is None:
+                    yield value_of(budget, scope)
+                else:
+                    yield from inner(budget, scope, iter(value_of(budget, scope)))
 
     return rounds
 
@@ -171,9 +158,7 @@ def _binder(compilation: Compilation, target: ast.expr) -> Bind:
         place = compilation.place(target.id)
 
         def bind(scope: Scope, value: Any) -> None:
-            if type(value) not in KNOWN:
-                raise foreign(value)
-            scope[place] = value
+            scope[place] = known(value)
 
         return bind
     assert isinstance(target, ast.Tuple | ast.List)
@@ -181,9 +166,7 @@ def _binder(compilation: Compilation, target: ast.expr) -> Bind:
     binders = [_binder(compilation, element) for element in target.elts]
 
     def bind_all(scope: Scope, value: Any) -> None:
-        if type(value) not in KNOWN:
-            raise foreign(value)
-        for bind_one, part in zip(binders, unpack(value), strict=True):
+        for bind_one, part in zip(binders, unpack(known(value)), strict=True):
             bind_one(scope, part)
 
     return bind_all

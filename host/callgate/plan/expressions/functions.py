@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from .budget import Budget
-from .faults import BudgetExceeded, ExpressionFault
+from .budget import Budget, BudgetExceeded, ExpressionFault
 from .kinds import DICTS, ITERATORS, NUMBERS, SEQUENCES, SIZED, DictItems, length
 from .operators import charge_unary
 from .weight import Keys, charge_float, charge_keys_of, charge_sorting, charge_text, metered, types_in, weigh

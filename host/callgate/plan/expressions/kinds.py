@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from callgate_guest.records import Record
 
-from .faults import ExpressionFault
+from .budget import ExpressionFault
 
 __all__ = [
     "DICTS", "ITERATORS", "KNOWN", "NUMBERS", "RECORD_ATTRIBUTES", "SCALARS", "SEQUENCES", "SIZED", "VIEWS",
-    "DictItems", "DictKeys", "DictValues", "Record", "Unknown", "foreign", "has_attribute", "length", "text_bytes",
+    "DictItems", "DictKeys", "DictValues", "Record", "Unknown", "foreign", "has_attribute", "known", "length",
+    "text_bytes",
 ]  # fmt: skip
 
 
@@ -74,6 +75,13 @@ KNOWN: Final = SCALARS | SIZED | ITERATORS | {slice, Unknown}
 RECORD_ATTRIBUTES: Final = frozenset(dir(dict))
 """Names that on a record are a dict's own, and not its fields."""
 _ATTRIBUTES: Final = {kind: frozenset(dir(kind)) for kind in KNOWN}
+
+
+def known(value: Any) -> Any:
+    """The value itself. Raises `ExpressionFault` where its type is not on the list."""
+    if type(value) not in KNOWN:
+        raise foreign(value)
+    return value
 
 
 def foreign(value: object) -> ExpressionFault:

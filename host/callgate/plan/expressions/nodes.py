@@ -12,14 +12,12 @@ from typing import Any, Final
 
 from callgate_guest.records import no_field
 
-from .budget import INTEGER_BITS, Budget
+from .budget import INTEGER_BITS, Budget, ExpressionFault
 from .compilation import Compilation, Node, Scope
-from .faults import ExpressionFault
 from .functions import collected
-from .kinds import DICTS, ITERATORS, KNOWN, RECORD_ATTRIBUTES, SIZED, Record, foreign, has_attribute
+from .kinds import DICTS, ITERATORS, RECORD_ATTRIBUTES, SIZED, Record, has_attribute, known
 from .methods import METHODS
-from .operators import BINARY, COMPARISONS, MODULO_HINT, UNARY, charge_unary, item_of, slice_of
-from .texts import formatted, joined
+from .operators import BINARY, COMPARISONS, MODULO_HINT, UNARY, charge_unary, formatted, item_of, joined, slice_of
 from .weight import Keys, charge_keys_of, charge_text
 
 __all__ = ["PLAIN_BUILDERS", "check_attribute_name", "field_of", "items_of"]
@@ -185,13 +183,10 @@ def field_of(budget: Budget, value: Any, name: str, records_only: bool) -> Any:
     kind = type(value)
     if kind is Record or (kind is dict and not records_only):
         try:
-            found = value[name]
+            return known(value[name])
         except KeyError:
             charge_text(budget, list(value)[:_MOST_FIELDS_SHOWN])
             raise AttributeError(no_field(value, name)) from None
-        if type(found) not in KNOWN:
-            raise foreign(found)
-        return found
     if not has_attribute(kind, name):
         raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
     hint = f"call it: .{name}(...)" if kind in METHODS.get(name, ()) else "use what Python's operators give of it"
@@ -212,10 +207,7 @@ def _subscript(compilation: Compilation, node: ast.Subscript) -> Node:
     index_of = compilation.build(node.slice)
 
     def read(budget: Budget, scope: Scope) -> Any:
-        found = item_of(budget, value_of(budget, scope), index_of(budget, scope))
-        if type(found) not in KNOWN:
-            raise foreign(found)
-        return found
+        return known(item_of(budget, value_of(budget, scope), index_of(budget, scope)))
 
     return read
 

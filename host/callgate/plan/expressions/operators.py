@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-from .budget import Budget
-from .faults import ExpressionFault
+from .budget import Budget, BudgetExceeded, ExpressionFault
 from .kinds import (
     DICTS,
     ITERATORS,
@@ -32,9 +32,21 @@ from .kinds import (
     length,
     text_bytes,
 )  # fmt: skip
-from .weight import charge_comparison, charge_key, charge_keys_of, charge_search, metered, weigh
+from .weight import (
+    charge_comparison,
+    charge_float,
+    charge_key,
+    charge_keys_of,
+    charge_search,
+    charge_text,
+    metered,
+    weigh,
+)  # fmt: skip
 
-__all__ = ["BINARY", "COMPARISONS", "MODULO_HINT", "UNARY", "charge_find", "charge_unary", "item_of", "slice_of"]
+__all__ = [
+    "BINARY", "COMPARISONS", "MODULO_HINT", "UNARY", "charge_find", "charge_unary", "formatted", "item_of", "joined",
+    "slice_of",
+]  # fmt: skip
 
 Operator = Callable[[Any, Any], Any]
 Charge = Callable[[Budget, Any, Any], None]
@@ -45,6 +57,8 @@ _NO_INTEGERS: Final = frozenset[type]({float, bool})
 _LIST_LIKE: Final = SEQUENCES | {str}
 _SET_LIKE: Final = frozenset[type]({set, DictKeys})
 _SMALL: Final = 1 << 64
+_NUMBERS: Final = re.compile(r"\d+")
+_MOST_DIGITS: Final = 4000
 
 
 def _power_bits(base: int, exponent: int) -> int:
@@ -251,3 +265,41 @@ def slice_of(budget: Budget, value: Any, lower: Any, upper: Any, step: Any) -> A
         for end in (lower, upper, step):
             charge_key(budget, end)
     return value[lower:upper:step]
+
+
+# F-strings
+
+
+def formatted(budget: Budget, value: Any, conversion: int, specification: str) -> str:
+    """`f"{value!c:specification}"`; `conversion` is that of `ast.FormattedValue`."""
+    if type(value) is not str or conversion in (97, 114):
+        charge_text(budget, value)
+    if conversion == 114:
+        value = repr(value)
+    elif conversion == 97:
+        value = ascii(value)
+    elif conversion == 115:
+        value = str(value)
+    if not specification:
+        return value if type(value) is str else format(value)
+    budget.work(len(specification) >> 6)
+    charge_float(budget, value)
+    width = 0
+    for digits in _NUMBERS.findall(specification):  # width, precision, and perhaps the fill character
+        if len(digits) > _MOST_DIGITS:
+            raise BudgetExceeded("bytes", budget.bytes_allowed)
+        if int(digits) <= sys.maxsize:  # beyond, Python raises ValueError
+            width += int(digits)
+    kind = type(value)
+    text = text_bytes(value) if kind is str else value.bit_length() if kind is int else 0
+    budget.work(width >> 4)
+    budget.make(400 + text + width * (1 if specification.isascii() else 4))
+    return format(value, specification)
+
+
+def joined(budget: Budget, texts: list[str]) -> str:
+    """The parts of an f-string as one text."""
+    if len(texts) == 1:
+        return texts[0]
+    budget.make(50 + sum(map(text_bytes, texts)))
+    return "".join(texts)

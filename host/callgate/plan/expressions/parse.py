@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Final
 
-from .faults import ExpressionFault
+from .budget import ExpressionFault
 from .trees import children_of
 
 __all__ = ["DEFAULT_MAX_BYTES", "MOST_NESTING", "check_nesting", "column_of", "parse", "too_deep", "warnings_are_off"]

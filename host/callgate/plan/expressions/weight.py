@@ -25,8 +25,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
-from .budget import MOST_DEPTH, Budget
-from .faults import BudgetExceeded, ExpressionFault
+from .budget import MOST_DEPTH, Budget, BudgetExceeded, ExpressionFault
 from .kinds import DICTS, ITERATORS, KNOWN, NUMBERS, SCALARS, SIZED, DictItems, DictKeys, foreign, length
 
 __all__ = [

@@ -27,7 +27,7 @@ from callgate.plan.expressions.comprehensions import UNPACK
 from callgate.plan.expressions.expression import guarded
 from callgate.plan.expressions.functions import FUNCTIONS
 from callgate.plan.expressions.kinds import DICTS, KNOWN, SEQUENCES, foreign
-from callgate.plan.expressions.texts import formatted
+from callgate.plan.expressions.operators import formatted
 from callgate.plan.expressions.weight import charge_text
 from callgate.program.graph.flow import (
     Assign,
