@@ -335,7 +335,8 @@ class RunWire:
             text = None
         self.value_bytes = size
         if size > self._limits.max_value_bytes:
-            self.value_bytes = size - self._around_value(result)
+            around = '{"value":}' if text is None else '{"value":,"value_repr":}'
+            self.value_bytes = size - len(result_reply(self._number, around)) + len("\n")
             if self.value_bytes > self._limits.max_value_bytes:
                 raise LimitReached("max_value_bytes", self._limits.max_value_bytes, self.value_bytes)
         self.state = "ended"
@@ -343,22 +344,12 @@ class RunWire:
             value=value, value_repr=text and printable(text[:_REPR_LENGTH]), notes=_counts(result.get("notes"))
         )
 
-    def _around_value(self, result: dict[str, Any]) -> int:
-        """Bytes of a reply that are not its value, as guests write replies; all else that one sends counts as value."""
-        empty: dict[str, Any] = {"value": 0}
-        if type(result.get("value_repr")) is str:
-            empty["value_repr"] = 0
-        marks = len(empty)
-        if "notes" in result:
-            empty["notes"] = _counts(result["notes"])
-        return len(result_reply(self._number, encode(empty))) - len("\n") - marks
 
-
-def _counts(told: Any) -> dict[str, int]:
-    """What a guest counted, as far as it is that."""
-    if type(told) is not dict:
+def _counts(given: Any) -> dict[str, int]:
+    """The counts that a guest gave, without anything else it may have sent."""
+    if type(given) is not dict:
         return {}
-    return {name: count for name in NOTES if type(count := told.get(name)) is int and 0 < count <= _LARGEST_ID}
+    return {name: count for name in NOTES if type(count := given.get(name)) is int and 0 < count <= _LARGEST_ID}
 
 
 def result_reply(number: int | str, body: str) -> bytes:
