@@ -87,7 +87,7 @@ class ArrivingPlan:
         self._compiler.faults = Faults()
         index = len(self._compiler.names.order)
         name, step = read_step(raw, index, self._compiler.faults) if not too_deep(raw) else (f"steps[{index}]", None)
-        new = self._compiler.know(name, step)
+        new = self._compiler.know(name, None if self._compiler.faults.errors else step)
         compiled = self._compiler.compile(index) if new else None
         self._bad += compiled is None
         if self._bad > _MOST_BAD:

@@ -198,19 +198,19 @@ def read_model(
         whole.fault(problem, hint, "steps")
         return None, [], [], faults
     size = _STEP_BYTES * len(listed)
-    for much, limit, most, is_too_much in (
-        (f"the plan has {len(listed)} steps", "max_tool_calls", max_steps, len(listed) > max_steps),
-        (f"{len(listed)} steps would take {size} bytes of memory", "memory_bytes", max_memory_bytes,
-         size > max(max_memory_bytes, SMALL_BYTES)),
-    ):  # fmt: skip
-        if is_too_much:
-            hint = f"split it, or let the operator raise {limit}"
-            whole.fault(f"{much}, more than {limit}, which is {most}", hint, "steps", code="too-large")
-            return None, [], [], faults
+    limit, much, most = "", "", max_steps
+    if len(listed) > max_steps:
+        limit, much = "max_tool_calls", f"the plan has {len(listed)} steps"
+    elif size > max(max_memory_bytes, SMALL_BYTES):
+        limit, much, most = "memory_bytes", f"{len(listed)} steps would take {size} bytes of memory", max_memory_bytes
+    if limit:
+        hint = f"split it, or let the operator raise {limit}"
+        whole.fault(f"{much}, more than {limit}, which is {most}", hint, "steps", code="too-large")
+        return None, [], [], faults
     steps: list[Step | None] = []
     ids: list[str] = []
     for index, each in enumerate(listed):
-        step_id, step = _read_step(each, index, faults)
+        step_id, step = read_step(each, index, faults)
         listed[index] = None  # it is our own; freed one by one, and not all in one go at the end
         ids.append(step_id)
         steps.append(step)
@@ -232,14 +232,12 @@ def _plan_fields(raw: dict[str, Any], whole: Spot) -> dict[str, Any]:
 
 
 def read_step(raw: Any, index: int, faults: Faults) -> tuple[str, Step | None]:
-    """One step as it came: its id (its position, where it has none), and the step, None where it has faults."""
-    before = faults.errors
-    name, step = _read_step(raw, index, faults)
-    return name, None if faults.errors > before else step
+    """Read one step as it came.
 
-
-def _read_step(raw: Any, index: int, faults: Faults) -> tuple[str, Step | None]:
-    """The step without the options that are wrong, so that the rest of it is checked as well."""
+    Returns:
+        Its id (its position if it has none), and the step without the options that are wrong, so that the rest of it
+        can be checked as well; None where nothing is left.
+    """
     at = f"steps[{index}]"
     spot = Spot(at, at, faults)
     if not isinstance(raw, dict):

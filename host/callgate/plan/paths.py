@@ -12,6 +12,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Sequence
+from types import EllipsisType
 from typing import Any, Final
 
 from callgate.tools.faults import described, did_you_mean
@@ -19,16 +20,9 @@ from callgate.tools.faults import described, did_you_mean
 __all__ = ["EVERY", "LeadsNowhere", "Path", "PathFault", "Segment", "look_up", "path_text", "read_path"]
 
 
-class _Every:
-    """The type of `EVERY`."""
-
-    def __repr__(self) -> str:
-        return "EVERY"
-
-
-EVERY: Final = _Every()
+EVERY: Final = ...
 """The segment `[*]`."""
-Segment = str | int | _Every
+Segment = str | int | EllipsisType
 Path = tuple[Segment, ...]
 
 MAX_SEGMENTS = 100

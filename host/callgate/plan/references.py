@@ -38,11 +38,6 @@ _MAX_LOOKED_AT = 2 * 1024 * 1024
 """Characters of a plan in which other notations are looked for; every form that may be one counts as 400."""
 
 
-def _unknown(message: str, hint: str) -> PathFault:
-    """A reference to a step that does not exist."""
-    return PathFault(message, hint, "unknown-step")
-
-
 class Reference(NamedTuple):
     """One reference, read."""
 
@@ -112,16 +107,13 @@ class Names:
     def unknown(self, name: str) -> PathFault:
         """The fault of naming a step that does not exist."""
         self._suggestions -= 1
-        hint = (
-            did_you_mean(name, itertools.islice(self.ids, _IDS_COMPARED)).removeprefix("; ")
-            if self._suggestions >= 0
-            else ""
-        )
+        known = itertools.islice(self.ids, _IDS_COMPARED if self._suggestions >= 0 else 0)
+        hint = did_you_mean(name, known).removeprefix("; ")
         if not hint:
-            shown = list(itertools.islice(self.ids, _STEPS_SHOWN))
-            more = f" and {len(self.ids) - len(shown)} more" if len(self.ids) > len(shown) else ""
-            hint = f"the steps are: {', '.join(each[:40] for each in shown)}{more}"
-        return _unknown(f"there is no step {name[:80]!r}", hint)
+            shown = [each[:40] for each in self.order[:_STEPS_SHOWN]]
+            more = f" and {len(self.order) - len(shown)} more" if len(self.order) > len(shown) else ""
+            hint = f"the steps are: {', '.join(shown)}{more}"
+        return PathFault(f"there is no step {name[:80]!r}", hint, "unknown-step")
 
 
 def read_reference(text: str, start: int, names: Names) -> tuple[int, Path, int]:
@@ -150,14 +142,11 @@ def read_reference(text: str, start: int, names: Names) -> tuple[int, Path, int]
     if name in names.ids:  # its id ends, and what follows is neither a path nor the end
         return names.ids[name], (), start + len(name)
     if name == "steps":
-        raise _unknown(
-            "there is no step 'steps'",
-            "write the step's id and the path into its result: s1.field; or steps[0].result.field",
-        )
+        hint = "write the step's id and the path into its result: s1.field; or steps[0].result.field"
+        raise PathFault("there is no step 'steps'", hint, "unknown-step")
     if name in _OWN:
-        raise _unknown(
-            f"there is no step {name!r}, and no item either", "'item' and 'index' stand for something in a `for_each`"
-        )
+        hint = "'item' and 'index' stand for something in a `for_each`"
+        raise PathFault(f"there is no step {name!r}, and no item either", hint, "unknown-step")
     raise names.unknown(name)
 
 
@@ -165,7 +154,7 @@ def _by_position(text: str, position: re.Match[str], names: Names) -> tuple[int,
     index = int(position[1])
     if index >= len(names.order):
         last = f"steps[0] to steps[{len(names.order) - 1}]" if len(names.order) > 1 else "steps[0] alone"
-        raise _unknown(f"there is no {position.group()}", f"positions count from 0; there is {last}")
+        raise PathFault(f"there is no {position.group()}", f"positions count from 0; there is {last}", "unknown-step")
     path, end = read_path(text, position.end())
     if path and path[0] != "result":
         hint = f"write {position.group()}.result{path_text(path)[:80]}"

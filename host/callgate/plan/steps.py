@@ -17,7 +17,7 @@ from callgate.tools.turns import at_once
 from .faults import MAX_WARNINGS, Faults, Spot
 from .model import Step
 from .references import INDEX, ITEM, Names, Reference
-from .schemas import impossible, with_texts
+from .schemas import impossible
 from .sizes import json_size
 from .templates import Expressions, Place, Scope, compile_template, literal_members, place_text
 from .values import Literal, Template, Text
@@ -136,7 +136,8 @@ class StepCompiler:
         before = self.faults.errors
         spot = self.spot(index)
         tool = self._tool(spot, step.tool, ".tool")
-        scope = Scope(spot, self.names, self._missing, self._expressions)
+        schema = tool.input_schema if tool is not None and self._offering.writes_text else None
+        scope = Scope(spot, self.names, self._missing, schema, self._expressions)
         size = json_size(step.arguments, _LARGE)
         when = None if step.when is None else compile_template(step.when, scope, ("when",))
         each = None if step.for_each is None else compile_template(step.for_each, scope, ("for_each",))
@@ -147,8 +148,6 @@ class StepCompiler:
         self._check_conditions(spot, step, when, each)
         if tool is not None:
             self._check_arguments(spot, tool, template, size)
-            if self._offering.writes_text:
-                template = with_texts(template, step.arguments, tool.input_schema)
             self._check_options(spot, step, tool, fallback)
             if fallback is not None and fallback is not tool:
                 self._check_arguments(spot, fallback, template, size, instead=True)

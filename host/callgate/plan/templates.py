@@ -12,6 +12,7 @@ Knows how things are written; which steps a step waits for follows from the refe
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import is_
 from typing import Any
@@ -23,7 +24,8 @@ from .faults import Spot
 from .notations import meant_by
 from .paths import Path, PathFault, read_path
 from .references import INDEX, ITEM, Names, Reference, read_reference
-from .values import Array, At, Broken, Computed, Literal, Object, Template, Text
+from .schemas import takes_only_text
+from .values import Array, AsText, At, Broken, Computed, Literal, Object, Template, Text
 
 __all__ = ["MAX_DEPTH", "Expressions", "Scope", "compile_template", "literal_members", "place_text"]
 
@@ -42,7 +44,6 @@ _OWN = re.compile(r"\$(item(?=$|[.\[])|index$)")
 _ESCAPED = re.compile(r"\$\$+(?:item(?=$|[.\[])|index$)")
 _MARK = re.compile(r"[{<%@#\[]|^\s*(?:ref:|steps?[.\[])")
 """What a text holds, beside `$`, that is a reference in another notation."""
-_FOREIGN = re.compile(r"(?:\{\{ {0,4}|\$ref\{|\$\{\{ {0,4})([^\W\d]\w*)")
 _NAMED = re.compile(r"(?<!\$)\$([^\W\d]\w*)")
 
 _NOT_PYTHON = (
@@ -105,17 +106,14 @@ class Scope:
     names: Names
     missing: str | None
     """The plan's own rule for paths that lead nowhere: "null", "error", or None for that of the dialect."""
+    input_schema: Mapping[str, Any] | None = None
+    """Of the tool, where references to anything else are written as JSON for arguments that take only text."""
     expressions: Expressions = field(default_factory=lambda: Expressions())
     references: list[Reference] = field(default_factory=list)
     bare: list[tuple[str, Place]] = field(default_factory=list)
     """Texts that begin with a step's id and a dot, and where they stand."""
     place: Place = ()
     """Of the value that is compiled now."""
-
-    def doubt(self, message: str, hint: str) -> None:
-        """Warn of a text that may have been meant as a reference."""
-        hint = f"{hint}; if the text is meant, leave it"
-        self.spot.warn("looks-like-a-reference", message, hint, self.below(self.place))
 
     def below(self, place: Place) -> str:
         """A place in the step, as it stands behind the step's own."""
@@ -141,7 +139,6 @@ def compile_template(value: Any, scope: Scope, place: Place) -> Template:
             return _text(value, scope)
         if any(key[:1] == "$" for key in value) and (special := _special(value, scope)) is not None:
             return special
-        _doubt_keys(value, scope)
     except PathFault as fault:
         scope.spot.fault(fault.message, fault.hint, scope.below(place), code=fault.code)
         return Broken()
@@ -223,7 +220,7 @@ def _expression(text: Any, scope: Scope) -> Template:
     return Computed(expression, sources)
 
 
-def _whole_reference(written: str, text: str, scope: Scope, default: str) -> Template:
+def _whole_reference(written: str, text: str, scope: Scope, default: str) -> At:
     try:
         source, path, end = read_reference(text, 0, scope.names)
     except PathFault as fault:
@@ -245,11 +242,13 @@ def _text(text: str, scope: Scope) -> Template:
         if "." in text and text.partition(".")[0] in scope.names.ids:
             scope.bare.append((text, scope.place))
         return Literal(text)
-    if text.startswith("$ref:"):
-        return _whole_reference(text, text[5:], scope, "null")
     own = _OWN.match(text)
-    if own is not None and scope.names.item:
-        return _whole_reference(text, text[1:], scope, "null")
+    if text.startswith("$ref:") or (own is not None and scope.names.item):
+        value = _whole_reference(text, text[5:] if own is None else text[1:], scope, "null")
+        place, schema = scope.place[1:], scope.input_schema
+        if schema is not None and scope.place[0] == "arguments" and takes_only_text(schema, place):
+            return AsText(value, place_text(place))
+        return value
     if own is not None and _end_of_path(text, own.end()) == len(text):
         if scope.place[0] in ("when", "for_each"):
             what = "and means something in 'arguments' alone"
@@ -324,21 +323,12 @@ def _check_notation(text: str, scope: Scope) -> None:
     raise PathFault(f"{what}, and would be sent as that text", hint, "looks-like-a-reference")
 
 
-def _doubt_keys(value: dict[str, Any], scope: Scope) -> None:
-    """Warn of the first key that is a reference of another system: keys are always text."""
-    for key in value:
-        if "{" in key and meant_by(key, scope.names, str(scope.spot.step)) is not None:
-            message = f"the key {key[:_SHOWN]!r} is text: keys are never references"
-            hint = "name the key as it is to be called; a reference stands for a value"
+def _doubt_names(text: str, scope: Scope) -> None:
+    """Warn of the first ``$name`` that names a step."""
+    for match in _NAMED.finditer(text):
+        if match[1] in scope.names.ids:
+            path = text[match.start(1) : _end_of_path(text, match.end())][:60]
+            hint = f"to insert its result write ${{{path}}}; if the text is meant, leave it"
+            message = f"{text[:80]!r} names the step {match[1]!r} and is no reference"
             scope.spot.warn("looks-like-a-reference", message, hint, scope.below(scope.place))
             return
-
-
-def _doubt_names(text: str, scope: Scope) -> None:
-    for pattern, notation in ((_FOREIGN, " in another notation"), (_NAMED, "")):
-        for match in pattern.finditer(text):
-            if match[1] in scope.names.ids:
-                end = match.end() if notation else _end_of_path(text, match.end())
-                hint = f"to insert its result write ${{{text[match.start(1) : end][:60]}}}"
-                scope.doubt(f"{text[:80]!r} names the step {match[1]!r}{notation} and is no reference", hint)
-                return

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from callgate.tools.encoding import NotJson, compact_json
+from callgate.tools.faults import described
 
 from .expressions import Budget, BudgetExceeded, Expression, ExpressionError, ExpressionFault, to_json
 from .expressions.weight import charge_text
@@ -18,7 +19,7 @@ from .paths import LeadsNowhere, look_up, path_text
 from .references import ITEM, Reference
 from .sizes import json_size
 
-__all__ = ["Array", "At", "Broken", "Computed", "Literal", "Object", "Template", "Text"]
+__all__ = ["Array", "AsText", "At", "Broken", "Computed", "Literal", "Object", "Template", "Text"]
 
 
 _EXPRESSION_STEPS = 100_000
@@ -90,6 +91,29 @@ class At:
         words = _words(noted[0], reference, suggest)
         inputs.warn(f"{reference.text} leads nowhere, null was put there{times}: {words}")
         return value
+
+
+@dataclass(frozen=True, slots=True)
+class AsText:
+    """A reference where a tool takes only text: anything but text and null is written as JSON, with a warning.
+
+    Only whole values of the ``$ref:`` dialect are written so, as declarative plans have it; others keep their types.
+    """
+
+    value: At
+    place: str
+    """The argument."""
+
+    def resolve(self, inputs: Inputs) -> Any:
+        value = self.value.resolve(inputs)
+        if value is None or isinstance(value, str):
+            return value
+        inputs.make(json_size(value, inputs.max_bytes))
+        text = compact_json(value)
+        inputs.size += 6 * len(text)  # what JSON can make of a character
+        got, written = described(value).partition(" (")[0], self.value.reference.text
+        inputs.warn(f"{self.place!r} takes text: {written}, {got}, was written as JSON text")
+        return text
 
 
 @dataclass(frozen=True, slots=True)
