@@ -242,13 +242,13 @@ TABLE: list[tuple[str, Any, str]] = [
     (
         "looks-like-a-reference", after_weather("w.temp"),
         AT
-        + "'w.temp' names the step 'w' and is no reference; to send its result write \"$ref:w.temp\"; if the text is "
+        + "'w.temp' names the step 'w' but is not a reference; to send its result write \"$ref:w.temp\"; if the text is "
         "meant, leave it",
     ),
     (
         "looks-like-a-reference", after_s("5 * $s.Rate$"),
         AT
-        + "'5 * $s.Rate$' names the step 's' and is no reference; to insert its result write ${s.Rate}; if the "
+        + "'5 * $s.Rate$' names the step 's' but is not a reference; to insert its result write ${s.Rate}; if the "
         "text is meant, leave it",
     ),
     (

@@ -63,10 +63,10 @@ arguments that its own specifications require, names others, gives values of ano
 label twice."""
 
 WARNED = {
-    "nestful/executable/14": "var2: '5 * $var1.Exchange Rate$' names the step 'var1' and is no reference",
-    "nestful/executable/16": "var2: '100 * $var1.Exchange Rate$' names the step 'var1' and is no reference",
-    "nestful/executable/18": "var2: '3 * $var1.Ask Price$' names the step 'var1' and is no reference",
-    "nestful/executable/34": "var3: '$var1.localtime$ - $var2.localtime$' names the step 'var1' and is no reference",
+    "nestful/executable/14": "var2: '5 * $var1.Exchange Rate$' names the step 'var1' but is not a reference",
+    "nestful/executable/16": "var2: '100 * $var1.Exchange Rate$' names the step 'var1' but is not a reference",
+    "nestful/executable/18": "var2: '3 * $var1.Ask Price$' names the step 'var1' but is not a reference",
+    "nestful/executable/34": "var3: '$var1.localtime$ - $var2.localtime$' names the step 'var1' but is not a reference",
     "nestful/executable/44": "var2: '$ref:var1.locationId' will lead nowhere: 'var1' has no 'locationId'",
     "nestful/executable/46": "var2: '$ref:var1.locationId' will lead nowhere: 'var1' has no 'locationId'",
     "nestful/executable/48": "var5: '$ref:var4.locationId' will lead nowhere: 'var4' has no 'locationId'",

@@ -66,14 +66,14 @@ def test_what_is_a_path(text: str, path: Path) -> None:
         (".", "there is no name after the dot at '.'", "write .name, or leave the dot out"),
         (".a..b", "there is no name after the dot at '..b'", "write .name, or leave the dot out"),
         (". a", "there is no name after the dot at '. a'", "write .name, or leave the dot out"),
-        ("[", "'[' is no index or key", 'write [0], [-1], [*] or ["key"]'),
-        ("[a]", "'[a]' is no index or key", 'write [0], [-1], [*] or ["key"]'),
-        ("[1.5]", "'[1.5]' is no index or key", 'write [0], [-1], [*] or ["key"]'),
-        ("[1:2]", "'[1:2]' is no index or key", 'write [0], [-1], [*] or ["key"]'),
-        ("[1234567890]", "'[1234567890]' is no index or key", 'write [0], [-1], [*] or ["key"]'),
-        ('["a]', "'[\"a]' is no index or key", 'write [0], [-1], [*] or ["key"]'),
+        ("[", "'[' is not an index or a key", 'write [0], [-1], [*] or ["key"]'),
+        ("[a]", "'[a]' is not an index or a key", 'write [0], [-1], [*] or ["key"]'),
+        ("[1.5]", "'[1.5]' is not an index or a key", 'write [0], [-1], [*] or ["key"]'),
+        ("[1:2]", "'[1:2]' is not an index or a key", 'write [0], [-1], [*] or ["key"]'),
+        ("[1234567890]", "'[1234567890]' is not an index or a key", 'write [0], [-1], [*] or ["key"]'),
+        ('["a]', "'[\"a]' is not an index or a key", 'write [0], [-1], [*] or ["key"]'),
         (
-            '["\\x"]', '["\\x"] is no key', 'write it as JSON does: ["key"], with \\" for a quote'
+            '["\\x"]', '["\\x"] is not a key', 'write it as JSON does: ["key"], with \\" for a quote'
         ),
         (".a" * 101, "the path has more than 100 parts", "reach for a value further up"),
     ],

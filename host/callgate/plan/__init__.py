@@ -1,4 +1,4 @@
-"""The declarative half: what a plan is, what is wrong with it, and in which order its steps run. Pure."""
+"""Plans: read, check, compile and order their steps. Pure: no I/O, and no tool is called here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine is told and what it answers: frozen values. See `engine` for what follows what."""
+"""Events for the engine, and the actions it answers with: frozen values. `engine` says which follows which."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ class Begin(NamedTuple):
 
 
 class GoOn(NamedTuple):
-    """Others have had their turn."""
+    """Continue: others have had their turn."""
 
 
 class Arrived(NamedTuple):
-    """One more step, whose needs have arrived before it."""
+    """A further step of a plan that is still being written; the steps it needs have arrived."""
 
     step: CompiledStep | None
-    """None for one that cannot be run as far as can be told; it never ends."""
+    """None for a step that cannot run as far as is known; it never ends."""
     held: bool
-    """It must not be begun."""
+    """Whether the step must not begin yet."""
 
 
 class Returned(NamedTuple):
-    """A call gave a result."""
+    """A call has succeeded."""
 
     step: int
     item: int | None
     again: bool
     text: str
-    """Compact JSON."""
+    """The result, as compact JSON."""
 
 
 class Failed(NamedTuple):
-    """A call failed."""
+    """A call has failed."""
 
     step: int
     item: int | None
@@ -51,11 +51,11 @@ class Failed(NamedTuple):
     kind: str
     """The error's class name."""
     unknown: bool = False
-    """Whether it may have done its work all the same."""
+    """Whether the call may have done its work all the same."""
 
 
 class Stop(NamedTuple):
-    """Begin nothing more; calls under way have been given up."""
+    """End the plan; the driver has cancelled the calls under way."""
 
     reason: str
     unknown: frozenset[int] = frozenset()
@@ -65,7 +65,7 @@ class Stop(NamedTuple):
 
 
 class Call(NamedTuple):
-    """Make this call."""
+    """Make a call."""
 
     step: int
     item: int | None
@@ -78,13 +78,13 @@ class Call(NamedTuple):
 
 
 class StepEnded(NamedTuple):
-    """A step is over; see `Engine.outcomes`."""
+    """A step has ended; see `Engine.outcomes`."""
 
     step: int
 
 
 class Exceeded(NamedTuple):
-    """The results take more memory than the run may."""
+    """The results take more memory than allowed."""
 
     used_bytes: int
 
@@ -94,7 +94,7 @@ class Paused(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """All steps are over."""
+    """All steps have ended."""
 
 
 Event = Begin | GoOn | Arrived | Returned | Failed | Stop

@@ -1,7 +1,7 @@
 """A plan that is still being written: its steps, one by one, as soon as each is complete. The one door to `ijson`.
 
-What is said here is provisional. A step is handed on only when it could be compiled from what has come so far; the
-whole plan is read afresh when it is complete, and that reading decides.
+All of this is provisional. A step is handed on only if it compiles with the steps before it; the complete plan is read
+afresh, and that reading decides.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PLACES = ("steps.item", "plan.steps.item")
 
 
 class ArrivingPlan:
-    """Takes text in, gives steps out.
+    """Turns arriving text into steps.
 
     Args:
         offering: the tools that the plan may call.
@@ -46,20 +46,20 @@ class ArrivingPlan:
         self._over = False
         self._bad = 0
         self._unknown: set[int] = set()
-        """Steps that were not handed on, and those that wait for one: nobody knows when they will have ended."""
+        """Steps that were not handed on, and steps that wait for one of those."""
         self._buffer: list[str] = []
         self._waiting = 0
         self._fed = 0
         self._in_vain = 0
-        """How often the reader got text and no step came of it; it reads a long string from its start each time."""
+        """Readings since the last complete step; each reads an unfinished long string from its start."""
 
     def receive(self, text: str) -> Iterator[Arrived]:
-        """The steps that `text` completes. A step that may not be begun early is `held`, so that others can be."""
+        """Return the steps that `text` completes. A step that may not begin early is `held`."""
         if self._over:
             return
         self._buffer.append(text)
         self._waiting += len(text)
-        self._over = len(text) > _LARGE_CHUNK  # written at once: there is no head start to be had
+        self._over = len(text) > _LARGE_CHUNK  # written at once: nothing to gain by an early start
         if self._over or not (
             ("}" in text and self._in_vain < _MOST_IN_VAIN) or self._waiting > max(_LARGE_CHUNK, self._fed)
         ):
@@ -73,7 +73,7 @@ class ArrivingPlan:
             for reader in self._readers:
                 reader.send(data)
         except (ijson.JSONError, StopIteration, ValueError, RecursionError, OverflowError):
-            self._over = True  # whatever is wrong with it, the reading of the whole says it
+            self._over = True  # the reading of the complete plan will report the fault
         for found in self._found:
             for raw in found:
                 if len(self._compiler.names.order) >= self._max_steps:
@@ -101,7 +101,7 @@ class ArrivingPlan:
 
 
 def _may_begin(step: CompiledStep | None) -> bool:
-    """Whether a call of it can do no harm, should the plan turn out to be bad."""
+    """Return whether calls of the step are harmless if the plan turns out to be faulty."""
     if step is None:
         return False
     tools = [step.tool, *([step.fallback] if step.fallback is not None else [])]

@@ -1,7 +1,6 @@
-"""From what a model sent to a plan that can run: every step compiled, the graph known, every fault told.
+"""Read and compile a whole plan: its steps, its graph and every fault that can be seen before anything runs.
 
-Nothing is called here. What comes out has no fault left that could be seen before anything runs. Waves and cycles are
-found by loops, never by recursion: a chain of 100,000 steps is fine.
+No tool is called here. Waves and cycles are found by loops, never by recursion: a chain of 100,000 steps is fine.
 """
 
 from __future__ import annotations
@@ -34,29 +33,29 @@ class CompiledPlan:
 
 @dataclass(slots=True)
 class Reading:
-    """What became of reading a plan."""
+    """Result of reading a plan."""
 
     plan: CompiledPlan | None
-    """None where there are errors."""
+    """The compiled plan; None if it has errors."""
     model: Plan | None
     faults: list[PlanFault] = field(default_factory=list)
-    """Errors first. After `MAX_ERRORS` of them nobody looks for more; of warnings there are `MAX_WARNINGS` at most."""
+    """Errors first; `MAX_ERRORS` of them end the search. At most `MAX_WARNINGS` warnings."""
 
     @property
     def errors(self) -> list[PlanFault]:
-        """Those that keep the plan from running."""
+        """The faults that keep the plan from running."""
         return [fault for fault in self.faults if fault.severity == "error"]
 
 
 def read_plan(given: Any, offering: Offering, limits: Limits) -> Reading:
-    """Read, check and compile a plan; whatever is given, the answer is a `Reading`, never an exception.
+    """Read, check and compile a plan. Every input gives a `Reading`, never an exception.
 
-    A large plan takes seconds: read it in a thread. No step of it holds the interpreter's lock for long.
+    A large plan takes seconds: read it in a thread. Nothing here holds the interpreter's lock for long.
 
     Args:
         given: an object, or its JSON as text.
-        offering: the tools it may call.
-        limits: `max_message_bytes`, `max_tool_calls` and `memory_bytes` bound it.
+        offering: the tools that the plan may call.
+        limits: `max_message_bytes`, `max_tool_calls` and `memory_bytes` bound the plan.
     """
     model, steps, ids, faults = read_model(
         given,
@@ -74,7 +73,7 @@ def _reading(plan: CompiledPlan | None, model: Plan | None, faults: Faults) -> R
 
 
 def _compiled(model: Plan, ids: list[str], steps: list[Step | None], compiler: StepCompiler) -> CompiledPlan | None:
-    """The plan, ready to run; None where it has faults."""
+    """Compile the plan; None if it has faults."""
     for name, step in zip(ids, steps, strict=True):
         compiler.know(name, step)
         if compiler.faults.too_many:
@@ -107,7 +106,7 @@ def _compiled(model: Plan, ids: list[str], steps: list[Step | None], compiler: S
 
 
 def waves(needs: Sequence[Sequence[int]]) -> list[int]:
-    """The wave of every step: 0 for those that wait for nothing, else one more than the latest they wait for.
+    """Return the wave of every step: 0 if it waits for nothing, else one more than the latest step it waits for.
 
     Args:
         needs: for every step the steps it waits for.
@@ -117,7 +116,7 @@ def waves(needs: Sequence[Sequence[int]]) -> list[int]:
     """
     waves, wave = [-1] * len(needs), 0
     sorter = TopologicalSorter(dict(enumerate(needs)))
-    with suppress(CycleError):  # it sorts what no cycle is in the way of
+    with suppress(CycleError):  # steps that no cycle blocks are sorted all the same
         sorter.prepare()
     while ready := sorter.get_ready():
         for step in ready:
@@ -128,11 +127,11 @@ def waves(needs: Sequence[Sequence[int]]) -> list[int]:
 
 
 def cycles(needs: Sequence[Sequence[int]], most: int = 10) -> list[list[int]]:
-    """Some cycles that have no step in common; each in the order in which its steps wait, the first step first.
+    """Find cycles that have no step in common; each in the order in which its steps wait, the first step first.
 
     Args:
         needs: as for `waves`.
-        most: how many are looked for.
+        most: how many to find.
     """
     graph: dict[int, Sequence[int]] = dict(enumerate(needs))
     found: list[list[int]] = []

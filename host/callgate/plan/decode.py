@@ -1,6 +1,6 @@
-"""From what a model sent to a JSON object: text, text in text, arguments as text. Knows JSON; no field but `plan`.
+"""Decode a plan, and arguments written as text, to a JSON object. Knows JSON, and no field but `plan`.
 
-A value is written as JSON and read again, so that what is read here is nobody else's, is JSON, and has a known size.
+A plan given as an object is encoded and decoded again, so that the result is a copy, is JSON, and has a known size.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .templates import MAX_DEPTH
 
 __all__ = ["MAX_VALUES", "decode_arguments", "decode_plan", "too_deep"]
 
-_NO_BOUND = 1 << 62  # the plan that it stands in was measured
+_NO_BOUND = 1 << 62  # the plan around it was measured
 MAX_VALUES = 2_000_000
 """Objects, arrays and members of one plan, counted before it is read. 16 MiB of empty arrays would be five million
 values and a gigabyte of memory; a plan of 100,000 steps with four arguments each has a million."""
@@ -29,13 +29,13 @@ _SPLIT = "split it, or let the operator raise the limit"
 
 
 def decode_plan(given: Any, max_bytes: int, faults: Faults, max_memory_bytes: int = _NO_BOUND) -> dict[str, Any] | None:
-    """The plan as an object, or None and a fault.
+    """Decode a plan to an object; None and a fault if it is not one.
 
     Args:
         given: an object, or its JSON as text (also as text in text, in a Markdown fence, or under the key ``plan``).
-        max_bytes: of it as JSON.
-        faults: what is wrong is added here, and what was repaired.
-        max_memory_bytes: of it in memory, about.
+        max_bytes: of the plan as JSON.
+        faults: faults and repairs are added here.
+        max_memory_bytes: of the plan in memory, about.
     """
     whole = _Place(Spot(None, "", faults), "the plan", max_bytes, max_memory_bytes)
     try:
@@ -55,7 +55,7 @@ def decode_plan(given: Any, max_bytes: int, faults: Faults, max_memory_bytes: in
 
 
 def decode_arguments(given: Any, step: str, place: str, faults: Faults) -> dict[str, Any] | None:
-    """Arguments that did not come as an object: as JSON text, or as JSON text in JSON text; None and a fault."""
+    """Decode arguments given as JSON text, or as JSON text in JSON text; None and a fault if they are not an object."""
     there = _Place(Spot(step, place, faults), "'arguments'", _NO_BOUND, _NO_BOUND)
     value = given
     if isinstance(value, str) and value.startswith("$ref:"):
@@ -76,12 +76,12 @@ def decode_arguments(given: Any, step: str, place: str, faults: Faults) -> dict[
 
 
 class _Refused(Exception):
-    """There is no value to go on with; the fault is noted."""
+    """The value is not usable; its fault is noted."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where JSON text stands, what to call it, and how large it may be."""
+    """One JSON text: its place, its name in messages, and its bounds."""
 
     spot: Spot
     what: str
@@ -89,7 +89,7 @@ class _Place:
     max_memory_bytes: int
 
     def written(self, value: Any) -> str:
-        """The JSON text of what was given as an object. Raises `_Refused`."""
+        """Encode a plan given as an object. Raises `_Refused`."""
         try:
             if json_size(value, LARGE_BYTES) <= LARGE_BYTES:
                 return compact_json(value, "plan")
@@ -101,7 +101,7 @@ class _Place:
             raise self.refused("not-json", f"is not JSON: {fault}", _SHAPE) from None
 
     def read(self, text: str) -> Any:
-        """The value of a JSON text, which may be JSON text once more. Raises `_Refused` where it is none."""
+        """Decode a JSON text, which may hold JSON text once more. Raises `_Refused`."""
         value = self._value(text)
         if isinstance(value, str):
             value = self._value(value)
@@ -109,7 +109,7 @@ class _Place:
         return value
 
     def check_depth(self, value: Any) -> None:
-        """Raises `_Refused` where a value has too many levels."""
+        """Raise `_Refused` for a value with too many levels."""
         if too_deep(value):
             raise self._too_deep()
 
@@ -129,7 +129,7 @@ class _Place:
         try:
             value = at_once(decoding(stripped))
             if "\\u" in stripped or not stripped.isascii():
-                at_once(encoding(value))  # half of a surrogate pair could be sent to nobody
+                at_once(encoding(value))  # refuses half of a surrogate pair
         except RecursionError:
             raise self._too_deep() from None
         except json.JSONDecodeError as error:
@@ -142,7 +142,7 @@ class _Place:
         return value
 
     def refused(self, code: str, message: str, hint: str = _SPLIT) -> _Refused:
-        """Note what is wrong with the value."""
+        """Note a fault, and return the exception to raise."""
         self.spot.fault(f"{self.what} {message}", hint, code=code)
         return _Refused()
 
@@ -151,5 +151,5 @@ class _Place:
 
 
 def too_deep(value: Any) -> bool:
-    """Whether a JSON value has more than `MAX_DEPTH` levels of objects and arrays."""
+    """Return whether a JSON value has more than `MAX_DEPTH` levels of objects and arrays."""
     return depth(value, MAX_DEPTH) > MAX_DEPTH

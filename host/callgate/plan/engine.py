@@ -12,9 +12,9 @@
 1. A step starts the moment its own inputs are there: dataflow, not waves.
 2. Failure goes forward: what needs a failed step is skipped at once, with the root cause; everything else runs on.
 3. Every step ends exactly once, and `Finished` comes exactly once, when all have.
-4. A result is kept as the text it came as, and read when somebody refers to it.
-5. The items of a `for_each` are called in order, at most `window` of them under way: arguments are put together when
-   they are needed.
+4. A result is kept as text, and decoded when a step refers to it.
+5. The items of a `for_each` are called in order, at most `window` at a time: arguments are resolved when they are
+   needed.
 
 `again` tells the call of a fallback on low confidence from the first one.
 """
@@ -107,7 +107,7 @@ class Engine:
         at_once(self.taking(list(steps)))
 
     def taking(self, steps: Sequence[CompiledStep]) -> Work[None]:
-        """Take the steps of a plan before it begins; in turns where there are many."""
+        """Take the steps of a plan before it begins; many steps in turns."""
         seen = 0
         for step in steps:
             self._make_room(step)

@@ -1,12 +1,11 @@
-"""What a plan will take: seconds, calls, cost, odds; from the shape of its steps and the history of their tools.
+"""Estimate a plan's seconds, calls, cost and odds from the shape of its steps and the history of their tools.
 
-1. The duration comes from running the plan on paper: a step is ready when the steps it needs have ended, ready calls
-   take free places in the order in which they became ready, and every call of a tool takes the tool's average. That is
-   what the gate and the engine do with real calls.
-2. What is not known is not made up. A tool without a history counts as 0 s and as certain to succeed, a `for_each` over
-   a list that is not there yet as one call: then durations, calls and cost are *at least* so much, and the estimate
-   says which tools and steps it is about.
-3. Steps are taken to run once each: what `when` skips, retries, fallbacks and the cache are left out.
+1. The duration is that of a simulated run: a step is ready when the steps it needs have ended, ready calls take free
+   places in the order in which they became ready, and every call of a tool takes the tool's average. The gate and the
+   engine do the same with real calls.
+2. Unknown numbers are named, not made up. A tool without a history counts as 0 s and as certain to succeed, a
+   `for_each` over an unknown list as one call; durations, calls and cost are then lower bounds.
+3. Every step runs once: `when`, retries, fallbacks and the cache are left out.
 
 Iterative and about linear: a chain of 100,000 steps is fine. Knows no plan language, no clock and no I/O.
 """
@@ -31,46 +30,46 @@ _MAX_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class EstimatedStep:
-    """What an estimate needs to know of a step."""
+    """One step, as far as an estimate needs it."""
 
     id: str
     tool: str
     """The tool's name."""
     needs: tuple[int, ...] = ()
-    """Indices of the steps it waits for; together they make no cycle."""
+    """Indices of the steps it waits for, without cycles."""
     calls: int | None = 1
-    """How many calls it makes, all at once; None for a `for_each` over what is not known until it runs."""
+    """Calls of the step; None for a `for_each` over a list that only the run will show."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlanEstimate:
-    """What a plan will take."""
+    """Estimated duration, calls, cost and odds of a plan."""
 
     duration_seconds: float
     """From the first call to the last result, when every call takes its tool's average."""
     p95_seconds: float
-    """The same when every call takes its tool's p95: a bad day. Never below `duration_seconds`, though an average that
-    rests on one very slow call can be above the p95."""
+    """From the first call to the last result on a bad day, when every call takes its tool's p95. Never below
+    `duration_seconds`, though one very slow call can lift an average above the p95."""
     sequential_seconds: float
-    """One call at a time, at the average: what running at the same time saves is the difference."""
+    """Duration with one call at a time, at the average."""
     critical_path: tuple[str, ...]
-    """Ids of the longest chain of steps, at the average: no number of places makes the plan faster than that."""
+    """Ids of the longest chain of steps, at the average: more places cannot make the plan faster than this chain."""
     calls: int
-    """Calls; a list that is not known yet counts as one."""
+    """Calls; an unknown list counts as one."""
     cost: float | None
     """Sum of the costs that are numbers, in the operator's own unit; None when no tool of the plan has one."""
     costs_unknown: tuple[str, ...]
-    """Tools whose cost is a text, or no finite number: it is not in `cost`. A tool that names no cost has none."""
+    """Tools whose cost is text or not a finite number; `cost` leaves them out. A tool without a cost costs nothing."""
     success_probability: float | None
-    """That no call fails at its first attempt, from 0 to 1, as far as is known: at most that where tools are `unknown`,
-    None where all are. Retries and fallbacks make it better."""
+    """Probability, from 0 to 1, that no call fails at its first attempt. An upper bound if some tools are `unknown`,
+    None if all are. Retries and fallbacks improve it."""
     unknown: tuple[str, ...]
-    """Tools without a history; they count as 0 s and as certain."""
+    """Tools without a history; they count as 0 s and as certain to succeed."""
     open_ended: tuple[str, ...]
-    """Ids of the steps whose number of calls is not known yet."""
+    """Ids of steps whose number of calls only the run will show."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As a JSON object, by the names of the fields."""
+        """Return the fields as a JSON object."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def _odds(self) -> str:
@@ -80,7 +79,7 @@ class PlanEstimate:
         return f"{most}{100 * self.success_probability:.3g} % likely that none fails at its first attempt"
 
     def for_people(self) -> str:
-        """A few lines of text."""
+        """Return the estimate as a few lines of text."""
         least = "at least " if self.unknown or self.open_ended else "about "
         nothing_known = self.unknown and self.success_probability is None
         lines = [
@@ -111,11 +110,11 @@ def estimate_plan(
     *,
     max_concurrent_calls: int,
 ) -> PlanEstimate:
-    """What a plan will take.
+    """Estimate a plan.
 
     Args:
         steps: of the plan, in any order; without cycles.
-        tools: by name; for their cost. One that is missing has none.
+        tools: by name, for their cost; a missing tool has none.
         statistics: the history of the tools.
         max_concurrent_calls: how many calls run at the same time; at least 1.
     """
@@ -150,7 +149,7 @@ def estimate_plan(
 def _makespan(
     steps: Sequence[EstimatedStep], counts: Sequence[int], seconds: Mapping[str, float], places: int
 ) -> tuple[float, list[int]]:
-    """When the last call ends, and the steps in the order of their ends."""
+    """Simulate a run. Returns when the last call ends, and the steps in the order of their ends."""
     dependents: list[list[int]] = [[] for _ in steps]
     for index, step in enumerate(steps):
         for need in step.needs:
@@ -192,7 +191,7 @@ def _longest_chain(
     places: int,
     order: Iterable[int],
 ) -> tuple[str, ...]:
-    """Of chains that take equally long the one with more steps, so that a plan without any history has one as well."""
+    """Return the longest chain; of equally long ones the one with more steps, for plans without any history."""
     longest: dict[int, tuple[float, int]] = {}
     before: dict[int, int] = {}
     for index in order:

@@ -1,7 +1,7 @@
-"""A plan in words, as JSON, and as a Mermaid flowchart; with what became of each step where that is known.
+"""Show a plan in words, as JSON or as a Mermaid flowchart, with the outcomes of its steps once it has run.
 
-What a model wrote is shown, never obeyed: in Mermaid every label is escaped, so that no text can become markup, and
-in words every control character, so that no text can move a terminal's cursor.
+A model's text stays text: Mermaid labels are escaped, so that no text becomes markup, and in words every control
+character is, so that no text moves a terminal's cursor.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COLOURS = {
 
 @dataclass(frozen=True, slots=True)
 class ExplainedStep:
-    """What is told of one step."""
+    """One step, as it is shown."""
 
     id: str
     tool: str
@@ -43,7 +43,7 @@ class ExplainedStep:
     after: tuple[str, ...] = ()
     """Ids of the steps that must end first."""
     written: Mapping[str, Any] = field(default_factory=dict)
-    """The step as it is written."""
+    """The step as written."""
     status: str | None = None
     error: str | None = None
     duration_seconds: float | None = None
@@ -51,7 +51,7 @@ class ExplainedStep:
 
 
 def explained(plan: CompiledPlan) -> list[ExplainedStep]:
-    """The steps of a plan that has not run."""
+    """Return the steps of a plan that has not run."""
     written = plan_json(plan.model)["steps"]
     ids = [step.id for step in plan.steps]
     return [
@@ -70,12 +70,12 @@ def explained(plan: CompiledPlan) -> list[ExplainedStep]:
 def explain(
     steps: Sequence[ExplainedStep], form: ExplainFormat, *, goal: str | None = None, outputs: Sequence[str] = ()
 ) -> str:
-    """The plan in one of the forms.
+    """Show a plan in one of the forms.
 
     Args:
         steps: in the plan's order.
         form: ``"text"``, ``"json"`` or ``"mermaid"``.
-        goal: what it is for.
+        goal: of the plan.
         outputs: ids of the output steps.
 
     Raises:
@@ -133,8 +133,8 @@ def _short(value: Any) -> str:
 
 
 def _json(steps: Sequence[ExplainedStep], goal: str | None, outputs: Sequence[str]) -> str:
-    told: dict[str, Any] = {"goal": goal} if goal else {}
-    told["steps"] = [
+    shown: dict[str, Any] = {"goal": goal} if goal else {}
+    shown["steps"] = [
         {
             **step.written,
             "wave": step.wave,
@@ -146,8 +146,8 @@ def _json(steps: Sequence[ExplainedStep], goal: str | None, outputs: Sequence[st
         }
         for step in steps
     ]
-    told["output_steps"] = list(outputs)
-    return json.dumps(told, ensure_ascii=False, indent=2)
+    shown["output_steps"] = list(outputs)
+    return json.dumps(shown, ensure_ascii=False, indent=2)
 
 
 def _mermaid(steps: Sequence[ExplainedStep], outputs: Sequence[str]) -> str:
@@ -171,6 +171,6 @@ def _mermaid(steps: Sequence[ExplainedStep], outputs: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As Mermaid's entity codes: everything but letters, digits and a few marks."""
+    """Write everything but letters, digits and a few marks as Mermaid's entity codes."""
     text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
     return "".join(c if c.isalnum() or c in " _-.…" else f"#{ord(c)};" for c in text)

@@ -1,4 +1,4 @@
-"""What can be wrong with a plan, in words for whoever wrote it. Holds values; finds nothing itself."""
+"""Faults of a plan, in words for its author. Holds values; finds nothing itself."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["MAX_ERRORS", "MAX_WARNINGS", "PLAN_FAULT_CODES", "Faults", "PlanFaul
 Severity = Literal["error", "warning"]
 
 MAX_ERRORS = 100
-"""After so many errors nobody looks for more: wording them takes time, and a model has enough to do."""
+"""Errors after which the search ends: wording them takes time, and a model has enough to do."""
 MAX_WARNINGS = 100
-"""So many warnings are told."""
+"""Warnings that are kept."""
 
 PLAN_FAULT_CODES: Mapping[str, str] = MappingProxyType(
     {
@@ -48,15 +48,15 @@ class PlanFault:
     code: str
     """A key of `PLAN_FAULT_CODES`."""
     step: str | None
-    """The step's id; None where it is the plan's own fault."""
+    """The step's id; None for a fault of the plan as a whole."""
     place: str
     """Where, e.g. ``steps[2].arguments.city``; empty for the plan as a whole."""
     message: str
-    """What is wrong, with the value, in one line."""
+    """What is wrong, with the faulty value, in one line."""
     hint: str = ""
-    """What to write instead, in one line; empty where the message says it."""
+    """What to write instead, in one line; empty if the message says it."""
     severity: Severity = "error"
-    """An error means that no step is run. A warning stops nothing."""
+    """With an error no step runs. A warning stops nothing."""
 
     def __str__(self) -> str:
         who = f"step {self.step[:80]!r}" if self.step is not None else "the plan"
@@ -65,13 +65,13 @@ class PlanFault:
 
 
 class Faults(list[PlanFault]):
-    """What was found, as far as it is told: some more errors than `MAX_ERRORS`, and `MAX_WARNINGS` warnings."""
+    """The faults found so far; errors and warnings beyond a bound are counted, not kept."""
 
     errors = 0
     warnings = 0
 
     def note(self, fault: PlanFault) -> None:
-        """Add one, if there is room for it."""
+        """Add a fault, if there is room."""
         is_error = fault.severity == "error"
         self.errors += is_error
         self.warnings += not is_error
@@ -80,13 +80,13 @@ class Faults(list[PlanFault]):
 
     @property
     def too_many(self) -> bool:
-        """Whether nobody looks for more."""
+        """Whether to end the search."""
         return self.errors >= MAX_ERRORS
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A place in a plan, and where the faults that are found there are added."""
+    """A place in a plan, with the list that takes its faults."""
 
     step: str | None
     place: str
@@ -95,12 +95,12 @@ class Spot:
     def fault(
         self, message: str, hint: str = "", below: str = "", *, code: str = "shape", severity: Severity = "error"
     ) -> None:
-        """Add one.
+        """Add a fault.
 
         Args:
             message: what is wrong.
             hint: what to write instead.
-            below: where within this place, e.g. ``.timeout``.
+            below: the place within this one, e.g. ``.timeout``.
             code: of the fault.
             severity: of the fault.
         """
@@ -111,5 +111,5 @@ class Spot:
         self.fault(message, hint, below, code=code, severity="warning")
 
     def repaired(self, message: str, below: str = "") -> None:
-        """Add a warning: it was not written as it should be, and was read all the same."""
+        """Add a warning: a field is not written as it should be, and was read all the same."""
         self.warn("repaired", message, "", below)

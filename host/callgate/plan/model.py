@@ -1,7 +1,7 @@
-"""A plan as it is written, in either dialect, as one model. Knows fields and their other names; no tools, no graph.
+"""The fields of a plan and its steps, in either dialect, as one model. Knows no tools and no graph.
 
-`read_model` takes what a model sent (an object, or its JSON as text) and reports everything that is wrong with its
-shape at once; what is merely written in an odd way is read as what it must have meant, and reported as a warning.
+`read_model` takes a plan as a language model sent it (an object, or its JSON as text) and reports every fault of its
+shape at once. An odd way to write a field is read as what it must mean, and reported as a warning.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Model(BaseModel):
 
 
 class StepRetry(_Model):
-    """How a failed call of this step is tried again; heeded for tools that may be repeated."""
+    """How to repeat a failed call of this step. Only tools that may be repeated are."""
 
     attempts: int = Field(3, ge=1, le=10, validation_alias=AliasChoices("attempts", "max_attempts"))
     backoff_seconds: float = Field(1.0, ge=0, le=60, allow_inf_nan=False)
@@ -42,13 +42,13 @@ class StepRetry(_Model):
     @model_validator(mode="before")
     @classmethod
     def _number(cls, given: Any) -> Any:
-        """``3``, ``true`` or ``false``."""
+        """Read ``3``, ``true`` or ``false``."""
         if isinstance(given, bool):
             return {"attempts": 3 if given else 1}
         return {"attempts": given} if isinstance(given, int) else given
 
     def policy(self) -> Retry:
-        """As the gate takes it."""
+        """Return the policy for the gate."""
         return Retry(**self.model_dump())
 
 
@@ -58,12 +58,12 @@ class Fallback(_Model):
     tool: Text
     condition: Literal["on_error", "on_low_confidence"] = "on_error"
     threshold: float = Field(0.5, ge=0, le=1)
-    """For ``on_low_confidence``: the result's own ``confidence``, below which the fallback is called."""
+    """For ``on_low_confidence``: call the fallback if the result's own ``confidence`` is lower."""
 
     @model_validator(mode="before")
     @classmethod
     def _name(cls, given: Any) -> Any:
-        """The tool's name alone."""
+        """Read a tool's name without the object around it."""
         return {"tool": given} if isinstance(given, str) else given
 
 
@@ -75,24 +75,24 @@ class Step(_Model):
     arguments: dict[str, Any] = Field(default_factory=dict)
     description: str | None = None
     depends_on: Ids = ()
-    """Steps that must have succeeded, beside those that are referred to."""
+    """Steps that must succeed first, beside those that the arguments refer to."""
     after: Ids = ()
-    """Steps that must have ended, whatever came of them."""
+    """Steps that must end first, with any status."""
     execution_mode: Literal["parallel", "sequential"] = "parallel"
-    """``sequential`` begins after the step before it in the list has ended, however it ended."""
+    """``sequential``: begin after the previous step of the list has ended, with any status."""
     timeout_seconds: float | None = Field(None, gt=0, le=3600, allow_inf_nan=False)
     retry: StepRetry | None = None
     fallback: Fallback | None = None
     when: Any = None
-    """Runs only if this (a reference, an expression) is true; `None` always runs."""
+    """Run only if this reference or expression is true; `None`: always."""
     for_each: Any = None
-    """An array, or a reference to one; `$item` and `$index` stand for each of its items."""
+    """An array, or a reference to one: one call for each item, which `$item` and `$index` stand for."""
     max_items: int = Field(1000, ge=1, le=1_000_000)
-    """Items that `for_each` may have; with more the step fails before any call."""
+    """Items that `for_each` may have; with more, the step fails before any call."""
     on_item_error: Literal["fail", "null"] = "fail"
-    """What a failed item makes of the step: a failure, or a null in its place and a warning."""
+    """``fail``: a failed item fails the step. ``null``: the item's result is null, and the step has a warning."""
     critical: bool = False
-    """If it fails, nothing new is begun."""
+    """If this step fails, no other step begins."""
 
 
 class Plan(_Model):
@@ -100,10 +100,10 @@ class Plan(_Model):
 
     steps: tuple[Step, ...] = ()
     output_steps: Ids = ()
-    """Whose results the model gets; none means all."""
+    """Steps whose results the model gets; empty means all."""
     goal: str | None = None
     missing: Literal["null", "error"] | None = None
-    """What a path that leads nowhere gives, instead of the dialect's own rule."""
+    """What a path that leads nowhere gives; None: the rule of the reference's dialect."""
 
 
 def _by_each(names: Mapping[str, tuple[str, ...]]) -> Mapping[str, str]:
@@ -122,7 +122,7 @@ _STEP_NAMES = _by_each(
         "tool": ("tool_name", "toolName"),
     }
 )
-"""A step's fields by their other names; `timeout` is one too, in milliseconds as in the tool planning engine."""
+"""A step's fields by their other names. `timeout` is not here: it counts milliseconds."""
 _PLAN_NAMES: Mapping[str, str] = {"outputSteps": "output_steps"}
 _MEANT = _by_each(
     {
@@ -136,7 +136,7 @@ _MEANT = _by_each(
         "output_steps": ("outputs", "output"),
     }
 )
-"""Fields by what models write for them, too far from their names to be guessed by the letters."""
+"""Fields by wrong names that models write, and that no likeness of letters would find."""
 _NESTED: Mapping[str, tuple[str, ...]] = {
     "fallback": tuple(Fallback.model_fields),
     "retry": tuple(StepRetry.model_fields),
@@ -145,13 +145,13 @@ _PLAN_WORDS = frozenset(
     {"reasoning", "description", "name", "id", "plan_id", "planId", "confidence"}
     | {"estimatedDuration", "estimatedCost", "estimated_duration", "estimated_cost"}
 )
-"""Fields of a plan that tell a reader something and change nothing."""
+"""Fields of a plan that inform a reader and change nothing."""
 _STEP_BYTES = 3 * 1024
-"""What a step takes in memory when it has run, beside its arguments and its result; measured."""
+"""Memory of a step that has run, beside its arguments and its result; measured."""
 _MIN_MILLISECONDS = 100
+_MAX_MILLISECONDS = 3_600_000
 _MOST_FIELDS = 50
 _FIELDS_HINT = "put what the tool takes into 'arguments'"
-_MAX_MILLISECONDS = 3_600_000
 _STEP_FIELDS = tuple(Step.model_fields)
 _PLAIN_FIELDS = frozenset({"id", "tool", "arguments"})
 _SHARED_FIELDS = {*_PLAIN_FIELDS, "when", "for_each"}
@@ -165,24 +165,24 @@ _WANTED = _by_each(
         "a number": ("float_type", "float_parsing"),
     }
 )
-"""What pydantic expects, by the type of its error, where its own words are about Python."""
+"""Expected kind of value by the type of pydantic's error, where pydantic's own words are about Python."""
 _validate_step = Step.__pydantic_validator__.validate_python
 
 
 def read_model(
     given: Any, *, max_bytes: int, max_steps: int, max_memory_bytes: int
 ) -> tuple[Plan | None, list[Step | None], list[str], Faults]:
-    """A plan as it came.
+    """Read a plan as a language model sent it.
 
     Args:
         given: an object, or its JSON as text.
         max_bytes: of the plan as JSON.
         max_steps: how many steps it may have.
-        max_memory_bytes: what it may take when it is ready to run, about.
+        max_memory_bytes: memory of the plan when it is ready to run, about.
 
     Returns:
-        The plan (None where there is no plan to speak of), its steps (without what is wrong with them; None where
-        nothing is left), their ids, and the faults.
+        The plan (None if it has no steps), its steps (without their faulty fields; None where a step is not usable),
+        the ids of the steps, and the faults.
     """
     faults = Faults()
     raw = decode_plan(given, max_bytes, faults, max_memory_bytes)
@@ -211,7 +211,7 @@ def read_model(
     ids: list[str] = []
     for index, each in enumerate(listed):
         step_id, step = read_step(each, index, faults)
-        listed[index] = None  # it is our own; freed one by one, and not all in one go at the end
+        listed[index] = None  # frees the raw steps one by one instead of all at the end
         ids.append(step_id)
         steps.append(step)
         if faults.too_many:
@@ -235,8 +235,8 @@ def read_step(raw: Any, index: int, faults: Faults) -> tuple[str, Step | None]:
     """Read one step as it came.
 
     Returns:
-        Its id (its position if it has none), and the step without the options that are wrong, so that the rest of it
-        can be checked as well; None where nothing is left.
+        The id (or ``steps[0]`` for a step without one), and the step without its faulty fields, so that the others
+        can be checked as well; None if the step is not usable.
     """
     at = f"steps[{index}]"
     spot = Spot(at, at, faults)
@@ -263,7 +263,7 @@ def read_step(raw: Any, index: int, faults: Faults) -> tuple[str, Step | None]:
 def _validated(
     validate: Callable[[dict[str, Any]], Made], fields: dict[str, Any], known: tuple[str, ...], spot: Spot
 ) -> Made | None:
-    """The model, of those fields that are right; None where that is too little."""
+    """Build the model from the fields that are right; None if a required field is wrong or missing."""
     try:
         return validate(fields)
     except pydantic.ValidationError as error:
@@ -278,7 +278,7 @@ def _validated(
 
 
 def _settle(fields: dict[str, Any], spot: Spot) -> None:
-    """The shorter ways to write an option."""
+    """Replace the short ways to write an option by the full ones."""
     if "timeout" in fields:
         milliseconds = fields.pop("timeout")
         if "timeout_seconds" in fields:
@@ -295,7 +295,7 @@ def _settle(fields: dict[str, Any], spot: Spot) -> None:
 
 
 def _seconds(milliseconds: Any, spot: Spot) -> float | None:
-    """A `timeout`, which is in milliseconds; None and a fault where it cannot be one."""
+    """Convert a `timeout`, which is in milliseconds; note a fault and return None if it is not a duration."""
     if not isinstance(milliseconds, (int, float)) or isinstance(milliseconds, bool):
         message = f"'timeout' must be a number of milliseconds, got {described(milliseconds)}"
         spot.fault(message, 'or write "timeout_seconds": 30', ".timeout")
@@ -311,14 +311,14 @@ def _seconds(milliseconds: Any, spot: Spot) -> float | None:
 
 
 def _settle_ids(fields: dict[str, Any], option: str, spot: Spot) -> None:
-    """A list of ids, which may be one id alone."""
+    """Make a list of ids of one id alone, and of numbers their text."""
     ids, below = fields.get(option), f".{option}" if spot.place else option
     if isinstance(ids, str | list):
         fields[option] = [_bare(each, spot, below) for each in ([ids] if isinstance(ids, str) else ids)]
 
 
 def _bare(name: Any, spot: Spot, below: str) -> Any:
-    """An id as it is named outside of references: text, without `$ref:`."""
+    """Return an id without `$ref:`, as text."""
     if isinstance(name, int) and not isinstance(name, bool):
         return str(name)
     if isinstance(name, str) and name.startswith("$ref:"):
@@ -329,7 +329,7 @@ def _bare(name: Any, spot: Spot, below: str) -> Any:
 
 
 def _renamed(raw: dict[str, Any], names: Mapping[str, str], spot: Spot) -> dict[str, Any]:
-    """The fields under their own names; null is as good as nothing."""
+    """Return the fields under their own names, without those that are null."""
     fields: dict[str, Any] = {}
     written: dict[str, str] = {}
     for key, value in raw.items():
@@ -363,22 +363,22 @@ def _shape_fault(
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    """The plan as it would be written today, without what is left at its default. Arguments are not copied."""
-    told: dict[str, Any] = {"goal": plan.goal} if plan.goal else {}
-    told["steps"] = [_step_json(step) for step in plan.steps]
+    """Write the plan as JSON, without fields that have their default. Arguments are not copied."""
+    written: dict[str, Any] = {"goal": plan.goal} if plan.goal else {}
+    written["steps"] = [_step_json(step) for step in plan.steps]
     if plan.output_steps:
-        told["output_steps"] = list(plan.output_steps)
+        written["output_steps"] = list(plan.output_steps)
     if plan.missing:
-        told["missing"] = plan.missing
-    return told
+        written["missing"] = plan.missing
+    return written
 
 
 def _step_json(step: Step) -> dict[str, Any]:
-    told: dict[str, Any] = {"id": step.id, "tool": step.tool, "arguments": step.arguments}
+    written: dict[str, Any] = {"id": step.id, "tool": step.tool, "arguments": step.arguments}
     if step.model_fields_set <= _PLAIN_FIELDS:
-        return told
-    told |= step.model_dump(mode="json", exclude_defaults=True, exclude=_SHARED_FIELDS)
+        return written
+    written |= step.model_dump(mode="json", exclude_defaults=True, exclude=_SHARED_FIELDS)
     for name in ("when", "for_each"):
         if (value := getattr(step, name)) is not None:
-            told[name] = value
-    return told
+            written[name] = value
+    return written

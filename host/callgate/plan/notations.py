@@ -1,4 +1,4 @@
-"""References as other systems write them: ``{{s1.email}}``, ``$steps.s1.email``, ``#E1``. Finds them; compiles nothing.
+"""Find references in the notation of other systems: ``{{s1.email}}``, ``$steps.s1.email``, ``#E1``.
 
 A model that has learned another system writes its notation, and a tool with side effects would receive that text.
 
@@ -47,7 +47,7 @@ _PART = re.compile(
 _TAIL = re.compile(r"\s*(?:(?:\||\?\?|![rsa]|:[^:]).*)?[\s})>\]%$#]*", re.DOTALL)
 """A filter, a default, a format; and what closes the reference."""
 _RESULT = frozenset({"output", "outputs", "result", "results", "json"})
-"""What other systems write between a step and a path into its result."""
+"""Words of other systems between a step and a path into its result."""
 
 
 class Meant(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a running plan holds: results as the text they came as, and what became of each step. Decides nothing."""
+"""Results and outcomes of the steps of a running plan. Holds values; decides nothing."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .sizes import memory_of
 __all__ = ["Outcome", "Result", "StepStatus", "json_inside", "plain", "skip_reason"]
 
 StepStatus = Literal["pending", "succeeded", "failed", "skipped", "unknown_outcome"]
-"""unknown_outcome: it timed out or was interrupted, and may have done its work all the same."""
+"""unknown_outcome: the step timed out or was interrupted, and may have done its work all the same."""
 
 _UNREAD: Any = object()
 _MAX_WARNINGS = 20
 
 
 class Result:
-    """A step's result: its text, and the value it stands for, read when it is asked for.
+    """A step's result: its text, and its value, decoded on first use.
 
     Args:
         text: JSON.
-        charge: told how many bytes of memory reading is about to take; may raise.
+        charge: called with the bytes of memory that decoding will take; may raise.
     """
 
     __slots__ = ("_charge", "_inside", "_read_bytes", "_value", "text")
@@ -48,7 +48,7 @@ class Result:
 
     @property
     def inside(self) -> Any:
-        """The value that paths lead into: a text that is a JSON object or array stands for that."""
+        """The value that paths lead into: text that is a JSON object or array is decoded once more."""
         if self._inside is _UNREAD:
             value = self.value
             self._inside = json_inside(value)
@@ -57,7 +57,7 @@ class Result:
         return self._inside
 
     def forget(self) -> int:
-        """Keep the text alone. Returns how many bytes of memory the values took beside it, about."""
+        """Free the decoded values, and keep the text. Returns the bytes of memory they took, about."""
         freed, self._read_bytes = self._read_bytes, 0
         self._value = self._inside = _UNREAD
         return freed
@@ -71,19 +71,19 @@ class Result:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one step."""
+    """Outcome of one step."""
 
     status: StepStatus = "pending"
     error: str | None = None
     kind: str | None = None
-    """Class name of the error; ``Unresolvable`` where its arguments could not be put together."""
+    """Class name of the error; ``Unresolvable`` if a value could not be resolved."""
     cause: int | None = None
-    """For skipped steps: the step that began it, where there is one."""
+    """For skipped steps: the step that is to blame, if one is."""
     warnings: tuple[str, ...] = ()
     fallback: str | None = None
-    """The tool whose result was taken because the first one was not confident."""
+    """The fallback whose result was taken because the first result was not confident."""
     items: int | None = None
-    """How many items its `for_each` had."""
+    """Items of the `for_each`."""
     items_failed: int = 0
 
     def warn(self, warning: str) -> None:
@@ -98,7 +98,7 @@ def skip_reason(needed: str, outcome: Outcome, root: tuple[str, Outcome] | None)
     Args:
         needed: id of the step that it needs and that did not succeed.
         outcome: of that step.
-        root: id and outcome of the step that began it, where `outcome` names one.
+        root: id and outcome of the step to blame, where `outcome` names one.
     """
     if outcome.status == "failed":
         return f"Skipped because dependency {needed!r} failed"
@@ -114,18 +114,18 @@ def skip_reason(needed: str, outcome: Outcome, root: tuple[str, Outcome] | None)
 
 
 def plain(reason: str | None) -> str:
-    """A reason without its beginning."""
+    """Return a reason without ``Skipped because``."""
     return (reason or "").removeprefix("Skipped because ")
 
 
 def json_inside(value: Any) -> Any:
-    """What a text that is a JSON object or array stands for; anything else is itself."""
+    """Decode text that is a JSON object or array; return anything else unchanged."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
         return value
     try:
         inside = strict_json(value)
         if "\\u" in value:
-            compact_json(inside)  # half of a surrogate pair could be sent to no tool
+            compact_json(inside)  # refuses half of a surrogate pair
     except (ValueError, RecursionError):
         return value
     return inside

@@ -1,4 +1,4 @@
-"""The way into a value: `.field`, `.0`, `[0]`, `[-1]`, `["any key"]`, `[*]`. Knows grammar and lookup, no steps.
+"""Paths into a value: `.field`, `.0`, `[0]`, `[-1]`, `["any key"]`, `[*]`. Knows grammar and lookup, no steps.
 
 1. Only keys of objects and items of arrays are reached: never attributes, never a length.
 2. A name that is all digits is a key of an object and an index of an array.
@@ -26,7 +26,7 @@ Segment = str | int | EllipsisType
 Path = tuple[Segment, ...]
 
 MAX_SEGMENTS = 100
-"""Of one path."""
+"""Segments of one path."""
 MAX_KEYS_SHOWN = 12
 _KEYS_COMPARED = 300
 
@@ -45,7 +45,7 @@ _QUOTE = re.compile(r'\\.|"')
 
 
 class PathFault(ValueError):
-    """A path, a reference or a value that cannot be read: what is wrong, what to write instead, and a fault's code."""
+    """A path, a reference or a value cannot be read. Holds the message, the hint and the code of the `PlanFault`."""
 
     def __init__(self, message: str, hint: str, code: str = "reference-syntax") -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class PathFault(ValueError):
 
 
 class LeadsNowhere(LookupError):
-    """A path that has no value at its end."""
+    """A path leads to no value."""
 
     def __init__(self, path: Path, at: int, value: Any) -> None:
         super().__init__(path, at)
@@ -64,11 +64,11 @@ class LeadsNowhere(LookupError):
         self.value = value
 
     def words(self, root: str, *, suggest: bool = True) -> str:
-        """Where it ended and what is there instead, e.g. ``'s1.a' has the keys: b, c``.
+        """Say where the path ended and what is there instead, e.g. ``'s1.a' has the keys: b, c``.
 
         Args:
             root: what the value is called.
-            suggest: whether to look for the nearest key, among some hundreds; that takes time.
+            suggest: whether to look for the nearest key among some hundreds, which takes time.
         """
         place = repr(root + path_text(self.path[: self.at]))
         segment, value = self.path[self.at], self.value
@@ -84,7 +84,7 @@ class LeadsNowhere(LookupError):
 
 
 def read_path(text: str, start: int = 0) -> tuple[Path, int]:
-    """The segments from `start` on, and where they end. Raises `PathFault` for one that cannot be read."""
+    """Read the path that begins at `start`. Returns it and where it ends. Raises `PathFault`."""
     segments: list[Segment] = []
     end = len(text)
     while start < end and text[start] in ".[":
@@ -108,7 +108,7 @@ def read_path(text: str, start: int = 0) -> tuple[Path, int]:
 def _fault(text: str, start: int) -> PathFault:
     rest = text[start : start + 40]
     if text[start] == "[":
-        return PathFault(f"{rest!r} is no index or key", 'write [0], [-1], [*] or ["key"]')
+        return PathFault(f"{rest!r} is not an index or a key", 'write [0], [-1], [*] or ["key"]')
     return PathFault(f"there is no name after the dot at {rest!r}", "write .name, or leave the dot out")
 
 
@@ -118,7 +118,8 @@ def _unquoted(quoted: str) -> str:
     try:
         text: str = json.loads(quoted, strict=False)  # the plan is JSON itself: a line break in a key has become one
     except ValueError:
-        raise PathFault(f"[{quoted[:40]}] is no key", 'write it as JSON does: ["key"], with \\" for a quote') from None
+        hint = 'write it as JSON does: ["key"], with \\" for a quote'
+        raise PathFault(f"[{quoted[:40]}] is not a key", hint) from None
     return text
 
 
@@ -127,7 +128,7 @@ def _as_json(match: re.Match[str]) -> str:
 
 
 def path_text(path: Sequence[Segment]) -> str:
-    """The path as it is written; `read_path` reads it back."""
+    """Write a path; `read_path` reads it back."""
     text = ""
     for segment in path:
         if isinstance(segment, str):
@@ -147,17 +148,17 @@ def look_up(
     instead: list[LeadsNowhere] | None = None,
     count: Callable[[int, int], None] | None = None,
 ) -> Any:
-    """The value at the end of `path` in the JSON value `value`; not a copy.
+    """Return what `path` leads to in the JSON value `value`; not a copy.
 
     Args:
         value: where to begin.
         path: the way.
         start: the segment to begin with.
-        instead: given, a path that leads nowhere gives None, also for single items below a `[*]`, and is noted here.
-        count: told how many items a `[*]` is about to map, and how many segments follow; it may raise.
+        instead: if given, a path that leads nowhere is added here and gives None, also for single items of a `[*]`.
+        count: called before a `[*]` maps, with the numbers of items and of segments that follow; may raise.
 
     Raises:
-        LeadsNowhere: it has no end, and `instead` is not given.
+        LeadsNowhere: the path leads nowhere, and `instead` is not given.
     """
     for at in range(start, len(path)):
         segment = path[at]

@@ -1,7 +1,7 @@
-"""References as they are written: which step or item they stand for, and which path into it. Compiles no values.
+"""Read references: which step or item they stand for, and the path into its value. Compiles no values.
 
     $ref:id.path      a whole text value; stands for the value with its type
-    $item.path        the same for the item of a `for_each`; $index for its number
+    $item.path        a whole text value; stands for the item of a `for_each`, $index for its number
     ${id.path}        inside longer text; inserts text
     {"$ref": "id"}    the object dialect; also "steps[0].result.path", by position from 0
 
@@ -24,7 +24,7 @@ __all__ = ["INDEX", "ITEM", "Names", "Reference", "read_reference"]
 ITEM = -1
 """Source of a reference to the item that a `for_each` is at."""
 INDEX = -2
-"""Source of a reference to its number, from 0."""
+"""Source of a reference to the item's number, from 0."""
 _OWN = {"item": ITEM, "index": INDEX}
 _POSITION = re.compile(r"steps\[([0-9]{1,9})\]")
 _WORD = re.compile(r"[^.\[}]*")
@@ -33,27 +33,27 @@ MAX_ID_CHARACTERS = 256
 _STEPS_SHOWN = 12
 _IDS_COMPARED = 500
 _MAX_SUGGESTIONS = 8
-"""So many times in a plan the nearest id is looked for: that takes milliseconds where there are many."""
+"""Searches for the nearest id in one plan; one takes milliseconds where there are many ids."""
 _MAX_LOOKED_AT = 2 * 1024 * 1024
-"""Characters of a plan in which other notations are looked for; every form that may be one counts as 400."""
+"""Characters of a plan that are searched for other notations; every form that may be one counts as 400."""
 
 
 class Reference(NamedTuple):
-    """One reference, read."""
+    """One reference that was read."""
 
     source: int
     """The step's index in the plan, or `ITEM` or `INDEX`."""
     path: Path
     text: str
-    """As it is written, for messages."""
+    """The reference as written, for messages."""
     place: tuple[str | int, ...]
-    """Where it stands in the step, e.g. ``("arguments", "city")``."""
+    """Where the reference stands in the step, e.g. ``("arguments", "city")``."""
     nullable: bool
-    """A path that leads nowhere gives null, with a warning; otherwise the step fails."""
+    """Whether a path that leads nowhere gives null and a warning; otherwise the step fails."""
 
 
 class Names:
-    """What references can name: the steps of one plan, and inside a `for_each` its item.
+    """The names that references may use: the steps of one plan, and inside a `for_each` its item.
 
     Args:
         ids: of the steps, in the plan's order; `note` adds to them.
@@ -65,7 +65,7 @@ class Names:
         self.ids: dict[str, int] = {}
         """The first step of each id."""
         self.item = False
-        """Whether `item` and `index` mean something; may be changed while a step is compiled."""
+        """Whether `item` and `index` mean something: true while the arguments of a `for_each` are compiled."""
         self._suggestions = _MAX_SUGGESTIONS
         self._may_look_at = _MAX_LOOKED_AT
         self._delimited = False
@@ -73,23 +73,23 @@ class Names:
             self.note(name)
 
     def note(self, name: str) -> None:
-        """One more step has this id."""
+        """Add the id of the next step."""
         self.ids.setdefault(name, len(self.order))
         self.order.append(name)
         if not self._delimited and _DELIMITER.search(name) and not _POSITION.fullmatch(name):
             self._delimited = True
 
     def at(self, position: int) -> str | None:
-        """The id of the step at a position, from 0; None where there is none."""
+        """Return the id of the step at a position, from 0; None beyond the last."""
         return self.order[position] if 0 <= position < len(self.order) else None
 
     def may_look(self, characters: int) -> bool:
-        """Count what is looked at for other notations; whether it is still worth the time."""
+        """Count characters searched for other notations. Returns False once a plan has used up its share."""
         self._may_look_at -= characters
         return self._may_look_at >= 0
 
     def step_at(self, text: str, start: int) -> tuple[str, int] | None:
-        """The id that stands at `start`, the longest there is, and where it ends."""
+        """Return the longest id of a step that stands at `start`, and where it ends."""
         end = _WORD.match(text, start, start + MAX_ID_CHARACTERS + 1).end()  # type: ignore[union-attr]  # never None
         ends = [end]
         if self._delimited:
@@ -105,7 +105,7 @@ class Names:
         return None
 
     def unknown(self, name: str) -> PathFault:
-        """The fault of naming a step that does not exist."""
+        """Return the fault of naming a step that does not exist."""
         self._suggestions -= 1
         known = itertools.islice(self.ids, _IDS_COMPARED if self._suggestions >= 0 else 0)
         hint = did_you_mean(name, known).removeprefix("; ")
@@ -117,10 +117,10 @@ class Names:
 
 
 def read_reference(text: str, start: int, names: Names) -> tuple[int, Path, int]:
-    """The source and the path of the reference at `start`, and where it ends.
+    """Read the reference at `start`. Returns its source, its path and where it ends.
 
     Raises:
-        PathFault: it cannot be read, or it names no step.
+        PathFault: the reference cannot be read, or names no step.
     """
     position = _POSITION.match(text, start)
     if position is not None:

@@ -1,4 +1,4 @@
-"""How large a JSON value is as text, without writing it, and in memory, without reading it. Never recurses."""
+"""Estimate the size of a JSON value: as text without encoding it, in memory without decoding it. Never recurses."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 __all__ = ["SMALL_BYTES", "json_size", "memory_of"]
 
 SMALL_BYTES = 16 * 1024 * 1024
-"""What a plan may take in memory however small `memory_bytes` is."""
+"""Memory that a plan may take however small `memory_bytes` is."""
 
 
 def json_size(value: Any, enough: int) -> int:
-    """Characters of the value as compact JSON, about (escapes are not counted), or a number above `enough`."""
+    """Return the characters of a value as compact JSON, about, without escapes; or a number above `enough`."""
     total = 0
     todo = [value]
     while todo and total <= enough:
@@ -36,8 +36,8 @@ def json_size(value: Any, enough: int) -> int:
 
 
 def memory_of(text: str) -> int:
-    """Bytes that the value of a JSON text takes in memory, about; more rather than less: one emoji makes every
-    character of its text four bytes."""
+    """Return the memory that the value of a JSON text takes, rather too much: one emoji makes every character of its
+    text four bytes."""
     if len(text) < 100:  # quick, and not too little for any text
         return 100 + 24 * len(text)
     return sys.getsizeof(text) + 80 * (1 + text.count(",") + text.count("[") + 3 * text.count("{"))

@@ -1,4 +1,4 @@
-"""One step compiled: its tool found, its references read, its arguments held against the schema, every fault told."""
+"""Compile one step: find its tool, read its references, check its arguments against the schema, note every fault."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LARGE = 64 * 1024
 _CONDITIONAL = frozenset(
     {"allOf", "anyOf", "oneOf", "if", "not", "dependentRequired", "dependentSchemas", "dependencies"}
 )
-"""Keywords by which one argument may decide what another must be."""
+"""Keywords with which one argument may decide what another must be."""
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 _POSITION = re.compile(r"steps\[[0-9]+\]")
 _RESERVED_IDS = {
@@ -46,18 +46,18 @@ class Offering:
     tools: Mapping[str, Tool]
     """By name."""
     refusal: Callable[[str], str]
-    """Why a tool that is not among them cannot be called, by the name that the plan has."""
+    """Says why a plan cannot call a tool of this name, for names that are not in `tools`."""
     canonical: Callable[[str], str] = str
-    """The tool's name for any other way to write it (``server.tool``, the Python name); else the name itself."""
+    """Returns the tool's name for another way to write it (``server.tool``, the Python name)."""
     writes_text: bool = True
-    """What a ``$ref:`` brings to an argument that takes nothing but text is written as JSON; not for programs."""
+    """Whether a ``$ref:`` writes other values as JSON for arguments that take only text; False for programs."""
 
     def find(self, name: str) -> Tool | None:
-        """The tool that is meant."""
+        """Return the tool that a name means."""
         return self.tools.get(name) or self.tools.get(self.canonical(name))
 
 
-@dataclass(slots=True, eq=False)  # not frozen: that costs 2 µs a step; nobody changes one
+@dataclass(slots=True, eq=False)  # not frozen: that would cost 2 µs a step
 class CompiledStep:
     """One step, ready to run."""
 
@@ -66,40 +66,40 @@ class CompiledStep:
     tool: Tool
     template: Template
     needs: tuple[int, ...]
-    """Steps that must have succeeded."""
+    """Steps that must succeed first."""
     after: tuple[int, ...]
-    """Steps that must have ended, beside those."""
+    """Other steps that must end first."""
     when: Template | None
     for_each: Template | None
     fallback: Tool | None
     threshold: float | None
-    """Below this confidence the fallback is called; None: on errors."""
+    """Call the fallback below this confidence; None: on errors."""
     retry: Retry | None
     model: Step
     large: bool
-    """Its arguments are long as they are written."""
+    """Whether the arguments are long as written."""
 
     @property
     def known_items(self) -> int | None:
-        """How many calls it makes: 1 without `for_each`; None where that is known only when it runs."""
+        """Calls that the step makes: 1 without `for_each`; None if only the run will show."""
         if self.for_each is None:
             return 1
         return len(self.model.for_each) if isinstance(self.model.for_each, list) else None
 
 
 class StepCompiler:
-    """Compiles the steps of one plan, which it must know by name first.
+    """Compiles the steps of one plan. Call `know` for every step, then `compile`.
 
     Args:
         offering: the tools that the plan may call.
-        missing: the plan's own rule for paths that lead nowhere.
-        faults: what is wrong is added here.
-        limits: `memory_bytes` bounds what its expressions may take, about.
+        missing: the plan's rule for paths that lead nowhere.
+        faults: every fault is added here.
+        limits: `memory_bytes` bounds the memory of expressions, about.
     """
 
     def __init__(self, offering: Offering, missing: str | None, faults: Faults, limits: Limits) -> None:
         self.edges: list[tuple[int, ...]] = []
-        """For every step those it waits for, as far as it was compiled."""
+        """For every step the steps it waits for; empty until the step is compiled."""
         self.names = Names()
         self._offering = offering
         self._missing = missing
@@ -108,7 +108,7 @@ class StepCompiler:
         self._expressions = Expressions(limits.memory_bytes)
 
     def know(self, name: str, step: Step | None) -> bool:
-        """Take note of the next step of the plan. Returns whether its id can be its own."""
+        """Add the next step of the plan by its id. Returns whether the id is free and not reserved."""
         index, first, means = len(self.names.order), self.names.ids.get(name), _RESERVED_IDS.get(name)
         self.edges.append(())
         self._steps.append(step)
@@ -125,11 +125,11 @@ class StepCompiler:
         return first is None and means is None
 
     def spot(self, index: int) -> Spot:
-        """Where the faults of a step are noted."""
+        """Return the place of a step, for faults."""
         return Spot(self.names.order[index], f"steps[{index}]", self.faults)
 
     def compile(self, index: int) -> CompiledStep | None:
-        """The step of that index, ready to run; None where it has faults."""
+        """Compile the step of that index; None if it has faults."""
         step = self._steps[index]
         if step is None:
             return None
@@ -173,7 +173,7 @@ class StepCompiler:
         )  # fmt: skip
 
     def _named(self, spot: Spot, names: tuple[str, ...], option: str) -> Iterator[int]:
-        """The steps that an option names."""
+        """Return the steps that an option names; note those that do not exist."""
         for number, name in enumerate(names):
             found = self.names.ids.get(name)
             if found is not None:
@@ -194,7 +194,7 @@ class StepCompiler:
         return tool
 
     def _check_conditions(self, spot: Spot, step: Step, when: Template | None, each: Template | None) -> None:
-        """`when` must depend on something, or say true or false; `for_each` must be able to be an array."""
+        """Note a `when` that no result can change, and a `for_each` that cannot be an array."""
         if isinstance(step.when, str) and step.when.strip().lower() in ("true", "false"):
             spot.fault(f"{step.when!r} is text", "write true or false without quotes", below=".when")
         elif isinstance(step.when, str) and isinstance(when, (Literal, Text)):
@@ -214,7 +214,7 @@ class StepCompiler:
             spot.fault(message, "set max_items on the step, or split it", below=".for_each", code="too-large")
 
     def _check_arguments(self, spot: Spot, tool: Tool, template: Template, size: int, *, instead: bool = False) -> None:
-        """Hold the arguments against the schema, where no reference stands."""
+        """Check the arguments against the schema, except where references stand."""
         if isinstance(template, Literal) and not isinstance(template.value, dict):
             given = described(template.value)
             spot.fault(f"the arguments must be an object, got {given}", below=".arguments", code="argument")
@@ -233,7 +233,7 @@ class StepCompiler:
             faults = data.get("faults") or [{"argument": "", "problem": error.message}]
         except ToolError as error:
             faults = [{"argument": "", "problem": error.message}]
-        except Exception:  # a validator of the operator's own: the gate says what it makes of it
+        except Exception:  # a validator of the operator's own failed: the gate will report it
             return
         conditional = opened and not _CONDITIONAL.isdisjoint(tool.input_schema)
         for fault in faults:
@@ -269,13 +269,13 @@ class StepCompiler:
                 spot.warn("no-effect", message, below=f".{option}")
 
     def _check_texts(self, spot: Spot, texts: list[tuple[str, Place]]) -> None:
-        """A text such as ``s1.email`` may be a file's name; where the step's tool has that field it is worth a word."""
+        """Warn of texts such as ``s1.email`` where the tool of `s1` has that field."""
         for text, place in texts:
             name, _, path = text.partition(".")
             schema = self._result_schema(self._steps[self.names.ids[name]])
             known = schema.get("properties") if schema is not None else None
             if isinstance(known, dict) and path.partition(".")[0].partition("[")[0] in known:
-                message = f"{text[:80]!r} names the step {name!r} and is no reference"
+                message = f"{text[:80]!r} names the step {name!r} but is not a reference"
                 hint = f'to send its result write "$ref:{text[:80]}"; if the text is meant, leave it'
                 spot.warn("looks-like-a-reference", message, hint, below=f".{place_text(place)}")
 
@@ -293,23 +293,23 @@ class StepCompiler:
                 spot.warn("unknown-path", message, found[1], below=place)
 
     def _result_schema(self, step: Step | None) -> Mapping[str, Any] | None:
-        """What the tool of a step says of its results."""
+        """Return the output schema of a step's tool."""
         tool = None if step is None else self._offering.find(step.tool)
         return None if tool is None else tool.output_schema
 
 
 def _is_in(place: str, argument: str) -> bool:
-    """Whether a place in the arguments is that argument or lies within it."""
+    """Return whether a place in the arguments is that argument or lies within it."""
     return place == argument or place.startswith((f"{argument}.", f"{argument}["))
 
 
 def _names_fit(tool: Tool, names: frozenset[str]) -> bool:
-    """Whether the tool has all of these arguments and needs no other."""
+    """Return whether the tool has all of these arguments and needs no other."""
     return names.issubset(tool.parameters) and names.issuperset(tool.input_schema.get("required", ()))
 
 
 def _may_depend(name: str, opened: frozenset[str], tool: Tool) -> bool:
-    """Whether a fault at that place may go away with the results; that an argument does not exist never does."""
+    """Return whether results may cure a fault at that place. An argument that does not exist is never cured."""
     if name in opened and name not in tool.parameters:
         schema = tool.input_schema
         return "patternProperties" in schema or schema.get("additionalProperties", False) is not False

@@ -1,4 +1,4 @@
-"""Values with references in them, as they are written, made into templates; `values` resolves them.
+"""Compile values with references into templates, which `values` resolves.
 
 1. Values are walked as values: nothing is put into text and then parsed, and what is inserted is never looked at
    again.
@@ -6,7 +6,7 @@
    Before `{` and `ref:` two `$` stand for one: `$$${id}` is a dollar sign and a value.
 3. A text that is a reference in another system's notation is a fault, see `notations`.
 
-Knows how things are written; which steps a step waits for follows from the references it collects.
+Which steps a step waits for follows from the references that a `Scope` collects.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from .values import Array, AsText, At, Broken, Computed, Literal, Object, Templa
 __all__ = ["MAX_DEPTH", "Expressions", "Scope", "compile_template", "literal_members", "place_text"]
 
 MAX_DEPTH = 100
-"""Levels of nesting of a plan; a deeper one is refused. pydantic reads 200, of which the tool's schema takes some."""
+"""Levels of nesting of a plan. pydantic reads 200, of which the tool's schema takes some."""
 
 _MOST_EXPRESSIONS = 1024 * 1024
-"""Characters of all expressions of a plan together; of equal ones, those of one."""
+"""Characters of all expressions of a plan together; equal expressions count once."""
 _EXPRESSION_BYTES = 350
-"""What a character of an expression takes at most when it is compiled; measured. 100 are common."""
+"""Memory for each character of a compiled expression, at most; measured. 100 bytes are common."""
 _LEAST_EXPRESSIONS = 48 * 1024
-"""Characters that are taken however small `memory_bytes` is."""
+"""Characters that are allowed however small `memory_bytes` is."""
 _SHOWN = 80
 _OPENING = re.compile(r"(?<!\$)(\$++)(\{|ref:)")  # every run of `$` is looked at once, whatever its length
 _OWN = re.compile(r"\$(item(?=$|[.\[])|index$)")
 _ESCAPED = re.compile(r"\$\$+(?:item(?=$|[.\[])|index$)")
 _MARK = re.compile(r"[{<%@#\[]|^\s*(?:ref:|steps?[.\[])")
-"""What a text holds, beside `$`, that is a reference in another notation."""
+"""Marks, beside `$`, of a text that may be a reference in another notation."""
 _NAMED = re.compile(r"(?<!\$)\$([^\W\d]\w*)")
 
 _NOT_PYTHON = (
@@ -54,7 +54,7 @@ _NOT_PYTHON = (
     ("?", "write `a if condition else b`, as in Python"),
     ("!", "write `not`, as in Python"),
 )
-"""What is often written instead of Python, and what to write."""
+"""Signs of other languages, with the Python to write instead."""
 _NOT_NAMES = {
     "true": "write True, as in Python",
     "false": "write False, as in Python",
@@ -66,15 +66,15 @@ Place = tuple[str | int, ...]
 
 
 class Expressions:
-    """The expressions of one plan by their text; one of each is enough.
+    """The compiled expressions of one plan, each once.
 
     Args:
-        max_memory_bytes: what they may take, about; None: no bound of its own.
+        max_memory_bytes: memory that they may take, about; None: no bound.
     """
 
     def __init__(self, max_memory_bytes: int | None = None) -> None:
         self.size = 0
-        """Characters that were parsed."""
+        """Characters parsed so far."""
         self.most = _MOST_EXPRESSIONS
         """Characters that may be parsed."""
         if max_memory_bytes is not None:
@@ -82,7 +82,7 @@ class Expressions:
         self._parsed: dict[str, Expression] = {}
 
     def parsed(self, text: str) -> Expression | None:
-        """The expression; None where there are too many. Raises `ExpressionFault`."""
+        """Parse an expression; None if the plan has too many characters of them. Raises `ExpressionFault`."""
         found = self._parsed.get(text)
         if found is None:
             self.size += len(text)
@@ -93,41 +93,41 @@ class Expressions:
 
 
 def place_text(place: Place, root: str = "") -> str:
-    """Where something stands in a step, e.g. ``steps[1].arguments.city``; of a long place the beginning."""
+    """Write a place, e.g. ``steps[1].arguments.city``; of a long one the beginning."""
     return path_text([part[:60] if isinstance(part, str) else part for part in place[:20]], root)
 
 
 @dataclass(slots=True)
 class Scope:
-    """Where a value stands while it is compiled; collects what is found."""
+    """What is known of the step whose values are compiled, and what was found in them."""
 
     spot: Spot
     """The step."""
     names: Names
     missing: str | None
-    """The plan's own rule for paths that lead nowhere: "null", "error", or None for that of the dialect."""
+    """The plan's rule for paths that lead nowhere: "null", "error", or None for the rule of the dialect."""
     input_schema: Mapping[str, Any] | None = None
     """Of the tool, where references to anything else are written as JSON for arguments that take only text."""
     expressions: Expressions = field(default_factory=lambda: Expressions())
     references: list[Reference] = field(default_factory=list)
     bare: list[tuple[str, Place]] = field(default_factory=list)
-    """Texts that begin with a step's id and a dot, and where they stand."""
+    """Texts that begin with a step's id and a dot, with their places."""
     place: Place = ()
-    """Of the value that is compiled now."""
+    """Place of the value that is compiled now."""
 
     def below(self, place: Place) -> str:
-        """A place in the step, as it stands behind the step's own."""
+        """Write a place in the step, without the place of the step itself."""
         return place_text(place, self.spot.place)[len(self.spot.place) :]
 
     def refer(self, source: int, path: Path, text: str, default: str) -> Reference:
-        """Note a reference."""
+        """Add a reference."""
         made = Reference(source, path, text[:_SHOWN], self.place, (self.missing or default) == "null")
         self.references.append(made)
         return made
 
 
 def compile_template(value: Any, scope: Scope, place: Place) -> Template:
-    """A JSON value, at most `MAX_DEPTH` levels deep, as a template. Faults are noted in the scope."""
+    """Compile a JSON value of at most `MAX_DEPTH` levels. Faults are noted in the scope."""
     kind = type(value)
     if kind is list:
         return _array(value, [compile_template(item, scope, (*place, index)) for index, item in enumerate(value)])
@@ -162,9 +162,9 @@ def _array(written: list[Any], items: list[Template]) -> Template:
 
 
 def literal_members(template: Template) -> tuple[dict[str, Any] | None, frozenset[str]]:
-    """Of an object: its members, None for those that depend on results; and the names of these.
+    """Return an object's members, with None for those that depend on results, and the names of those.
 
-    None instead of an object where all of it depends on results.
+    The members are None if the template as a whole depends on results.
     """
     if isinstance(template, Literal):
         return template.value, frozenset()
@@ -282,7 +282,7 @@ def _text(text: str, scope: Scope) -> Template:
 
 
 def _inserted(text: str, start: int, scope: Scope) -> tuple[At, int]:
-    """The reference of `${…}` whose inside begins at `start`, and where the text goes on."""
+    """Read the `${…}` whose inside begins at `start`. Returns the reference and where the text goes on."""
     end = text.find("}", start)
     shown = text[start - 2 : end + 1 if end >= 0 else None][:60]
     while text[start : start + 1] == " ":
@@ -301,7 +301,7 @@ def _inserted(text: str, start: int, scope: Scope) -> tuple[At, int]:
 
 
 def _end_of_path(text: str, start: int) -> int:
-    """Where the path at `start` ends; `start` itself where there is none."""
+    """Return where the path at `start` ends; `start` itself if there is no path."""
     try:
         return read_path(text, start)[1]
     except PathFault:
@@ -309,7 +309,7 @@ def _end_of_path(text: str, start: int) -> int:
 
 
 def _check_notation(text: str, scope: Scope) -> None:
-    """A text that would be sent as it is, though it is a reference of another system, is a fault."""
+    """Raise `PathFault` for a reference in another system's notation, which would be sent as text."""
     meant = meant_by(text, scope.names, str(scope.spot.step))
     if meant is None:
         return
@@ -329,6 +329,6 @@ def _doubt_names(text: str, scope: Scope) -> None:
         if match[1] in scope.names.ids:
             path = text[match.start(1) : _end_of_path(text, match.end())][:60]
             hint = f"to insert its result write ${{{path}}}; if the text is meant, leave it"
-            message = f"{text[:80]!r} names the step {match[1]!r} and is no reference"
+            message = f"{text[:80]!r} names the step {match[1]!r} but is not a reference"
             scope.spot.warn("looks-like-a-reference", message, hint, scope.below(scope.place))
             return

@@ -1,6 +1,6 @@
-"""Compiled values: what is left to do when the results are there. Resolves; knows nothing of how things are written.
+"""Compiled values, which resolve to JSON values once the results are there. Knows nothing of how plans are written.
 
-Nothing is copied: whoever gets a resolved value must not change it. (The gate gives each call its own copy.)
+Nothing is copied: a resolved value must not be changed. (The gate gives each call its own copy.)
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ __all__ = ["Array", "AsText", "At", "Broken", "Computed", "Literal", "Object", "
 
 
 _EXPRESSION_STEPS = 100_000
-"""Of one expression, once: 25 ms of the event loop, or 50 where that is slow."""
+"""Of one evaluation of an expression: 25 ms of the event loop, on slow machines 50."""
 _EXPRESSION_BYTES = 64 * 1024 * 1024
 _WRITERS = 4
-"""What is computed is measured, written and checked several times on its way to a tool."""
+"""A computed value is measured, encoded and checked several times on its way to a tool."""
 _SHORT_PATH = 8
-"""Segments that cost nothing: following them takes a microsecond."""
+"""Segments that cost nothing: they take a microsecond."""
 
 
 class Template(Protocol):
     """A compiled value."""
 
     def resolve(self, inputs: Inputs) -> Any:
-        """The value. Raises `Unresolvable`."""
+        """Return the value. Raises `Unresolvable`."""
         ...
 
 
@@ -49,7 +49,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A value with a fault; it will not be run."""
+    """A value with a fault; it never runs."""
 
     def resolve(self, inputs: Inputs) -> Any:
         raise Unresolvable("this value has a fault")
@@ -57,7 +57,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """A result or an item, or a place in it."""
+    """A reference to a result or an item, or to a place in one."""
 
     reference: Reference
 
@@ -183,7 +183,7 @@ class Computed:
         return value
 
     def _evaluate(self, given: Mapping[str, Any], budget: Budget) -> Any:
-        """The value, which may take no more than keeps the event loop from its next turn for a moment."""
+        """Evaluate within a budget that blocks the event loop for a moment at most."""
         share = budget.share(steps=_EXPRESSION_STEPS, bytes=_EXPRESSION_BYTES)
         try:
             value = to_json(self.expression.evaluate(given, share), share)
@@ -196,7 +196,7 @@ class Computed:
 def _written(value: Any) -> str:
     try:
         return compact_json(value)
-    except NotJson as error:  # it came out of a text, or of an expression
+    except NotJson as error:  # it comes from a text or an expression
         raise Unresolvable(str(error)) from None
 
 

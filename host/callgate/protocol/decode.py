@@ -1,7 +1,7 @@
-"""Bytes that a guest sent, as a JSON value, or a `ProtocolError`.
+"""Decode a guest's message to a JSON value, or raise `ProtocolError`.
 
-Beyond what `strict_json` refuses: invalid UTF-8, nesting deeper than the interpreter's own stack allows, and messages
-that would take far more memory decoded than they have bytes. A long message is decoded in turns.
+Refuses what `strict_json` refuses, and invalid UTF-8, nesting deeper than the interpreter's own stack allows, and
+messages that would take far more memory decoded than they have bytes. A long message is decoded in turns.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ MAX_VALUES = 200_000
 
 
 _SHORT_BYTES = 1 << 15
-"""Read without looking for turns: almost every message."""
+"""Messages up to this length are decoded at once: almost every one."""
 
 
 def decode(line: bytes) -> Any:
-    """The JSON value of one message. Raises `ProtocolError` that says what is wrong with it."""
+    """Decode one message. Raises `ProtocolError`, which says what is wrong."""
     if len(line) > _SHORT_BYTES:
         return at_once(decoding(line))
     try:
         return strict_json(line.decode())
     except (ValueError, RecursionError) as error:
-        raise _told(error) from None
+        raise _fault(error) from None
 
 
 def decoding(line: bytes) -> Work[Any]:
-    """The same, in turns where the message is long."""
+    """Decode one message, a long one in turns. Raises `ProtocolError`."""
     if len(line) > MAX_VALUES:
         if (yield from counting(line, MAX_VALUES)) > MAX_VALUES:
             raise ProtocolError(f"the guest sent a message of more than {MAX_VALUES} JSON values")
@@ -45,10 +45,10 @@ def decoding(line: bytes) -> Work[Any]:
             yield
         return (yield from json_decoding(text))
     except (ValueError, RecursionError) as error:
-        raise _told(error) from None
+        raise _fault(error) from None
 
 
-def _told(error: ValueError | RecursionError) -> ProtocolError:
+def _fault(error: ValueError | RecursionError) -> ProtocolError:
     if isinstance(error, UnicodeDecodeError):
         return ProtocolError(f"the guest sent a message that is not UTF-8 (byte {error.start})")
     if isinstance(error, RecursionError):

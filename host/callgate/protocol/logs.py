@@ -1,4 +1,4 @@
-"""What a program has printed, as far as its limit lets it. Knows text and bytes, not where they come from."""
+"""Printed text of a program, up to its limit. Knows text and bytes, not where they come from."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ class Logs:
     """Printed text, in one buffer: an object for each piece would take many times the bytes of a short one.
 
     Args:
-        max_bytes: of all of it, as UTF-8.
+        max_bytes: of the whole text, as UTF-8.
     """
 
     __slots__ = ("_max_bytes", "_size", "_text", "last")
 
     def __init__(self, max_bytes: int) -> None:
         self.last = ""
-        """What the latest `write` added."""
+        """Text that the latest `write` added."""
         self._text = io.StringIO(newline="")
         self._max_bytes = max_bytes
         self._size = 0
 
     @property
     def text(self) -> str:
-        """All that was printed."""
+        """The whole text."""
         return self._text.getvalue()
 
     def write(self, text: str) -> None:
-        """Add to them. Raises `LimitReached` when they are full; what fits is kept."""
+        """Add text. Raises `LimitReached` beyond `max_bytes`; the text that fits is kept."""
         self.last = ""
         if not text:
             return
@@ -48,5 +48,5 @@ class Logs:
 
 
 def printable(text: str) -> str:
-    """Half of a surrogate pair could not be printed by anybody."""
+    """Replace halves of surrogate pairs, which cannot be printed."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

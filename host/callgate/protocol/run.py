@@ -1,11 +1,9 @@
 """One run on the wire, from the host's side: bytes in, events out; answers in, bytes out. No I/O.
 
 Theory of operation. The host sends one `execute` request; until its reply comes, the guest may send tool calls,
-prints and cancellations. A plain call (an object with a method, an id never used before, and params by name) becomes
-a `Called`
-event: the fast lane. Whatever is JSON but not plain (a batch, params by position, no id, an odd id) becomes `Other`
-    and goes to the JSON-RPC library. Whatever is no JSON, answers something never asked, or reuses an id ends the run
-    with a `ProtocolError`.
+prints and cancellations. A plain call (an object with a method, a new id, and params by name) becomes a `Called` event:
+the fast lane. Other JSON-RPC (a batch, params by position, no id, an odd id) becomes `Other` and goes to the JSON-RPC
+library. A message that is not JSON, answers something never asked, or reuses an id ends the run with `ProtocolError`.
 
 ======================  ================================================  ===========================
 state                   what may come                                     leads to
@@ -40,11 +38,11 @@ __all__ = [
 
 _ID_LENGTH = 64
 _LARGEST_ID = 2**53
-"""Larger integers can be chosen to have one hash, and then every set of them is a list."""
+"""Largest request id: larger integers can all have one hash, which makes a set of them as slow as a list."""
 _REPR_LENGTH = 200_000
-"""Characters of a value's text that are kept; the guest cuts well below."""
+"""Characters of a value's text that are kept; the guest cuts far earlier."""
 NOTES = ("dropped", "failed", "waiting")
-"""Counts that a guest may give of how its program ended."""
+"""Counts that a guest may send about the end of its program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +63,14 @@ class Wrote:
 
 @dataclass(frozen=True, slots=True)
 class CallCancelled:
-    """The program gave a call up."""
+    """The program cancelled a call."""
 
     id: int | str
 
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """The program gave a call up before its request had left: it is recorded, and not made."""
+    """The program cancelled a call before the request left the guest: the call is recorded, not made."""
 
     method: str
     arguments: dict[str, Any]
@@ -80,14 +78,14 @@ class Withdrawn:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """A message for the JSON-RPC library: decoded, not yet judged."""
+    """A message for the JSON-RPC library: decoded, not yet checked."""
 
     message: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The top level of the program is over, and it waits for calls. Its value so far: none where it is too large."""
+    """The program's top level has ended, and the program waits for its calls. No value if it is too large."""
 
     value: Any = None
     value_repr: str | None = None
@@ -95,18 +93,18 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The reply to `execute`: a value, or what the guest says of the error."""
+    """The reply to `execute`: a value, or the guest's details of the error."""
 
     value: Any = None
     value_repr: str | None = None
     error: dict[str, Any] | None = None
     notes: dict[str, int] = field(default_factory=dict)
-    """Counts that the guest gives: ``dropped``, ``failed``, ``waiting``; see `callgate_guest.nursery`."""
+    """Counts from the guest: ``dropped``, ``failed``, ``waiting``; see `callgate_guest.nursery`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """A long message is being read: others may have their turn."""
+    """A long message is being decoded: others may have their turn."""
 
 
 WORKING = Working()
@@ -115,7 +113,7 @@ Event = Called | Wrote | CallCancelled | Withdrawn | Other | Ending | Ended | Wo
 
 
 encode: Callable[[Any], str] = encoder()
-"""Compact JSON, in the forms of `json_forms`. Raises `ValueError` or `TypeError` for what has none."""
+"""Encode a value as compact JSON, in the forms of `json_forms`. Raises `ValueError` or `TypeError`."""
 
 
 def encode_tools(
@@ -123,8 +121,7 @@ def encode_tools(
     namespaces: Mapping[str, Mapping[str, str]] | None = None,
     docs: Sequence[str] | None = None,
 ) -> str:
-    """The members of the `execute` request that say what the program may call, as JSON text; `callgate_guest.offered`
-    says what they mean.
+    """Encode the members of the `execute` request that say what the program may call; see `callgate_guest.offered`.
 
     Args:
         tools: name in programs, name on the wire, names of the parameters, with ``=`` behind those that may be left
@@ -153,7 +150,7 @@ def encode_tools(
 
 
 def value_bytes(value: Any, text: str | None, most: int) -> int:
-    """How large a run's value is, as compact JSON. Raises `LimitReached` beyond `max_value_bytes`, given as `most`."""
+    """Return the size of a run's value as compact JSON. Raises `LimitReached` beyond `most`, the `max_value_bytes`."""
     size = len(encode(value)) + len(encode(text) if text else "")
     if size > most:
         raise LimitReached("max_value_bytes", most, size)
@@ -164,7 +161,7 @@ class RunWire:
     """The protocol of one run. `state` is ``running``, ``ended`` or ``broken``.
 
     Args:
-        limits: of which message, log, value and call sizes are held here.
+        limits: those of messages, logs and values are enforced here.
         number: the id of this run's `execute` request; successive runs of a session count up.
     """
 
@@ -180,16 +177,16 @@ class RunWire:
         self._is_ending = False
 
     def execute(self, code: str, tools: str, inputs: str, *, keeps: bool = False) -> bytes:
-        """The request that starts the run.
+        """Encode the request that starts the run.
 
         Args:
             code: the program.
-            tools: what `encode_tools` made: it is the same for many runs.
+            tools: from `encode_tools`; the same for many runs.
             inputs: variables, as JSON text of an object.
-            keeps: whether another program may follow, which can await what this one leaves in its variables.
+            keeps: whether another program may follow, which can await calls that this one leaves in its variables.
 
         Raises:
-            LimitReached: it is too long.
+            LimitReached: the request is too long.
         """
         kept = ',"keeps":true' if keeps else ""
         params = f'{{"code":{encode(code)},{tools},"inputs":{inputs}{kept}}}'
@@ -199,11 +196,11 @@ class RunWire:
         return data
 
     def receive(self, data: bytes) -> Iterator[Event]:
-        """What `data` says, one event after the other: what came before a fault counts.
+        """Return the events in `data`, one after the other. Events before a fault count.
 
         Raises:
-            ProtocolError: a message is none. The state is ``broken``.
-            LimitReached: a message is too long, or the value. The state is ``broken``.
+            ProtocolError: a message breaks the protocol. The state is ``broken``.
+            LimitReached: a message or the value is too long. The state is ``broken``.
         """
         try:
             for line in self._buffer.feed(data):
@@ -217,21 +214,21 @@ class RunWire:
 
     @property
     def logs(self) -> str:
-        """What the program has printed."""
+        """The printed text."""
         return self._printed.text
 
     def write(self, text: str) -> None:
-        """Add to the logs. Raises `LimitReached` when they are full; what fits is kept."""
+        """Add to the logs. Raises `LimitReached` beyond `max_log_bytes`; the text that fits is kept."""
         self._printed.write(text)
 
     @property
     def latest(self) -> str:
-        """What the latest `write` added to the logs."""
+        """Text that the latest `write` added to the logs."""
         return self._printed.last
 
     def _message(self, line: bytes) -> Iterator[Event]:
         if len(line) <= LARGE_BYTES:
-            yield self._judged(decode(line), len(line))
+            yield self._event_of(decode(line), len(line))
             return
         work = decoding(line)
         while True:
@@ -242,9 +239,9 @@ class RunWire:
                 message = done.value
                 break
         yield WORKING
-        yield self._judged(message, len(line))
+        yield self._event_of(message, len(line))
 
-    def _judged(self, message: Any, size: int) -> Event:
+    def _event_of(self, message: Any, size: int) -> Event:
         if type(message) is list:
             for each in message:
                 if type(each) is dict and "method" in each:
@@ -280,7 +277,7 @@ class RunWire:
         return Other(message)
 
     def _claim(self, number: Any) -> bool:
-        """Note the id of a request, wherever it stands; whether it is one. Raises `ProtocolError` for a second use."""
+        """Note the id of a request; returns whether it is a valid one. Raises `ProtocolError` for a second use."""
         if type(number) is str:
             if len(number) > _ID_LENGTH:
                 return False
@@ -310,10 +307,10 @@ class RunWire:
         if "id" in message or type(params) is not dict or "value" not in params:
             raise ProtocolError(f'`{ENDING}` is a notification with params {{"value": ...}}')
         if self._is_ending:
-            raise ProtocolError("the guest told twice that its program is ending")
+            raise ProtocolError("the guest reported twice that its program is ending")
         self._is_ending = True
         text = params.get("value_repr")
-        if size > self._limits.max_value_bytes:  # too long with what stands around it: the reply will tell
+        if size > self._limits.max_value_bytes:  # too long together with the parts around it: the reply will show
             return Ending()
         return Ending(params["value"], printable(text[:_REPR_LENGTH]) if type(text) is str else None)
 
@@ -353,16 +350,16 @@ def _counts(given: Any) -> dict[str, int]:
 
 
 def result_reply(number: int | str, body: str) -> bytes:
-    """The response to a call that succeeded; `body` is its result as JSON text."""
+    """Encode the response to a call that succeeded; `body` is its result as JSON text."""
     return f'{{"jsonrpc":"2.0","result":{body},"id":{encode(number)}}}\n'.encode()
 
 
 def error_reply(number: int | str | None, error: ToolError) -> bytes:
-    """The response to a call that failed."""
+    """Encode the response to a call that failed."""
     return (encode({"jsonrpc": "2.0", "error": error_object(error), "id": number}) + "\n").encode()
 
 
 def error_object(error: ToolError) -> dict[str, Any]:
-    """A `ToolError` as the ``error`` member of a response."""
+    """Return a `ToolError` as the ``error`` member of a response."""
     details = {"tool": error.tool, "retryable": error.retryable, "data": error.data}
     return {"code": error.code, "message": error.message, "data": details}

@@ -1,6 +1,6 @@
-"""Python's expression syntax over JSON values, interpreted: no `eval`, a closed list of what it can do, a budget.
+"""Evaluate Python's expression syntax over JSON values: no `eval`, a closed list of operations, a budget.
 
-Knows Python and JSON. Refuses to know plans, steps and tools: what the names mean is the caller's business.
+Knows Python and JSON; no plans, steps or tools. The caller says what the names mean.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 1. A budget is spent before the work is done, never after: what does not fit is not begun.
 2. Nothing is given back. `bytes` counts all that is ever made, not what is alive, so that it bounds time as well.
-3. A budget may serve several evaluations in turn; once exceeded, it stays so.
+3. A budget may serve several evaluations in turn; once exceeded, it stays exceeded.
 
     CallgateError
     ├── ExpressionFault     the author: it uses something that this evaluator does not do. Python might do it.
@@ -24,11 +24,11 @@ __all__ = ["INTEGER_BITS", "MOST_DEPTH", "Budget", "BudgetExceeded", "Expression
 INTEGER_BITS: Final = 16_384
 
 MOST_DEPTH: Final = 200
-"""Levels of a value that is compared, written out, hashed or sorted: those recurse in CPython's C code."""
+"""Levels of a value that is compared, written, hashed or sorted: CPython's C code recurses there."""
 
 
 class Budget:
-    """What is left to spend.
+    """Counts what is left to spend.
 
     Args:
         steps: units of work: a node evaluated, or some eight list items or some hundreds of characters looked at. One
@@ -36,7 +36,7 @@ class Budget:
         bytes: of all texts and containers made on the way, as an upper estimate.
         integer_bits: size of the largest integer that a constant, multiplication, power, shift or text may make. The
             default is somewhat more than the 4,300 digits that Python writes, and so little that hashing one, or
-            comparing two, is no more than a few steps.
+            comparing two, takes a few steps at most.
     """
 
     __slots__ = ("bytes_allowed", "bytes_left", "integer_bits", "steps_allowed", "steps_left")
@@ -53,36 +53,36 @@ class Budget:
         return f"<Budget: {steps} and {self.bytes_left:,} of {self.bytes_allowed:,} bytes left>"
 
     def work(self, steps: int) -> None:
-        """Spends steps; raises `BudgetExceeded` when they are not there."""
+        """Spend steps. Raises `BudgetExceeded` if too few are left."""
         self.steps_left -= steps
         if self.steps_left < 0:
             raise BudgetExceeded("steps", self.steps_allowed)
 
     def make(self, size: int) -> None:
-        """Spends bytes; raises `BudgetExceeded` when they are not there."""
+        """Spend bytes. Raises `BudgetExceeded` if too few are left."""
         self.bytes_left -= size
         if self.bytes_left < 0:
             raise BudgetExceeded("bytes", self.bytes_allowed)
 
     def share(self, *, steps: int, bytes: int) -> Budget:
-        """A budget for a part of the work: as much, but for what is left here. `settle` it afterwards."""
+        """Return a budget for a part of the work, within what is left here. Call `settle` with it afterwards."""
         return Budget(
             steps=min(steps, self.steps_left), bytes=min(bytes, self.bytes_left), integer_bits=self.integer_bits
         )
 
     def settle(self, share: Budget) -> None:
-        """Spends what a share has spent."""
+        """Spend what a share has spent."""
         self.steps_left -= share.steps_allowed - max(share.steps_left, 0)
         self.bytes_left -= share.bytes_allowed - max(share.bytes_left, 0)
 
     def integer(self, bits: int) -> None:
-        """Raises `BudgetExceeded` for an integer of more bits than one may have."""
+        """Raise `BudgetExceeded` for an integer with too many bits."""
         if bits > self.integer_bits:
             raise BudgetExceeded("integer_bits", self.integer_bits)
 
 
 class ExpressionFault(CallgateError, ValueError):
-    """The expression holds something outside the closed list. Most are found by `parse_expression`.
+    """The expression uses something outside the closed list. `parse_expression` finds most of them.
 
     A few show only in the values: `a % b` is refused where `a` turns out to be a text.
 
@@ -101,12 +101,12 @@ class ExpressionFault(CallgateError, ValueError):
 
 
 class ExpressionError(CallgateError):
-    """Python's own error for this expression and these values.
+    """Python raises this error for this expression and these values.
 
     Attributes:
         kind: name of Python's exception class, e.g. ``"KeyError"``.
-        message: what `str` of that exception gives.
-        notes: what Python adds to it, from 3.14 on for instance what `dict` was about to do.
+        message: the text of that exception.
+        notes: the notes of that exception; since 3.14 `dict` adds one.
     """
 
     def __init__(self, kind: str, message: str, notes: tuple[str, ...] = ()) -> None:
@@ -117,11 +117,11 @@ class ExpressionError(CallgateError):
 
 
 class BudgetExceeded(CallgateError):
-    """An operation would have cost more than was left. It was not begun.
+    """An operation would cost more than is left; it was not begun.
 
     Attributes:
         budget: ``"steps"``, ``"bytes"``, ``"integer_bits"``, ``"clashes"`` (keys of one hash) or ``"depth"``.
-        allowed: what that budget was, in its own unit.
+        allowed: the whole budget, in its own unit.
     """
 
     def __init__(self, budget: str, allowed: int) -> None:

@@ -1,8 +1,7 @@
-"""Closures of calls: of the listed functions, and of the listed methods.
+"""Compile calls of the listed functions and methods to closures.
 
-A function is found by its name in the text, never by a value: a value is never called. That is what makes the list
-closed. The functions that take a function (`key=`, `map`, `filter`) get a lambda, a listed function or `str.method`,
-written in place.
+A function is found by its name in the text; a value is never called. That keeps the list closed. Functions that take a
+function (`key=`, `map`, `filter`) get a lambda, a listed function or `str.method`, written in place.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["CALL_BUILDERS"]
 
 _STEPS_PER_ARGUMENT: Final = 8
 _BYTES_PER_ARGUMENT: Final = 400
-"""What a function makes of each argument that `*` brings, at most: `zip` and `map` keep two iterators."""
+"""Memory that a function takes for each argument from `*`, at most: `zip` and `map` keep two iterators."""
 _FUNCTION_HINT: Final = "write a lambda, like lambda row: row.name, or a listed function, like len or str.lower"
 
 
@@ -46,7 +45,7 @@ def _call(compilation: Compilation, node: ast.Call) -> Node:
 
 
 def _function_of_module(compilation: Compilation, function: ast.Attribute) -> str | None:
-    """``"json.dumps"`` where that is what is written."""
+    """Return ``"json.dumps"`` or another listed function of `json`; None for a method call."""
     owner = function.value
     if isinstance(owner, ast.Name) and owner.id == "json" and not compilation.is_variable("json"):
         name = f"json.{function.attr}"
@@ -84,7 +83,7 @@ def _function_call(compilation: Compilation, node: ast.Call, name: str) -> Node:
 
 
 def _function_argument(compilation: Compilation, node: ast.expr, arity: int) -> Node:
-    """The closure that gives the Python function to hand on, or None where that is written."""
+    """Compile an argument that is a function: a lambda, a listed function, ``str.method`` or None."""
     compilation.size += 1
     if isinstance(node, ast.Constant) and node.value is None:
         return lambda budget, scope: None
@@ -185,7 +184,7 @@ def _method_call(compilation: Compilation, node: ast.Call, function: ast.Attribu
 
 
 def _arguments(compilation: Compilation, arguments: list[ast.expr], name: str) -> Node:
-    """The closure that gives the list of positional arguments."""
+    """Compile the positional arguments to one closure that gives their list."""
     is_alone = len(arguments) == 1 and isinstance(arguments[0], ast.Starred)
 
     def build(argument: ast.expr) -> Node:

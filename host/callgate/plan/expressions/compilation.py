@@ -1,8 +1,8 @@
-"""What is known while a tree becomes closures: the scopes, the names met so far, the size, and how to refuse.
+"""The state of a compilation: scopes, names and size so far, and the refusals.
 
 A node becomes a closure, called with the budget and a scope. A scope is a list: the scope around it, the values of the
-free names, then its own variables by position, like CPython's cells. Which scope and which position a variable has is
-known here; a generator that is read late finds it as CPython's would.
+free names, then its own variables by position, like CPython's cells. Scope and position of a variable are fixed here,
+so a generator that is read late finds its variables as CPython's would.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _THERE_IS: Final = (
 
 
 class _Variables:
-    """The names that a comprehension or a lambda binds."""
+    """Names that a comprehension or a lambda binds."""
 
     def __init__(self, names: list[str]) -> None:
         self.place = {name: FIRST_VARIABLE + index for index, name in enumerate(names)}
@@ -43,7 +43,7 @@ class _Variables:
 
 
 class Compilation:
-    """One expression on its way from tree to closures.
+    """Compiles one expression from its tree to closures.
 
     Attributes:
         names: the free names met so far.
@@ -62,7 +62,7 @@ class Compilation:
         self._scopes: list[_Variables] = []
 
     def build(self, node: ast.expr) -> Node:
-        """The closure of a node; raises `ExpressionFault` for one that is not in the table."""
+        """Compile a node. Raises `ExpressionFault` for a kind of node that is not in the table."""
         builder = self._builders.get(type(node))
         if builder is None:
             raise self.refused(node)
@@ -70,16 +70,16 @@ class Compilation:
         return builder(self, node)
 
     def fault(self, node: ast.AST, message: str, hint: str) -> ExpressionFault:
-        """A refusal that points at a node."""
+        """Return a refusal that points at a node."""
         return ExpressionFault(message, hint, column_of(node, self.source) if self.source else None)
 
     def refused(self, node: ast.expr) -> ExpressionFault:
-        """The refusal of a node that cannot stand where it does."""
+        """Return the refusal of a node that cannot stand where it does."""
         what, hint = _REFUSED.get(type(node), (f"`{type(node).__name__}` syntax", _THERE_IS))
         return self.fault(node, f"{what} cannot stand here", hint)
 
     def unknown_function(self, node: ast.expr, name: str) -> ExpressionFault:
-        """The refusal of a call whose function is not on the list."""
+        """Return the refusal of a function that is not on the list."""
         close = did_you_mean(name, FUNCTIONS)
         return self.fault(node, f"there is no function `{name[:80]}`{close}", f"there are: {', '.join(FUNCTIONS)}")
 
@@ -87,7 +87,7 @@ class Compilation:
 
     @contextmanager
     def variables(self, names: list[str]) -> Iterator[set[str]]:
-        """A scope of its own for these names. What is put into the set yielded has no value yet."""
+        """Open a scope for these names. Names in the set yielded have no value yet."""
         scope = _Variables(names)
         self._scopes.append(scope)
         try:
@@ -97,7 +97,7 @@ class Compilation:
 
     @contextmanager
     def outside(self) -> Iterator[None]:
-        """The scope around the present one, for what CPython evaluates there."""
+        """Step into the scope around the present one, for parts that CPython evaluates there."""
         scope = self._scopes.pop()
         try:
             yield
@@ -105,15 +105,15 @@ class Compilation:
             self._scopes.append(scope)
 
     def place(self, name: str) -> int:
-        """Position of a variable of the present scope."""
+        """Return the position of a variable in the present scope."""
         return self._scopes[-1].place[name]
 
     def is_variable(self, name: str) -> bool:
-        """Whether a comprehension or a lambda around here binds that name."""
+        """Return whether a comprehension or a lambda around here binds that name."""
         return any(name in scope.place for scope in self._scopes)
 
     def name(self, node: ast.Name) -> Node:
-        """The closure that reads a name."""
+        """Compile the reading of a name."""
         name = node.id
         if name.startswith("__"):
             raise self.fault(
@@ -132,7 +132,7 @@ class Compilation:
 
     @contextmanager
     def measured(self) -> Iterator[Callable[[], int]]:
-        """Nodes built within are not counted to the whole; the function yielded tells how many they are by now."""
+        """Count nodes apart from the whole. The function yielded returns their number so far."""
         outer, self.size = self.size, 0
         try:
             yield lambda: self.size

@@ -1,7 +1,7 @@
-"""Closures of comprehensions and generators. Each run of one has a scope of its own, as in CPython.
+"""Compile comprehensions and generators to closures. Each run has a scope of its own, as in CPython.
 
-The first `for` goes over a value of the scope around; whatever comes later sees the comprehension's own names, and
-those of a later `for` not before it.
+The first `for` reads its values in the scope around. Later parts see the comprehension's own names, but the names of a
+later `for` only behind it.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ def _one(value: Any) -> tuple[Any, ...]:
 
 
 UNPACK: Final = {1: _one, 2: _two, 3: _three, 4: _four, 5: _five, 6: _six}
-"""Unpacking, by Python itself: its words differ from version to version."""
+"""Unpacking by Python itself, whose messages differ from version to version."""
 
 
 def generator(compilation: Compilation, node: ast.GeneratorExp) -> Node:
-    """The closure that makes a generator. Only where it is at once an argument of a call."""
+    """Compile a generator that is the argument of a call."""
     return _values(compilation, node, node.elt)
 
 
 def _values(compilation: Compilation, node: Any, *elements: ast.expr) -> Node:
-    """The closure that makes a generator of a comprehension's values, or of its pairs of key and value."""
+    """Compile a comprehension to a generator of its values, or of its pairs of key and value."""
     compilation.size += 1
     names: list[str] = []
     for clause in node.generators:
@@ -88,7 +88,7 @@ def _values(compilation: Compilation, node: Any, *elements: ast.expr) -> Node:
 def _rounds(
     compilation: Compilation, clauses: list[ast.comprehension], elements: tuple[ast.expr, ...], not_yet: set[str]
 ) -> Rounds:
-    """The rounds of the first clause, with those of the others in each of them."""
+    """Compile the rounds of the first clause, each with the rounds of the others inside."""
     clause, *others = clauses
     bound: list[str] = []
     _collect(compilation, clause.target, bound)
@@ -153,7 +153,7 @@ def _shown(target: ast.expr) -> str:
 
 
 def _binder(compilation: Compilation, target: ast.expr) -> Bind:
-    """The function that puts a value into a scope, taken apart where the target is a tuple."""
+    """Return the function that binds a value in a scope; a tuple as target takes the value apart."""
     if isinstance(target, ast.Name):
         place = compilation.place(target.id)
 

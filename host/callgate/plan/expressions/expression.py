@@ -1,12 +1,13 @@
-"""An expression: parsed once, evaluated as often as wanted. The only file that runs closures.
+"""Parse an expression once, evaluate it as often as wanted, and turn its value into JSON.
 
 Rules of the whole room:
 
 1. Nothing is handed to `eval`, `exec` or the compiler; no attribute is looked up by name on any Python object; no value
-   is called. What an expression can do is what the tables list.
-2. Every operation is Python's own: same value, same error, same message as CPython. What would differ is refused.
-3. Before an operation is begun it is paid for, by an upper estimate, out of a `Budget`.
-4. No value that comes in is changed, and none of a type outside `kinds.KNOWN` is touched.
+   is called. An expression can do what the tables list, and nothing else.
+2. Every operation is Python's own: same value, same error, same message as CPython. An operation that would differ is
+   refused.
+3. Every operation is paid for before it begins, by an upper estimate, out of a `Budget`.
+4. No given value is changed, and no value of a type outside `kinds.KNOWN` is touched.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ _BUILDERS: Final = {**PLAIN_BUILDERS, **CALL_BUILDERS, **COMPREHENSION_BUILDERS}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expression:
-    """An expression that may be evaluated. Made by `parse_expression` and `from_node`; immutable."""
+    """A compiled expression. Made by `parse_expression` and `from_node`; immutable."""
 
     source: str
-    """The text it was made of; empty where it was made of a node without one."""
+    """The text of the expression; empty if it was made of a node without one."""
     names: frozenset[str]
-    """The free names, whose values `evaluate` needs. Not the variables of comprehensions, nor functions."""
+    """The free names, whose values `evaluate` needs; without variables of comprehensions and functions."""
     functions: frozenset[str]
     """Names used as functions: ``"len"``, ``"json"``. They mean Python's own, whatever `values` holds."""
     _size: int
@@ -50,16 +51,16 @@ class Expression:
         return f"Expression({self.source!r})"
 
     def evaluate(self, values: Mapping[str, Any], budget: Budget | None = None) -> Any:
-        """The value for these values of its names. They are not changed; the result may share parts with them.
+        """Evaluate for these values of the names. The values are not changed; the result may share parts with them.
 
         Args:
             values: name to JSON value; tuples, sets, ranges and `Record` may stand in them too.
-            budget: what may be spent; a default `Budget` otherwise. It is left with what was not spent.
+            budget: what may be spent; a default `Budget` otherwise. The rest stays in it.
 
         Raises:
             ExpressionError: Python would raise this error here.
             ExpressionFault: an operation is not supported for values of these types.
-            BudgetExceeded: it would cost more than the budget has.
+            BudgetExceeded: an operation would cost more than is left.
         """
         spent = Budget() if budget is None else budget
         with_values = [None, values]
@@ -75,10 +76,9 @@ class Expression:
         return guarded(spent, run)
 
     def items(self, values: Mapping[str, Any], budget: Budget) -> Iterator[Any]:
-        """The items of the value, one by one, as a `for` statement takes them: lazily where Python is lazy.
+        """Return the items of the value one by one, as a `for` statement takes them: lazily where Python is lazy.
 
-        Raises, also from `next`, what `evaluate` raises; that the value cannot be iterated over is an
-        `ExpressionError`.
+        Raises, also from `next`, what `evaluate` raises; `ExpressionError` for a value that cannot be iterated over.
         """
         with_values = [None, values]
 
@@ -92,21 +92,21 @@ class Expression:
 
 
 def parse_expression(source: str, *, max_bytes: int = DEFAULT_MAX_BYTES, records_only: bool = False) -> Expression:
-    """The expression that a text holds. Raises `ExpressionFault`, with a hint and a column, for any other text.
+    """Parse a text. Raises `ExpressionFault`, with a hint and a column, for a text that is not such an expression.
 
     Args:
         source: one Python expression; spaces and line ends around it are ignored.
-        max_bytes: UTF-8 bytes that it may have.
+        max_bytes: UTF-8 bytes of the text.
         records_only: see `from_node`.
     """
     return _expression(parse(source, max_bytes), source, records_only)
 
 
 def from_node(node: ast.expr, *, source: str = "", records_only: bool = False) -> Expression:
-    """The expression that a tree is. The tree is only read. Raises `ExpressionFault` as `parse_expression` does.
+    """Compile a tree, which is only read. Raises `ExpressionFault` as `parse_expression` does.
 
     Args:
-        node: an expression; it must not come from elsewhere than `ast.parse`, for its fields are trusted.
+        node: an expression from `ast.parse`; its fields are trusted.
         source: the text, where it begins with the node; columns in faults need it.
         records_only: True for Python's own meaning of ``value.name``: only a `Record` answers with a field, a plain
             dict has none, and ``value.items`` without a call is refused. False: every dict answers, and
@@ -126,7 +126,7 @@ def _expression(node: ast.expr, source: str, records_only: bool) -> Expression:
 
 
 def guarded(budget: Budget, run: Callable[[], Any]) -> Any:
-    """Runs what evaluates; whatever Python raises in it becomes an `ExpressionError`."""
+    """Run an evaluation. Any exception that Python raises in it becomes an `ExpressionError`."""
     try:
         try:
             return run()
@@ -144,12 +144,12 @@ def guarded(budget: Budget, run: Callable[[], Any]) -> Any:
 
 
 def to_json(value: Any, budget: Budget | None = None) -> Any:
-    """A copy made of dict, list, str, int, float, bool and None alone.
+    """Copy a value to dict, list, str, int, float, bool and None alone: tuples, ranges and views become lists.
 
     Raises:
-        ExpressionError: a set, NaN, an infinity or a key that is no text, none of which JSON has.
-        ExpressionFault: a value of a type that no expression has, or one that can be read only once.
-        BudgetExceeded: as a tree it is larger or deeper than the budget allows.
+        ExpressionError: a set, NaN, an infinity or a key that is not text, none of which JSON has.
+        ExpressionFault: a value of an unknown type, or one that can be read only once.
+        BudgetExceeded: the value is larger or deeper, as a tree, than the budget allows.
     """
     spent = Budget() if budget is None else budget
     return guarded(spent, lambda: _copy(spent, value, MOST_DEPTH))

@@ -1,12 +1,12 @@
-"""The functions an expression may call: what each may cost, paid before Python's own function runs.
+"""The functions that an expression may call. Each call is paid for before Python's own function runs.
 
 Rules:
 
-1. As with operators, nothing is computed here: Python's own function gets the arguments, also the wrong ones, and its
-   words about them are passed on. An argument that no line here looks at costs nothing to speak of.
-2. What is lazy stays lazy. An iterator is handed on wrapped in one that pays for each item as it is asked for, so that
-   errors come in Python's order.
-3. Keyword arguments are a closed list too, because a keyword is a way around the lines that look at the arguments.
+1. Nothing is computed here: Python's own function gets the arguments, also wrong ones, and its messages are passed on.
+   An argument that no rule looks at costs next to nothing.
+2. Lazy stays lazy: an iterator is wrapped in one that pays for each item on demand, so that errors come in Python's
+   order.
+3. Keyword arguments are a closed list too: a keyword could pass an argument by the rules.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ Arguments = list[Any]
 Options = dict[str, Any]
 Call = Callable[[Budget, Arguments, Options], Any]
 Rule = Callable[[Budget, Arguments, Options], None]
-"""Pays for a call; may put something in the place of an argument."""
+"""Pays for a call; may replace an argument."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One function of the list."""
+    """A listed function."""
 
     call: Call
     keywords: frozenset[str] | None = frozenset()
-    """Keyword arguments it takes; ``None`` for any."""
+    """Keyword arguments that the function takes; ``None``: any."""
     takes_function: Literal["key", "first"] | None = None
-    """Which argument is a function: the keyword `key`, or the first one."""
+    """Which argument is a function: the keyword `key`, or the first argument."""
 
 
 _BIG: Final = 1 << 63
@@ -52,7 +52,7 @@ _UNBOUNDED_BASES: Final = {0: 4, 2: 1, 4: 2, 8: 3, 16: 4, 32: 5}
 
 
 def iterated(budget: Budget, values: Any) -> Any:
-    """The same, for a function of CPython that goes through it at once: paid for, or wrapped so that it will be."""
+    """Pay for items that a function of CPython goes through at once; an iterator is wrapped to pay on demand."""
     kind = type(values)
     if kind in SIZED:
         budget.work(length(values) >> 3)
@@ -62,7 +62,7 @@ def iterated(budget: Budget, values: Any) -> Any:
 
 
 def collected(budget: Budget, values: Any) -> Any:
-    """The same as `iterated`, for a function that keeps every item in a new list or tuple."""
+    """Pay like `iterated`, and for a new list or tuple that keeps every item."""
     kind = type(values)
     if kind in SIZED:
         size = length(values)
@@ -85,7 +85,7 @@ def _free(budget: Budget, arguments: Arguments, options: Options) -> None:
 
 
 def _wrapped(budget: Budget, arguments: Arguments, options: Options) -> None:
-    """Python will go through the arguments later, so that each item is paid for then."""
+    """Wrap arguments that Python goes through later, so that each item is paid for then."""
     for place, values in enumerate(arguments):
         if type(values) in SIZED or type(values) in ITERATORS:
             arguments[place] = metered(budget, values)
@@ -136,7 +136,7 @@ def _float(budget: Budget, arguments: Arguments, options: Options) -> None:
 
 
 def _charge_digits(budget: Budget, text: str) -> None:
-    """Each run of digits is an integer of at most 4,300 digits, and reading one is quadratic."""
+    """Pay for reading numbers: each has at most 4,300 digits, and reading one is quadratic."""
     budget.work(len(text) >> 4)
     budget.make(4 * len(text))
     if not 0 < sys.get_int_max_str_digits() <= _DEFAULT_DIGITS and _LONG_NUMBER.search(text.replace("_", "")):
@@ -154,7 +154,7 @@ def _range(budget: Budget, arguments: Arguments, options: Options) -> None:
 
 
 def _refuse_large(number: Any) -> None:
-    """Counting makes an integer of this length each time."""
+    """Refuse to count with a large number: each step would make an integer of its length."""
     if type(number) is int and number.bit_length() > _COUNTED_BITS:
         message = f"counting with a number of {number.bit_length():,} bits is not supported"
         raise ExpressionFault(message, f"use numbers of at most {_COUNTED_BITS} bits")
@@ -187,7 +187,7 @@ def _plain_numbers(budget: Budget, values: Any, start: Any) -> bool:
 
 
 def _addends(budget: Budget, values: Any, start: Any) -> Iterator[Any]:
-    """The items one by one; adding each to what is there already is paid for."""
+    """Return the items one by one; each pays for adding it to the sum so far."""
     size = len(start) if type(start) in SEQUENCES else 0
     for value in metered(budget, values):
         if type(value) is int:
@@ -227,7 +227,7 @@ def _weighed(budget: Budget, values: Any) -> Iterator[Any]:
 
 
 def _look_at(budget: Budget, value: Any) -> None:
-    """Pays for comparing a value, or each item of a container, with one other."""
+    """Pay for comparing a value, or each item of a container, with one other."""
     if type(value) not in NUMBERS:
         budget.work(weigh(budget, value).steps >> 3)
 
@@ -319,4 +319,4 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "json.dumps": _function(json.dumps, _dumps, "allow_nan ensure_ascii indent separators skipkeys sort_keys"),
     "json.loads": _function(json.loads, _loads),
 }
-"""Every function there is, by the name it is called by."""
+"""Every function, by the name it is called by."""

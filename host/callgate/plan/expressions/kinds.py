@@ -1,6 +1,6 @@
-"""The closed list of types a value may have, by exact type, and how long each is.
+"""The closed list of exact types that a value may have.
 
-Nothing of any other type is ever touched: no operator, no method, not even its truth is asked for.
+A value of any other type is never touched: no operator, no method, not even its truth.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ DictItems: Final[type] = type({}.items())
 
 NUMBERS: Final = frozenset[type]({int, float, bool})
 SCALARS: Final = NUMBERS | {NoneType}
-"""What is compared, hashed and written out at a small cost. Not texts: those can be long."""
+"""Cheap to compare, hash and write; texts are not, as they can be long."""
 DICTS: Final[frozenset[type]] = frozenset((dict, Record))
 SEQUENCES: Final = frozenset[type]({list, tuple})
 VIEWS: Final = frozenset[type]({DictKeys, DictValues, DictItems})
 SIZED: Final = DICTS | SEQUENCES | VIEWS | {str, set, range}
-"""What can be iterated over again and again, and has a length."""
+"""Types with a length that can be iterated over again and again."""
 ITERATORS: Final = frozenset[type](
     {
         enumerate,
@@ -49,19 +49,19 @@ ITERATORS: Final = frozenset[type](
         type(iter(range(2**80))),
     }
 )
-"""What can be iterated over once. Made within an expression, and never its value."""
+"""Types that can be iterated over once: made within an expression, and never its value."""
 
 
 class Unknown:
-    """Stands for a value that nobody has yet. Containers take it in; whatever else is done with it raises."""
+    """A value that is not known yet. Containers may hold it; every other use raises `ExpressionFault`."""
 
     __slots__ = ("fresh", "kin")
 
     def __init__(self, kin: Iterable[Any] = (), *, fresh: bool = False) -> None:
         self.kin = list(kin)
-        """Containers and unknown values of which it may be a part, or which may be a part of it."""
+        """Containers and unknown values that may be a part of this one, or hold it."""
         self.fresh = fresh
-        """It is itself none of the containers that there are."""
+        """Whether this value is certainly not one of the existing containers."""
 
     def _raise(self, *_: Any) -> Any:
         raise ExpressionFault("the value is not known yet", "wait for the call that gives it")
@@ -73,19 +73,19 @@ class Unknown:
 KNOWN: Final = SCALARS | SIZED | ITERATORS | {slice, Unknown}
 
 RECORD_ATTRIBUTES: Final = frozenset(dir(dict))
-"""Names that on a record are a dict's own, and not its fields."""
+"""Names that on a record are attributes of `dict`, not fields."""
 _ATTRIBUTES: Final = {kind: frozenset(dir(kind)) for kind in KNOWN}
 
 
 def known(value: Any) -> Any:
-    """The value itself. Raises `ExpressionFault` where its type is not on the list."""
+    """Return the value. Raises `ExpressionFault` if its type is not on the list."""
     if type(value) not in KNOWN:
         raise foreign(value)
     return value
 
 
 def foreign(value: object) -> ExpressionFault:
-    """The refusal of a value whose type is not on the list."""
+    """Return the refusal of a value whose type is not on the list."""
     return ExpressionFault(
         f"a value of type {type(value).__name__} cannot be used in an expression",
         "use JSON values: objects, arrays, texts, numbers, true, false, null",
@@ -93,12 +93,12 @@ def foreign(value: object) -> ExpressionFault:
 
 
 def has_attribute(kind: type, name: str) -> bool:
-    """Whether CPython's own `kind` has an attribute of that name, whether or not the evaluator supports it."""
+    """Return whether a type has an attribute of that name in CPython."""
     return name in _ATTRIBUTES[kind]
 
 
 def length(value: Any) -> int:
-    """Length of a value of a type in `SIZED`; that of a longer range than `len` can tell is `sys.maxsize`."""
+    """Return the length of a value of a type in `SIZED`; `sys.maxsize` for a range that is too long for `len`."""
     try:
         return len(value)
     except OverflowError:
@@ -106,5 +106,5 @@ def length(value: Any) -> int:
 
 
 def text_bytes(text: str) -> int:
-    """Bytes of a text's characters, at most; found out without looking at them."""
+    """Return the bytes of a text's characters, at most, without reading them."""
     return len(text) if text.isascii() else 4 * len(text)

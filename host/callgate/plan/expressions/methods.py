@@ -1,7 +1,7 @@
-"""The methods an expression may call, by name and by exact type of the receiver, and what each may cost.
+"""The methods that an expression may call, by name and exact type of the receiver. Each call is paid for first.
 
-Python's own method gets the arguments, as in `functions`. A name that is missing here is not a method; a method that
-changes its receiver is not listed, and neither is `str.format`, which reads attributes by text.
+Python's own method gets the arguments, as in `functions`. Methods that change their receiver are not listed, nor is
+`str.format`, which reads attributes by text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["METHODS", "METHOD_KEYWORDS", "REFUSED_METHODS", "Method"]
 
 Method = Callable[[Budget, Any, Arguments, Options], Any]
 Rule = Callable[[Budget, Any, Arguments, Options], None]
-"""Pays for a call of a method of a value; may put something in the place of an argument."""
+"""Pays for a method call; may replace an argument."""
 
 _SPACES: Final = "".join(filter(str.isspace, map(chr, range(0x3001))))
 _LINE_ENDS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
@@ -38,7 +38,7 @@ def _free(budget: Budget, value: Any, arguments: Arguments, options: Options) ->
 
 
 def _made(budget: Budget, text: str, arguments: Arguments, options: Options, *, slowly: bool = False) -> None:
-    """A text about as long; upper and lower case of some characters are up to three."""
+    """Pay for a text of about the same length; upper or lower case turns some characters into three."""
     budget.make(50 + text_bytes(text) * (1 if text.isascii() else 3))
     budget.work(len(text) >> (8 if text.isascii() and not slowly else 4))
 
@@ -63,7 +63,7 @@ def _padded(budget: Budget, text: str, arguments: Arguments, options: Options) -
 def _found(
     budget: Budget, text: str, arguments: Arguments, options: Options, *, backwards: bool = False, pieces: bool = False
 ) -> None:
-    """Looks for a text; with `pieces` what is around it is made."""
+    """Pay for searching a text; with `pieces`, also for the parts around the match."""
     if arguments and type(arguments[0]) is str:
         charge_find(budget, text, arguments[0], backwards=backwards)
         if pieces:
@@ -166,7 +166,7 @@ def _priced(native: Callable[..., Any], rule: Rule) -> Method:
 
 
 def _own(name: str) -> Callable[..., Any]:
-    """A record's method, which its field of that name may hide."""
+    """Return a record's method, which a field of that name may hide."""
     return lambda record, *arguments: getattr(record, name)(*arguments)
 
 
@@ -217,4 +217,4 @@ REFUSED_METHODS: Final[dict[str, str]] = {
     "isupper": "write text == text.upper()",
     "islower": "write text == text.lower()",
 }
-"""Methods that somebody will try, and what to write instead."""
+"""Methods that models try, and what to write instead."""

@@ -1,7 +1,7 @@
-"""Closures of the plain nodes: constants, displays, fields, subscripts, operators, f-strings.
+"""Compile the plain nodes to closures: constants, displays, fields, subscripts, operators, f-strings.
 
-A closure does what CPython's bytecode does, in its order. The values it gets from others are of known types; where it
-takes one out of a container, it checks.
+A closure does what CPython's bytecode does, in the same order. Values from other closures have known types; a value
+that is taken out of a container is checked.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def _name(compilation: Compilation, node: ast.Name) -> Node:
 def items_of(
     elements: list[ast.expr], build: Callable[[ast.expr], Node], *, size: int = 8, steps: int = 0, extra: int = 0
 ) -> Node:
-    """A new list of the values of the elements, `*` spread.
+    """Compile elements to a new list of their values, `*` spread.
 
     Args:
-        elements: as they are written.
-        build: makes the closure of one.
+        elements: of a display or a call.
+        build: compiles one element.
         size: bytes of each value.
-        steps: what each value that is spread costs.
-        extra: bytes that it takes besides.
+        steps: cost of each value that is spread.
+        extra: bytes that each of these takes besides.
     """
     if not any(isinstance(element, ast.Starred) for element in elements):
         nodes = [build(element) for element in elements]
@@ -87,7 +87,7 @@ def items_of(
 
 
 def _parts(elements: list[ast.expr], build: Callable[[ast.expr], Node]) -> list[tuple[bool, Node]]:
-    """Each element's closure, and whether `*` stands before it."""
+    """Compile each element; True marks one with `*`."""
     return [(True, build(each.value)) if isinstance(each, ast.Starred) else (False, build(each)) for each in elements]
 
 
@@ -158,7 +158,7 @@ def _merged(budget: Budget, made: dict[Any, Any], mapping: Any) -> dict[Any, Any
 
 
 def check_attribute_name(compilation: Compilation, node: ast.Attribute) -> None:
-    """Refuses a name that leads into the interpreter."""
+    """Refuse a name that leads into the interpreter."""
     if node.attr.startswith("__"):
         message = f"the attribute `{node.attr[:80]}` leads into the interpreter"
         raise compilation.fault(node, message, f"to read a field of that name, write [{node.attr[:80]!r}]")
@@ -179,7 +179,7 @@ def _attribute(compilation: Compilation, node: ast.Attribute) -> Node:
 
 
 def field_of(budget: Budget, value: Any, name: str, records_only: bool) -> Any:
-    """`value.name`: a field of an object, or the error that the guest's objects and Python's raise."""
+    """Return `value.name`, a field of an object, or raise as the guest's objects do."""
     kind = type(value)
     if kind is Record or (kind is dict and not records_only):
         try:
@@ -333,4 +333,4 @@ PLAIN_BUILDERS: Final[dict[type[ast.expr], Any]] = {
     ast.Tuple: _tuple,
     ast.UnaryOp: _unary,
 }
-"""Every kind of node but calls and comprehensions."""
+"""Every kind of node except calls and comprehensions."""

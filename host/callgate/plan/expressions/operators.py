@@ -1,11 +1,11 @@
-"""Operators: what each may cost, paid before Python itself does it. Knows types and sizes, and no syntax.
+"""Operators. Each is paid for before Python's own operator runs. Knows types and sizes, no syntax.
 
 Rules:
 
-1. Nothing is computed here. Each function pays, and then hands both operands to Python's own operator: value, error
-   type and message are Python's.
-2. A pair of operands that no line here mentions is one for which Python either does little or raises TypeError.
-3. An integer about as long as both operands together is what most operators make; `_GROWING` has the others.
+1. Nothing is computed here. Each function pays, then hands both operands to Python's own operator: value, error type
+   and message are Python's.
+2. For a pair of operands without a rule here, Python does little or raises TypeError.
+3. Most operators make an integer about as long as both operands together; `_GROWING` has the others.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ _GROWING: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
     ast.Pow: _power_bits,
     ast.LShift: lambda left, right: left.bit_length() + right if left and right > 0 else 1,
 }
-"""Bits of the result, where it may be longer than both operands together."""
+"""Bits of the result, for operators whose result may be longer than both operands together."""
 _QUADRATIC: Final = (ast.Mult, ast.FloorDiv, ast.Mod)
 _ARITHMETIC: Final = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 _OF_SETS: Final = (ast.Sub, ast.BitAnd, ast.BitOr, ast.BitXor)
 
 
 def _charge(which: type[ast.operator]) -> Charge:
-    """What pays for an operator, by the types and sizes of its operands."""
+    """Return the function that pays for an operator by the types and sizes of its operands."""
     growth = _GROWING.get(which)
 
     def charge(budget: Budget, left: Any, right: Any) -> None:
@@ -147,11 +147,11 @@ BINARY: Final = {
     kind: (apply, _charge(kind), _NO_INTEGERS if kind in _ARITHMETIC else frozenset[type]())
     for kind, apply in _APPLY.items()
 }
-"""Python's operator, what it costs, and the types for which, on both sides, it costs nothing to speak of."""
+"""Python's operator, the function that pays, and the types that cost next to nothing on both sides."""
 
 
 def charge_unary(budget: Budget, operand: Any) -> None:
-    """Pays for a copy of a large integer: of `-x`, `+x` and `~x`."""
+    """Pay for the copy of a large integer that `-x`, `+x` and `~x` make."""
     if type(operand) is int and not -_SMALL < operand < _SMALL:
         budget.make(operand.bit_length() >> 3)
 
@@ -181,7 +181,7 @@ def _compared(plain: Operator) -> Callable[[Budget, Any, Any], Any]:
 
 
 def contains(budget: Budget, wanted: Any, values: Any) -> bool:
-    """`wanted in values`."""
+    """Return `wanted in values`."""
     kind = type(values)
     if kind is str:
         if type(wanted) is str:
@@ -235,7 +235,7 @@ COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Budget, Any, Any], Any]]] = {
 
 
 def charge_find(budget: Budget, text: str, wanted: str, *, backwards: bool = False) -> None:
-    """Pays for looking for one text in another.
+    """Pay for searching one text in another.
 
     Forwards, CPython takes the two-way algorithm from some length on and is quadratic only below it (`fastsearch.h`:
     30,000 and 100 characters). Backwards it is quadratic at any length.
@@ -248,14 +248,14 @@ def charge_find(budget: Budget, text: str, wanted: str, *, backwards: bool = Fal
 
 
 def item_of(budget: Budget, value: Any, index: Any) -> Any:
-    """`value[index]`."""
+    """Return `value[index]`."""
     if type(value) in DICTS:
         charge_key(budget, index)
     return value[index]
 
 
 def slice_of(budget: Budget, value: Any, lower: Any, upper: Any, step: Any) -> Any:
-    """`value[lower:upper:step]`."""
+    """Return `value[lower:upper:step]`."""
     kind = type(value)
     if kind in SEQUENCES or kind is str:
         taken = len(range(*slice(lower, upper, step).indices(len(value))))
@@ -271,7 +271,10 @@ def slice_of(budget: Budget, value: Any, lower: Any, upper: Any, step: Any) -> A
 
 
 def formatted(budget: Budget, value: Any, conversion: int, specification: str) -> str:
-    """`f"{value!c:specification}"`; `conversion` is that of `ast.FormattedValue`."""
+    """Return `f"{value!c:specification}"`; `conversion` is that of `ast.FormattedValue`.
+
+    The specification is read only as far as to know how long the text will be.
+    """
     if type(value) is not str or conversion in (97, 114):
         charge_text(budget, value)
     if conversion == 114:
@@ -298,7 +301,7 @@ def formatted(budget: Budget, value: Any, conversion: int, specification: str) -
 
 
 def joined(budget: Budget, texts: list[str]) -> str:
-    """The parts of an f-string as one text."""
+    """Join the parts of an f-string."""
     if len(texts) == 1:
         return texts[0]
     budget.make(50 + sum(map(text_bytes, texts)))

@@ -1,13 +1,11 @@
-"""From text to a syntax tree of one expression, small and shallow enough to be walked by recursion.
+"""Parse a text to the syntax tree of one expression, small and shallow enough to be walked by recursion.
 
-Refuses to know what the nodes mean. `ast.parse` is the only door of CPython's front end that is used: no code object is
-ever made. What its parser cannot take (a NUL, half a surrogate pair, thousands of brackets) becomes an
-`ExpressionFault` like any other.
+The nodes have no meaning here. Only `ast.parse` of CPython's front end is used: no code object is ever made. A text
+that the parser cannot take (a NUL, half a surrogate pair, thousands of brackets) becomes an `ExpressionFault`.
 
-Its warnings (an invalid escape, ``1if x else y``) are nobody's business here, and under ``-W error`` they would be
-syntax errors. `warnings.catch_warnings` is not safe among threads, so it is entered under a lock, and only for a text
-that can cause one. Nor is the parser of CPython 3.11, which now and then says SystemError where two threads use it at
-once (gh-106905): it is always called under that lock.
+The parser's warnings (an invalid escape, ``1if x else y``) are off: under ``-W error`` they would be syntax errors.
+`warnings.catch_warnings` is not safe among threads, so it runs under a lock, and only for texts that can warn. The
+parser of CPython 3.11 may raise SystemError if two threads use it at once (gh-106905), so it runs under that lock too.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ MOST_NESTING: Final = 100
 _FAULTS: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, SystemError)
 _MAY_WARN: Final = re.compile(r"\\|[0-9]\.?[A-Za-z_]")
 warnings_are_off = threading.Lock()
-"""Held by whoever calls the parser or the compiler, here and in `callgate.program`."""
+"""Held around every call of the parser or the compiler, here and in `callgate.program`."""
 
 _HINTS: Final = (
     ("f-string", "check the braces of the f-string; a brace as text is written {{ or }}"),
@@ -47,7 +45,7 @@ _TOO_DEEP_HINT: Final = "split it: give a part a step of its own, or use sum([..
 
 
 def parse(source: str, max_bytes: int) -> ast.expr:
-    """The tree of an expression. Raises `ExpressionFault` and nothing else, whatever the text."""
+    """Return the tree of an expression. Raises `ExpressionFault` and nothing else, for any text."""
     size = len(source) if source.isascii() else len(source.encode("utf-8", "surrogatepass"))
     if size > max_bytes:
         message = f"the expression has {size:,} bytes; at most {max_bytes:,} are allowed"
@@ -65,12 +63,12 @@ def parse(source: str, max_bytes: int) -> ast.expr:
 
 
 def too_deep() -> ExpressionFault:
-    """The refusal of a text that CPython itself cannot take apart."""
+    """Return the refusal of a text that CPython itself cannot parse."""
     return ExpressionFault("the expression nests too deeply", _TOO_DEEP_HINT)
 
 
 def check_nesting(node: ast.AST, source: str) -> None:
-    """Refuses a tree that is too deep to be walked by recursion. Is a loop itself."""
+    """Refuse a tree that is too deep to be walked by recursion. Works in a loop."""
     level: list[ast.AST] = [node]
     for _ in range(MOST_NESTING):
         level = [child for parent in level for child in children_of(parent)]
@@ -81,7 +79,7 @@ def check_nesting(node: ast.AST, source: str) -> None:
 
 
 def column_of(node: ast.AST, source: str) -> int:
-    """Where a node begins in the source, in characters, from 1. The tree counts in bytes of a line."""
+    """Return where a node begins in the source, in characters, from 1. The tree counts bytes of a line."""
     line, offset = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
     start = len(source) - len(source.lstrip())
     lines = source.strip().split("\n")
@@ -113,13 +111,14 @@ def _fault(error: BaseException, text: str, start: int) -> ExpressionFault:
         return ExpressionFault("the expression contains a NUL character", hint, start + text.index("\0") + 1)
     if not isinstance(error, SyntaxError):
         return too_deep()
-    said = " ".join((error.msg or "invalid syntax").split())
-    if said.startswith("too many nested"):
+    message = " ".join((error.msg or "invalid syntax").split())
+    if message.startswith("too many nested"):
         return too_deep()
-    if said.startswith("Exceeds the limit"):
-        said = "a number has too many digits"
+    if message.startswith("Exceeds the limit"):
+        message = "a number has too many digits"
     lines = text.split("\n")
     line = max(1, min(error.lineno or 1, len(lines)))
     column = sum(len(before) + 1 for before in lines[: line - 1]) + (error.offset or len(lines[line - 1]) + 1)
-    hint = next((hint for fragment, hint in _HINTS if fragment in said), _PLAIN_HINT)
-    return ExpressionFault(f"the expression is not Python: {said[:200]}", hint, start + min(column, len(text) + 1))
+    hint = next((hint for fragment, hint in _HINTS if fragment in message), _PLAIN_HINT)
+    column = start + min(column, len(text) + 1)
+    return ExpressionFault(f"the expression is not Python: {message[:200]}", hint, column)

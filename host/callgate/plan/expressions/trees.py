@@ -1,4 +1,4 @@
-"""Syntax trees gone through, by loops and fast: `ast.walk` looks at every field of every node for what it might be."""
+"""Walk syntax trees in loops, faster than `ast.walk`, which looks at every field of every node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_NODES: Final = frozenset(
         "module", "n", "name", "op", "ops", "rest", "simple", "str", "tag", "type_comment", "type_ignores",
     }
 )  # fmt: skip
-"""Fields that hold texts and numbers, or nodes that say nothing but their type."""
+"""Fields that hold texts and numbers, or nodes that have nothing but a type."""
 _LEAVES: Final = (ast.Constant, ast.Global, ast.MatchSingleton, ast.Nonlocal)
 
 
@@ -33,7 +33,7 @@ _FIELDS: Final = _Fields()
 
 
 def children_of(node: ast.AST) -> list[ast.AST]:
-    """The nodes directly below a node, but for contexts and operators."""
+    """Return the nodes directly below a node, without contexts and operators."""
     found: list[Any] = []
     values = node.__dict__
     for name in _FIELDS[type(node)]:
@@ -48,9 +48,9 @@ def children_of(node: ast.AST) -> list[ast.AST]:
 
 
 def nodes_of(tops: Iterable[ast.AST], most: int = sys.maxsize) -> list[ast.AST]:
-    """Every node of these trees, the tops included, in no order; some more than `most` where there are more."""
+    """Return every node of these trees, the tops included, in any order; stops a little above `most`."""
     found = list(tops)
-    for node in found:  # it grows
+    for node in found:  # `found` grows meanwhile
         found += children_of(node)
         if len(found) > most:
             break

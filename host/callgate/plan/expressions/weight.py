@@ -1,15 +1,15 @@
-"""What looking at a value costs, known from sizes before CPython's own C code looks at it. The one place that weighs.
+"""Weigh values: the cost of visiting one, from sizes, before CPython's own C code visits it.
 
-The rule of the room: **what an operation may cost is known before it is begun, from the sizes of its operands.** Where
-that is more than the budget has, the operation is not begun: a program goes to the sandbox, a plan is refused in words.
+The rule of the room: **the cost of an operation is known before it begins, from the sizes of its operands.** An
+operation that costs more than the budget has does not begin: a program goes to the sandbox, a plan is refused in words.
 
-1. Comparing, sorting, hashing, searching and writing out visit a value as a tree. A small value can be a huge tree
-   (``[[x] * 1000] * 1000``): `weigh` looks at each shared part once and multiplies. So the walk costs what is stored,
-   the answer tells what would be visited, and no huge tree is ever spread out.
-2. Nothing counts as one for being one object: a text counts by its characters, an integer by its bits.
-3. The walk itself is paid for on the way. It refuses more than `MOST_DEPTH` levels, and what is not of a known type, at
-   any depth, so that C code never calls a method of it.
-4. A comparison visits pairs. Where either side ends, so does it: it costs what the lighter side weighs.
+1. Comparing, sorting, hashing, searching and writing visit a value as a tree. A small value can be a huge tree
+   (``[[x] * 1000] * 1000``): `weigh` visits each shared part once and multiplies. The walk costs what is stored, and
+   the result is the size of the whole tree.
+2. A text counts by its characters, an integer by its bits; neither counts as one object.
+3. The walk itself is paid for on the way. It refuses more than `MOST_DEPTH` levels, and at any depth a value of an
+   unknown type, so that C code never calls a method of it.
+4. A comparison visits pairs, and ends with the shorter side: it costs what the lighter side weighs.
 5. Keys: texts have a secret, random hash, small numbers an honest one. Large integers and tuples can be made to
    collide (``k * (2**61 - 1)``, tuples of -1 and -2), which makes a table of n keys cost n² comparisons. A table with
    more than `MOST_CLASHES` keys of one hash is not made.
@@ -42,16 +42,16 @@ _TABLES: Final = DICTS | {set, DictKeys}
 _CONTAINERS: Final = SIZED - {str, range}
 _SHORT_INTEGER: Final = 1 << 63
 _NEAR: Final = 1e20
-"""Floats from its inverse to it are written and rounded without arithmetic on large integers."""
+"""Floats between its inverse and it are written and rounded without arithmetic on large integers."""
 
 
 class Weight(NamedTuple):
-    """What a value weighs as a tree."""
+    """The weight of a value as a tree."""
 
     steps: int
-    """Its plain values, and those texts and integers that are long once more for each piece."""
+    """Number of plain values; long texts and integers count once more for each piece."""
     bytes: int
-    """What its text takes; 0 where nothing is written."""
+    """Size of the value's text; 0 if none is written."""
     height: int
     """Levels of containers."""
 
@@ -60,12 +60,12 @@ Text = Literal["", "repr", "json"]
 
 
 def weigh(budget: Budget, value: Any, text: Text = "", around: int = 0) -> Weight:
-    """The weight of a value of a known type. The walk is paid for, the weight is not.
+    """Return the weight of a value of a known type. The walk is paid for, the weight is not.
 
     Args:
-        budget: what the walk is paid from.
-        value: what is weighed.
-        text: as what it is written; empty where it is looked at.
+        budget: pays for the walk.
+        value: the value.
+        text: how the value is written; empty if it is only visited.
         around: bytes that are written around each item.
     """
     kind = type(value)
@@ -97,7 +97,7 @@ def weigh(budget: Budget, value: Any, text: Text = "", around: int = 0) -> Weigh
 
 
 def _items(budget: Budget, containers: list[Any]) -> Any:
-    """What is directly in these containers."""
+    """Return the items directly in these containers."""
     budget.work(len(containers))
     if len(containers) == 1 and type(containers[0]) not in DICTS:
         kind = type(containers[0])
@@ -112,7 +112,7 @@ def _items(budget: Budget, containers: list[Any]) -> Any:
 
 
 def _shared(budget: Budget, level: dict[int, list[Any]]) -> dict[int, list[Any]]:
-    """The containers of a level by how many times the tree has each, every one of them once."""
+    """Return the containers of a level, each once, by how many times the tree has them."""
     budget.work(sum(map(len, level.values())))
     if len(level) == 1:
         ((times, containers),) = level.items()
@@ -131,7 +131,7 @@ def _shared(budget: Budget, level: dict[int, list[Any]]) -> dict[int, list[Any]]
 
 
 def types_in(budget: Budget, values: Any) -> set[type]:
-    """The exact types of a container's items, all of them known ones."""
+    """Return the exact types of a container's items. Raises `ExpressionFault` for an unknown type."""
     budget.work(1 + (length(values) >> 3))
     kinds = set(map(type, values))
     if not kinds <= KNOWN:
@@ -140,7 +140,7 @@ def types_in(budget: Budget, values: Any) -> set[type]:
 
 
 def metered(budget: Budget, values: Iterable[Any]) -> Iterator[Any]:
-    """The items one by one, each paid for, each of a known type."""
+    """Return the items one by one; each is paid for, and has a known type."""
     for value in values:
         budget.steps_left -= 1
         if budget.steps_left < 0:
@@ -158,7 +158,7 @@ def _those(values: Collection[Any], kinds: set[type], kind: type) -> Collection[
 
 
 def _of_plain(budget: Budget, values: Collection[Any], kinds: set[type], text: Text) -> tuple[int, int]:
-    """Steps and bytes of values of these types, none of them a container."""
+    """Return steps and bytes of values of these types, which are not containers."""
     steps, made = len(values), 32 * len(values)
     if str in kinds:
         texts = _those(values, kinds, str)
@@ -193,7 +193,7 @@ def _of_plain(budget: Budget, values: Collection[Any], kinds: set[type], text: T
 
 
 def _float_steps(numbers: Collection[float]) -> int:
-    """What writing each number takes more: at both ends of their range, arithmetic on integers of a thousand bits."""
+    """Return the extra steps to write each number: very large and small ones need integers of a thousand bits."""
     if len(numbers) == 1:
         (number,) = numbers
         return 11 if not number or 1 / _NEAR < abs(number) < _NEAR else 63
@@ -205,7 +205,7 @@ def _float_steps(numbers: Collection[float]) -> int:
 
 
 def charge_comparison(budget: Budget, left: Any, right: Any) -> None:
-    """Pays for any of the six comparisons of two values."""
+    """Pay for any of the six comparisons of two values."""
     kind, other = type(left), type(right)
     if kind is str and other is str:
         budget.work(min(len(left), len(right)) >> 8)
@@ -219,7 +219,7 @@ def charge_comparison(budget: Budget, left: Any, right: Any) -> None:
 
 
 def charge_search(budget: Budget, wanted: Any, values: Any) -> None:
-    """Pays for comparing one value with each item of a list or another container, in turn."""
+    """Pay for comparing one value with each item of a container in turn."""
     size = length(values)
     budget.work(size >> 3)
     types_in(budget, values)
@@ -229,7 +229,7 @@ def charge_search(budget: Budget, wanted: Any, values: Any) -> None:
 
 
 def charge_sorting(budget: Budget, values: Collection[Any]) -> None:
-    """Pays for the comparisons of sorting.
+    """Pay for the comparisons of sorting.
 
     In one round of merging each comparison moves one value on, and costs no more than the lighter of two: a round costs
     what all values weigh together, and there are log n rounds.
@@ -244,7 +244,7 @@ def charge_sorting(budget: Budget, values: Collection[Any]) -> None:
 def charge_text(
     budget: Budget, value: Any, *, json: bool = False, separator: int = 2, indent: int = 0, times: int = 1
 ) -> None:
-    """Pays for the text of a value, written so many times: `repr`, or with `json` what `json.dumps` writes."""
+    """Pay for writing a value `times` times: as `repr` does, or with `json` as `json.dumps` does."""
     kind = type(value)
     if kind is int and -_SHORT_INTEGER < value < _SHORT_INTEGER:
         budget.make(32)
@@ -259,13 +259,13 @@ def charge_text(
 
 
 def charge_float(budget: Budget, number: Any) -> None:
-    """Pays for rounding a number, or for writing it with a given number of digits, as a float."""
+    """Pay for rounding a number, or for writing it with a given number of digits, as a float."""
     if type(number) in NUMBERS and number and not 1 / _NEAR < abs(number) < _NEAR:
         budget.work(60)
 
 
 def charge_key(budget: Budget, key: Any) -> None:
-    """Pays for looking up one key."""
+    """Pay for looking up one key."""
     kind = type(key)
     if kind is str:
         budget.work(len(key) >> 8)
@@ -274,7 +274,7 @@ def charge_key(budget: Budget, key: Any) -> None:
 
 
 def charge_keys_of(budget: Budget, table: Any) -> None:
-    """Pays for looking up every key of a dict, a set or a view in another one."""
+    """Pay for looking up every key of a dict, a set or a view in another one."""
     keys = table.keys() if type(table) in DICTS else table
     budget.work(weigh(budget, keys).steps >> 3)
     suspects = _suspects(budget, keys) if type(keys) in _TABLES else ()
@@ -283,7 +283,7 @@ def charge_keys_of(budget: Budget, table: Any) -> None:
 
 
 def _suspects(budget: Budget, keys: Any) -> Collection[Any]:
-    """The keys whose hash somebody can have chosen."""
+    """Return the keys whose hash an attacker can choose."""
     kinds = types_in(budget, keys)
     if kinds <= _PLAIN_KEYS or (kinds == {int} and max(map(int.bit_length, keys)) < _HONEST_BITS):
         return ()
@@ -297,7 +297,7 @@ def _may_collide(key: Any) -> bool:
 
 
 class Keys:
-    """The keys that go into one dict or set while it is built: pays for each before it goes in."""
+    """Pays for each key of a dict or set before the key goes in."""
 
     __slots__ = ("_budget", "_same", "_seen")
 
@@ -307,7 +307,7 @@ class Keys:
         self._same: dict[int, int] = {}
 
     def pay(self, key: Any) -> None:
-        """Pays for one key. Does not raise for one that cannot be hashed: that is left to Python, and its words."""
+        """Pay for one key. A key that cannot be hashed is left to Python and its message."""
         kind = type(key)
         if kind is str:
             if len(key) > 255:
@@ -337,7 +337,7 @@ class Keys:
             self._same[hashed] = same + 1
 
     def paying(self, keys: Iterable[Any]) -> Iterator[Any]:
-        """The keys one by one, each paid for."""
+        """Return the keys one by one, each paid for."""
         for key in keys:
             self._budget.work(1)
             self._budget.make(64)
@@ -345,7 +345,7 @@ class Keys:
             yield key
 
     def paying_for_pairs(self, pairs: Iterable[Any]) -> Iterator[Any]:
-        """What `dict` is given: pairs one by one, their keys paid for. Says nothing about what is no pair."""
+        """Return pairs for `dict` one by one, their keys paid for. An item that is not a pair is left to Python."""
         for pair in pairs:
             self._budget.work(2)
             self._budget.make(100)
