@@ -278,7 +278,7 @@ def test_without_a_terminal_the_answer_is_no_and_yes_approves_every_call(cli: Co
             "--price IN,OUT",
         ),
         (["do", "--model", "openai:", "--max-cost", "1"], "a model has to be named", "--help"),
-        (["do", "--model", "openai:x", "--mode", "plan", "--image", "x"], "--image is for docker", "--image x"),
+        (["do", "--model", "openai:x", "--mode", "plan", "--image", "x"], "image is for sandbox='docker'", "--help"),
     ],
 )
 def test_usage_errors_exit_with_2_and_say_what_to_write(

@@ -111,7 +111,7 @@ def test_of_a_program_the_first_prints_and_calls_are_told_and_the_rest_counted()
     told += [CallProgress(turn=1, id="c", event=Printed(f"line {n}\n")) for n in range(30)]
     told.append(CallEnded(turn=1, id="c", name="execute_code", ok=True, text="", seconds=0.2, tool_calls=1))
     lines = shown(*told)
-    assert lines[0] == '  call   get_weather(city="Oslo") 0.0 ms, succeeded'
+    assert lines[0] == '  call   get_weather(city="Oslo")  0.0 ms, succeeded'
     assert lines[1] == "prints   line 0"
     assert lines[-2:] == [
         "         ... and 11 more lines (--verbose shows them)",

@@ -69,7 +69,7 @@ def test_image_build_says_what_it_replaces(cli: Command, tag: str) -> None:
     assert again.status == 0, again.err
     said = next(line for line in again.err.splitlines() if line.startswith("replaces the image "))
     of = rf"replaces the image {re.escape(tag)} of [\d-]+ [\d:]+ UTC"
-    assert re.fullmatch(rf"{of} \(Python [\d.]+, no packages\) once the new one is built", said)
+    assert re.fullmatch(rf"{of} \(packages: none\) once the new one is built", said)
 
 
 def test_build_at_a_terminal_shows_one_line_that_changes(cli: Command, tag: str) -> None:
@@ -89,10 +89,9 @@ def test_build_with_json_prints_one_object(cli: Command, tag: str) -> None:
 def test_an_image_that_is_not_there_says_how_to_build_it(cli: Command, tag: str) -> None:
     done = cli("image", "show", "--tag", tag)
     assert done.status == 1
-    assert done.error == f"the engine has no image {tag}"
+    assert f"has no image '{tag}'" in done.error
     assert (
-        done.tip
-        == f"callgate image build --tag {tag} (without a registry: callgate image build --tag {tag} --base host)"
+        done.tip == f"build it with `callgate image build --tag {tag}` (where there is no registry, with --base host)"
     )
 
 
@@ -111,8 +110,8 @@ def test_an_image_of_another_callgate_says_to_build_it_again(cli: Command, tag: 
     done = cli("image", "show", "--tag", tag)
     assert done.status == 1
     assert "Guest     0000000000000000" in done.out
-    assert done.error == f"the image {tag} was built for another callgate"
-    assert done.tip == f"callgate image build --tag {tag}"
+    assert done.error == f"the image '{tag}' is outdated, it was built for another version of callgate"
+    assert done.tip == f"run `callgate image build --tag {tag}` again, with the --base that it was built with"
 
 
 def test_a_base_that_nobody_has_names_the_way_without_a_registry(cli: Command, tag: str) -> None:
@@ -149,7 +148,7 @@ def test_without_the_sdk_it_says_how_to_install_it(cli: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--tag", "a b"], "is no name of an image"),
+        (["--tag", "a b"], "is not a name of an image"),
         (["--requirements", "nowhere.txt"], "there is no requirements file 'nowhere.txt'"),
     ],
 )

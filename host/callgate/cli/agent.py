@@ -1,4 +1,4 @@
-"""``callgate agent``: a task, solved by a model that calls tools, with its work in lines on stderr."""
+"""``callgate agent``: a model solves a task by calling tools; its work is shown in lines on stderr."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .commands import only_end
 from .offer import Offer
 from .options import Sandbox, Source, file_to_write, given_flags, limit_options, option, options, shared
 from .screen import Approver, Screen
-from .words import Exit, Stop, data_only, emit, emit_json, explain, log_to_stderr, one_line, say
+from .words import Exit, Stop, data_only, emit, emit_json, explain, log_to_stderr, say
 
 if TYPE_CHECKING:
     from callgate.agent.events import AgentEvent
@@ -32,7 +32,7 @@ _MOST_WORDS = 2_000
 
 
 def _new_file(context: click.Context, parameter: click.Parameter, given: str | None) -> Path | None:
-    """A file that is to be written. It must not be there yet; a resumed task goes on in its recording."""
+    """A file to write. It must not exist yet, except the recording of a resumed task."""
     if given is None:
         return None
     path, name = file_to_write(given), f"--{parameter.name}"
@@ -71,44 +71,44 @@ def _price(given: str | None) -> tuple[float, float] | None:
 
 
 class Agent:
-    """Options of the agent alone."""
+    """Options that only the agent has."""
 
     model = option("--model", "-m", metavar="NAME")
-    """claude-..., openai:NAME, anthropic:NAME, ollama:NAME, replay:FILE; any other name is OpenAI's. It may be left out
-    where --planner FILE.yaml names a gateway."""
+    """claude-..., openai:NAME, anthropic:NAME, ollama:NAME, replay:FILE; any other name is OpenAI's. May be left out if
+    --planner FILE.yaml names a gateway."""
     base_url = option(metavar="URL")
     """The model's endpoint, instead of the provider's own."""
     mode = option(type=click.Choice(["auto", "direct", "individual", "plan", "declarative", "code"]), default="auto")
     """How tools are called: by the model one by one (direct, or individual), in plans (plan, or declarative), in
-    programs (code), or whichever fits. Default auto."""
+    programs (code), or as the model chooses (auto). Default auto."""
     planner = option(metavar="tool|FILE.yaml")
     """Who plans: `tool` chooses tools, runs them in stages and puts the answer together; FILE.yaml is a ReActPlanner's
     configuration."""
     planning_seconds = option(type=float, metavar="S")
-    """With --planner tool: the time in which the model has to choose tools; then rules choose. Default 20."""
+    """With --planner tool: seconds for the model to choose tools; then rules choose. Default 20."""
     tool_choice = option(metavar="auto|required|none|TOOL")
-    """Whether the model has to call a tool, and which, until it has. Default: OPENAI_TOOL_CHOICE, or auto."""
+    """Whether the model must call a tool, and which, until it has called one. Default: OPENAI_TOOL_CHOICE, or auto."""
     system = option(metavar="TEXT|@FILE")
     """The system prompt."""
     strategic_plan = option(metavar="FILE.json")
     """The larger plan that the task is a step of."""
     max_turns = option(type=int, default=40, metavar="N")
-    """Replies of the model. Default 40."""
+    """Most replies of the model. Default 40."""
     max_tokens = option(type=int, metavar="N")
-    """Tokens of all requests and replies. Default: no bound."""
+    """Most tokens of all requests and replies. Default: no bound."""
     max_cost = option(type=float, metavar="X")
-    """US dollars. Default: no bound."""
+    """Most US dollars. Default: no bound."""
     seconds = option(type=float, default=600.0, metavar="S")
     """Seconds for the task. Default 600."""
     price = option(metavar="IN,OUT")
     """US dollars for a million tokens of input, and of output."""
     discovery = option(type=click.Choice(["filter", "interrupt", "none"]), default="filter")
-    """With many tools: those that a search finds are shown (filter, the default), shown to an agent made anew
-    (interrupt), or all are shown from the beginning (none)."""
+    """With many tools: show the tools that a search finds (filter, the default), show them to an agent made anew
+    (interrupt), or show all from the beginning (none)."""
     transcript = option(metavar="FILE", callback=_new_file)
     """Write all events to FILE, a JSON object a line."""
     resume = option(metavar="FILE", is_eager=True)
-    """Go on with the task of a transcript, and write on there."""
+    """Go on with the task of a transcript, and append to it."""
     record = option(metavar="FILE", callback=_new_file)
     """Keep the model's replies in FILE, for --model replay:FILE."""
 
@@ -181,7 +181,7 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _task(options: dict[str, Any]) -> Source:
-    """The task; empty where a transcript has it. Raises `Stop`."""
+    """The task; empty if a transcript has it. Raises `Stop`."""
     task = options["task"]
     if options["resume"] is not None:
         options["resume"] = resume = Path(options["resume"])
@@ -209,7 +209,7 @@ class _Work:
         self._options = options
         self._lines: AgentLines | None = None
         self.went_on = False
-        """Something happened, and not all of it before, where a transcript is resumed."""
+        """Whether anything happened; not so if a resumed task had ended before."""
 
     @property
     def turn(self) -> int:
@@ -217,12 +217,12 @@ class _Work:
         return 0 if self._lines is None else self._lines.turn
 
     async def run(self) -> AgentResult:
-        """Solve it. Raises `ConfigurationError`, `SandboxError`."""
+        """Solve the task. Raises `ConfigurationError`, `SandboxError`."""
         options, mode = self._options, self._options["mode"]
         screen = Screen(lines=not options["json"] or options["verbose"])
         more: dict[str, Any] = {"approve": Approver(screen, yes=options["yes"], person=self._source.person)}
         if mode not in ("auto", "code") or options["planner"] not in (None, "tool"):
-            more["sandbox"] = None  # there are no programs
+            more["sandbox"] = None  # this agent runs no programs
         try:
             return await self._solve(screen, more | {"pool_size": 0})
         except SandboxUnavailable as error:
@@ -256,7 +256,7 @@ class _Work:
 
 _STATUS = {"answered": Exit.OK, "budget": Exit.LIMIT, "rejected": Exit.USAGE}
 """Exit codes by outcome; any other outcome is a task without an answer."""
-_TOLD = {
+_WORDS = {
     "refused": ("the model refused", "say the task in other words, or name another model"),
     "empty": (
         "the model said nothing, again and again", "name another model; small ones do better with --mode direct",
@@ -286,7 +286,7 @@ _TOLD = {
         "the model's endpoint gives no answer", "start it: ollama serve; --base-url names another endpoint",
     ),
 }  # fmt: skip
-"""By outcome: the ERROR's words, and the TIP."""
+"""By outcome: the texts of ERROR and TIP."""
 
 
 def exit_code(outcome: str) -> int:
@@ -295,7 +295,7 @@ def exit_code(outcome: str) -> int:
 
 
 def _report(result: AgentResult, options: dict[str, Any]) -> int:
-    """Show the answer, or why there is none; the exit code. Raises `OutputLost`."""
+    """Show the answer, or why there is none, and return the exit code. Raises `OutputLost`."""
     if options["json"]:
         emit_json(_whole(result))
     elif result.ok:
@@ -303,23 +303,22 @@ def _report(result: AgentResult, options: dict[str, Any]) -> int:
     if result.ok:
         return Exit.OK
     if result.answer and not options["json"]:
-        say("what there was of an answer:", "dim")
+        say("the unfinished answer:", "dim")
         say(cut(result.answer, _MOST_WORDS))
     model = options["model"] or ""
-    told = _TOLD.get(f"{result.outcome} by {model.partition(':')[0]}") or _TOLD.get(
-        result.outcome, (result.outcome, "")
-    )
+    outcome = result.outcome
+    headline, tip = _WORDS.get(f"{outcome} by {model.partition(':')[0]}") or _WORDS.get(outcome, (outcome, ""))
+    if result.reason.startswith(headline):
+        headline = result.reason
+    elif result.reason:
+        headline = f"{headline}: {result.reason}"
     key = "ANTHROPIC_API_KEY" if model.startswith(("anthropic:", "claude")) else "OPENAI_API_KEY"
-    reason, headline = one_line(result.reason), told[0]
-    if reason and not reason.startswith(headline):
-        headline = f"{headline}: {reason}"
-    explain(reason if reason.startswith(headline) else headline,
-            told[1].format_map({"raise": " ".join(_raised(result, options)), "key": key}))  # fmt: skip
-    return exit_code(result.outcome)
+    explain(headline, tip.format_map({"raise": " ".join(_raised(result, options)), "key": key}))
+    return exit_code(outcome)
 
 
 def _raised(result: AgentResult, options: dict[str, Any]) -> tuple[str, str]:
-    """Which of the budget's bounds to raise, and to what: twice what was allowed, or was spent."""
+    """The bound of the budget to raise, and its new value: twice what was allowed or spent."""
     tokens = result.usage.input_tokens + result.usage.output_tokens
     turns, most_tokens, most_cost = options["max_turns"], options["max_tokens"], options["max_cost"]
     if result.turns >= turns:
@@ -348,10 +347,10 @@ def _whole(result: AgentResult) -> dict[str, Any]:
 
 
 def _say_again(context: click.Context, raised: tuple[str, ...] = ()) -> None:
-    """The command line that goes on, with a bound of the budget `raised`."""
+    """Print the command line that goes on with the task, with the bound of the budget that was `raised`."""
     transcript = context.params["transcript"] or context.params["resume"]
     if transcript is None:
-        say("nothing of it was kept; with --transcript FILE it can be resumed", "dim")
+        say("the task was not kept; with --transcript FILE it can be resumed", "dim")
         return
     without = ("resume", "transcript", *(each.removeprefix("--").replace("-", "_") for each in raised[:1]))
     words = [*context.command_path.split(), "--resume", str(transcript), *given_flags(context, without), *raised]

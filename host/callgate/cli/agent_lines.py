@@ -1,13 +1,11 @@
-"""What an agent tells, in lines for people: one event after the other. Knows no terminal and no clock.
+"""Turns the events of an agent into lines for people. Knows no terminal and no clock.
 
-What a model, a tool or a program said is bounded here; the screen makes control characters visible.
+Texts of models, tools and programs are cut here; the screen escapes control characters.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from callgate import CallEnded as ToolCallEnded
 from callgate import Printed, StepEnded
@@ -30,28 +28,26 @@ from callgate.agent.events import (
 )
 from callgate.agent.loop.result import AgentResult
 from callgate.agent.models.model import ToolCall, Usage
-from callgate.cut import cut, duration
+from callgate.cut import duration
 
-from .screen import Line, call_line, step_line
+from .screen import Line, call_line, call_text, short, step_line
 from .words import counted, one_line
 
 __all__ = ["AgentLines", "finished"]
 
 _META = ("execute_tool_plan", "execute_code")
-"""Calls whose arguments are a plan or a program: they are told by what happens in them."""
+"""Calls whose arguments are a plan or a program: their lines show the steps and calls instead of the arguments."""
 _REASON = 300
-_ARGUMENTS = 240
-"""Characters of all arguments of a call, and of what is told of a result or an error."""
-_ARGUMENT = 60
-_NAME = 60
+_RESULT = 240
+"""Characters of a result or an error."""
 _MOST_NAMED = 12
 _WORDS_SHOWN = 2_000
 _WORDS_VERBOSE = 20_000
 _MOST_INNER = 20
-"""Prints and calls of one program, or steps of one plan, that are told a line each; with --verbose all are."""
+"""Lines for the prints and calls of one program, or the steps of one plan; --verbose shows all."""
 _MOST_SOURCES = 60
 _TOLD_BELOW = ("plan_failed", "program_failed")
-"""Faults whose line is followed by that of the call, which says more."""
+"""Faults that are followed by the line of the call, which says more."""
 _ENDED = {"cut": "cut at its limit of tokens", "empty": "said nothing", "refused": "refused"}
 
 
@@ -59,8 +55,8 @@ class AgentLines:
     """Makes lines of the events of one task.
 
     Args:
-        verbose: tell everything, and longer texts.
-        asked_mode: the mode by the name that the person gave it, which may be another name of the task's mode.
+        verbose: show every event, and longer texts.
+        asked_mode: the mode as the person wrote it: a mode may have two names.
     """
 
     def __init__(self, *, verbose: bool = False, asked_mode: str = "") -> None:
@@ -76,23 +72,23 @@ class AgentLines:
         """The model's current turn; 0 before the first."""
 
     def of(self, event: AgentEvent) -> Iterator[Line]:
-        """The lines of an event; none for what is not told."""
+        """The lines of an event; none for events that are not shown."""
         match event:
             case TaskBegan():
                 yield Line("task", one_line(event.task), "bold")
-                facts = [f"model {_name(event.model)}", f"mode {self._asked_mode or event.mode}"]
+                facts = [f"model {short(event.model)}", f"mode {self._asked_mode or event.mode}"]
                 facts += [counted(len(event.tools), "tool")]
                 facts += ["within a strategic plan"] if event.strategic_plan is not None else []
                 yield Line("", ", ".join(facts), "dim")
             case Resumed():
                 reason = f": {one_line(event.reason, _REASON)}" if event.reason else ""
-                yield Line("resumed", f"after {counted(event.turns, 'turn')}, with {_name(event.model)}{reason}")
+                yield Line("resumed", f"after {counted(event.turns, 'turn')}, with {short(event.model)}{reason}")
             case Routed():
                 yield Line("mode", f"{event.mode}: {one_line(event.reason, _REASON)}", "cyan")
             case ModelAsked():
                 self.turn = event.turn
                 if self._verbose:
-                    choice = "" if event.tool_choice == "auto" else f", tool choice {_name(event.tool_choice)}"
+                    choice = "" if event.tool_choice == "auto" else f", tool choice {short(event.tool_choice)}"
                     offered = f"; tools: {_names(event.tools)}" if event.tools else "; no tools"
                     yield Line("asked", f"{counted(event.messages, 'message')}{choice}{offered}", "dim")
             case ModelReplied():
@@ -103,7 +99,7 @@ class AgentLines:
                 yield Line("queued", text, "yellow")
             case CallBegan() if self._verbose:
                 code = event.arguments.get("code") if event.name == "execute_code" else None
-                yield Line("begins", event.name if code else _given(event.name, event.arguments), "dim")
+                yield Line("begins", event.name if code else call_text(event.name, event.arguments), "dim")
                 yield from _indented(str(code or ""), self._longest)
             case CallProgress():
                 yield from self._within(event)
@@ -113,7 +109,7 @@ class AgentLines:
                 if event.text:
                     yield Line("told", f"the model: {one_line(event.text, _REASON)}", "yellow")
                 for reply in event.replies.replies if self._verbose and event.replies else ():
-                    yield Line("told", f"{_name(reply.name)}: {one_line(reply.text, _WORDS_SHOWN)}", "dim")
+                    yield Line("told", f"{short(reply.name)}: {one_line(reply.text, _WORDS_SHOWN)}", "dim")
             case ToolsFound():
                 new = [name for name in event.tools if name not in self._found]
                 self._found = event.tools
@@ -141,24 +137,20 @@ class AgentLines:
         if event.ended != "answered" or self._verbose:  # the answer itself is data, and goes to stdout
             yield from _indented(event.message.text, self._longest)
 
-    def _within(self, told: CallProgress) -> Iterator[Line]:
-        """What happens inside a call; of much only the beginning."""
-        match told.event:
+    def _within(self, progress: CallProgress) -> Iterator[Line]:
+        """Lines of what happens inside a call; without --verbose only the first ones."""
+        match progress.event:
             case Printed() as printed:
-                lines = [Line("prints", one_line(text, _ARGUMENTS)) for text in printed.text.splitlines()]
-            case ToolCallEnded() as ended if ended.record.caller == "code":
-                lines = [Line("  call", call_line(ended.record), "dim")]
-            case ToolCallEnded() as ended if ended.record.caller == "plan" and self._verbose:
+                lines = [Line("prints", one_line(text, _RESULT)) for text in printed.text.splitlines()]
+            case ToolCallEnded() as ended if ended.record.caller in (("code", "plan") if self._verbose else ("code",)):
                 lines = [Line("  call", call_line(ended.record), "dim")]
             case StepEnded() as ended:
-                step = ended.step
-                called = _given(step.tool, step.arguments) if step.arguments else _name(step.tool)
-                lines = [step_line(step, f"{_name(step.id)}: {called}", indent="  ")]
+                lines = [step_line(ended.step, indent="  ")]
             case _:
                 return
         for line in lines:
-            self._inner[told.id] = self._inner.get(told.id, 0) + 1
-            if self._verbose or self._inner[told.id] <= _MOST_INNER:
+            self._inner[progress.id] = self._inner.get(progress.id, 0) + 1
+            if self._verbose or self._inner[progress.id] <= _MOST_INNER:
                 yield line
 
     def _call_ended(self, event: CallEnded) -> Iterator[Line]:
@@ -171,22 +163,22 @@ class AgentLines:
         if steps:
             good = sum(each.get("status") == "succeeded" for each in steps)
             facts.insert(0, f"{good}/{len(steps)} steps")
-            error = artifact.get("error") or {}  # each step says itself why it failed; which limit ended all, none does
+            error = artifact.get("error") or {}  # the steps say why they failed; only a limit is not among them
             failure = error.get("message", "") if error.get("limit") else ""
         elif event.name in _META or event.tool_calls > 1:
             facts.insert(0, counted(event.tool_calls, "tool call"))
         call = self._calls.get(event.id)
-        shown = event.name if event.name in _META else _given(event.name, call.arguments if call else {})
+        shown = event.name if event.name in _META else call_text(event.name, call.arguments if call else {})
         word = "ok" if event.ok else "refused" if event.mistake else "failed"
-        why = "" if event.ok or not failure else f": {one_line(failure, _ARGUMENTS)}"
+        why = "" if event.ok or not failure else f": {one_line(failure, _RESULT)}"
         yield Line(word, f"{shown}  {', '.join(facts)}{why}", "green" if event.ok else "red")
 
 
 def finished(result: AgentResult, fault: str) -> Line:
-    """The last line: the task's outcome, and what it took.
+    """The last line: the task's outcome, and what the task took.
 
     Args:
-        result: of the task.
+        result: the task's result.
         fault: text of the latest fault that was shown; it is not repeated.
     """
     facts = [
@@ -233,39 +225,17 @@ def _planned_run(event: PlannedRun) -> Iterator[Line]:
 
 
 def _indented(text: str, longest: int) -> Iterator[Line]:
-    """Words as they are, below their line."""
+    """Text of several lines, below the line that it belongs to."""
     for line in text[:longest].rstrip().splitlines():
         yield Line("", line)
     if len(text) > longest:
         yield Line("", f"... {len(text) - longest:,} more characters", "dim")
 
 
-def _given(name: str, arguments: Mapping[str, Any]) -> str:
-    """A call as Python writes it, on one line, bounded."""
-    shown: list[str] = []
-    for key, value in arguments.items():
-        if sum(map(len, shown)) > _ARGUMENTS:
-            shown.append("...")
-            break
-        shown.append(f"{_name(key)}={cut(_json(value), _ARGUMENT)}")
-    return one_line(f"{_name(name)}({', '.join(shown)})", _ARGUMENTS)
-
-
-def _json(value: Any) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, default=str)
-    except (RecursionError, ValueError):
-        return "(cannot be shown)"
-
-
-def _name(text: str) -> str:
-    return one_line(text, _NAME)
-
-
 def _names(names: Iterable[str]) -> str:
     named = list(names)
     more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-    return ", ".join(map(_name, named[:_MOST_NAMED])) + more
+    return ", ".join(map(short, named[:_MOST_NAMED])) + more
 
 
 def _tokens(usage: Usage) -> str:

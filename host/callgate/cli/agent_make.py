@@ -1,4 +1,4 @@
-"""From the options to an agent at work: its model, its planner, its budget. The one file that makes them."""
+"""Makes an agent, its model, its planner and its budget of the command's options, and runs it."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ _CLOSED_WITHIN_SECONDS = 2.0
 async def solve(
     task: str, options: Mapping[str, Any], runtime: Runtime, tell: Callable[[AgentEvent], None]
 ) -> AgentResult:
-    """Solve the task, or go on with it. With ``--discovery interrupt`` the agent is made anew where tools were found.
+    """Solve the task, or go on with it. With ``--discovery interrupt`` the agent is made anew when tools were found.
 
     Args:
-        task: empty where ``--resume`` names a transcript.
-        options: of the command.
-        runtime: open.
+        task: empty if ``--resume`` names a transcript.
+        options: the command's options.
+        runtime: an entered runtime.
         tell: called with every event.
 
     Raises:
-        ConfigurationError: an option cannot be.
-        SandboxError: programs need a sandbox, and there is no guest.
+        ConfigurationError: an option is wrong.
+        SandboxError: programs need a sandbox, and no guest could be opened.
     """
     resume: Path | None = options["resume"]
     async with AsyncExitStack() as stack:
@@ -72,7 +72,7 @@ def _budget(options: Mapping[str, Any]) -> Budget:
 
 
 async def _models(options: Mapping[str, Any], runtime: Runtime, stack: AsyncExitStack) -> dict[str, Any]:
-    """The agent's model and planner. The stack closes what it holds at its end."""
+    """The agent's model and planner; `stack` closes them at its end."""
     planner, recording = options["planner"], options["record"]
     config = read_config(Path(planner)) if planner not in (None, "tool") else None
     if options["model"] is not None:
@@ -102,7 +102,7 @@ answers many; here one person waits, who would rather have the model's choice th
 async def _answerer(
     options: Mapping[str, Any], runtime: Runtime, model: Model, stack: AsyncExitStack
 ) -> PlannedAnswerer:
-    """The tool planner, and what runs its plans."""
+    """The tool planner, with the orchestrator that runs its plans."""
     settings = PlannerSettings.from_environment(planning_seconds=options["planning_seconds"] or _PLANNING_SECONDS)
     plans = model
     if settings.planner_model:

@@ -1,6 +1,6 @@
-"""``callgate bench``: the comparison, from the command line. It lives in `callgate_bench`, beside the runtime.
+"""``callgate bench``: runs the comparison, which lives in `callgate_bench`, beside the runtime.
 
-This file alone knows `callgate_bench`, and imports it when the command runs: the runtime's wheel does not have it.
+Only this file knows `callgate_bench`, and imports it when the command runs: the runtime's wheel does not have it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OLD_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _ALL_WORKLOADS = "workloads"
 _PATHS = ("out", "compare", "source", "base_url", "calls", "markdown")
-"""Options that the results do not name: paths of this machine, and an address that may have a password."""
+"""Options that the results leave out: paths of this machine, and an address that may hold a password."""
 _WIDTH = 140
 _REASON_CHARACTERS = 400
 _MODEL_TIP = "callgate bench --help says what a model needs"
@@ -46,7 +46,7 @@ _RESULTS, _PAGE, _MARKDOWN = "results.json", "report.html", "report.md"
 
 
 class Measured:
-    """What is measured, how, and where the results go."""
+    """Options of a measurement."""
 
     quick = option(is_flag=True)
     """Fewer rounds, a faster model: some minutes instead of three quarters of an hour."""
@@ -57,7 +57,7 @@ class Measured:
     peers = option(default="all", metavar="NAMES")
     """Peers, with commas between, `all` or `none`; each is installed once, in its own environment. Default: all."""
     rounds = option(type=click.IntRange(1, 1000))
-    """How often each workload, however long that takes."""
+    """Rounds of each workload, however long they take."""
     cell_seconds = option(type=click.FloatRange(0))
     """No further round of a workload that would take longer."""
     out = option(type=_FOLDER, default="callgate-bench", show_default=True)
@@ -74,13 +74,13 @@ class Measured:
     base_url = option(metavar="URL")
     """The address of the real model, where it is not the provider's own."""
     turn_seconds = option(type=click.FloatRange(0, 60))
-    """What the scripted model takes for a turn."""
+    """Seconds that the scripted model takes for a turn."""
     token_seconds = option(type=click.FloatRange(0, 1))
-    """What it takes besides for each token that it gives."""
+    """Seconds that it takes for each token of its replies."""
     context_tokens = option(type=click.IntRange(1000), default=200_000, show_default=True)
-    """The scripted model's context; it refuses more."""
+    """Context of the scripted model, which refuses longer input."""
     calls = option(type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR")
-    """The folder of BFCL's calls, beside which `search` finds its data."""
+    """The folder of BFCL's calls; the data of `search` lie beside it."""
     markdown = option(type=_FILE, metavar="FILE")
     """Put the summary into FILE, below its line `<!-- callgate bench writes what follows -->`."""
 
@@ -179,7 +179,7 @@ def _known(option: str, given: Collection[str], known: list[str]) -> Collection[
 
 
 def _model_must_be_there(asked: Asked) -> None:
-    """Whether the conversations of a run can be had. Single things need no model, or say that they do."""
+    """Check that the model of the workloads can be used. Raises `Stop`."""
     from callgate_bench.model.talks import KEYS, RealModel
 
     if not asked.workloads:
@@ -193,7 +193,7 @@ def _model_must_be_there(asked: Asked) -> None:
 
 
 def _must_be_writable(options: dict[str, Any]) -> None:
-    """Before an hour is spent on what cannot be kept."""
+    """Check that the results can be written, before an hour is spent. Raises `Stop`."""
     out, markdown = _folder(options["out"]), options["markdown"]
     folders = {"--out DIR": out} | ({} if markdown is None else {"--markdown FILE": markdown.parent})
     for flag, folder in folders.items():
@@ -208,7 +208,7 @@ def _must_be_writable(options: dict[str, Any]) -> None:
 
 
 def _measured(asked: Asked, out: Path) -> tuple[Results, int]:
-    """Measure; however the run ends, what was measured before is kept."""
+    """Measure. However the run ends, earlier measurements are kept."""
     from callgate_bench import whole_run
     from callgate_bench.model.talks import EndpointMissing
     from callgate_bench.results import write
@@ -217,7 +217,7 @@ def _measured(asked: Asked, out: Path) -> tuple[Results, int]:
     started = time.monotonic()
 
     def saved() -> None:
-        with contextlib.suppress(OSError):  # there may be room again at the end, where it is an error
+        with contextlib.suppress(OSError):  # only at the end is this an error
             write(results, out / _RESULTS)
 
     _end_as_by_ctrl_c()
@@ -242,7 +242,7 @@ def _measured(asked: Asked, out: Path) -> tuple[Results, int]:
 
 
 def _end_as_by_ctrl_c() -> None:
-    """SIGTERM, and a terminal that is closed, do what Ctrl-C does; what is ignored stays ignored (`nohup`)."""
+    """Make SIGTERM and SIGHUP do what Ctrl-C does; an ignored signal stays ignored (`nohup`)."""
 
     def interrupt(*_: object) -> None:
         if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
@@ -255,17 +255,17 @@ def _end_as_by_ctrl_c() -> None:
 
 
 def _each_once(tell: Callable[[str], None]) -> Callable[[str], None]:
-    """Where nobody watches a line that changes: a line for each thing, rounds left out."""
+    """For a stderr that is not a terminal: a line for each workload and measurement, none for rounds."""
     before = ""
 
-    def told(doing: str) -> None:
+    def tell_once(doing: str) -> None:
         nonlocal before
         thing = doing.partition(", round ")[0]
         if thing != before:
             before = thing
             tell(thing)
 
-    return told
+    return tell_once
 
 
 def _folder(out: Path) -> Path:

@@ -1,4 +1,4 @@
-"""``callgate check``: what is wrong with a program, before anything runs."""
+"""``callgate check``: the faults of a program, found without running it."""
 
 from __future__ import annotations
 

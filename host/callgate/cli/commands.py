@@ -1,4 +1,4 @@
-"""The entry point: finds the command, and turns any end of it into one ERROR line, one TIP and an exit code."""
+"""The entry point: finds the command, and turns its end into an exit code and, if it failed, one ERROR and one TIP."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ COMMANDS = {
     "agent": "Solve a task with a model that calls tools: by itself, in plans, or in programs.",
     "plan": "Run a declarative plan of tool calls; needs no sandbox.",
     "check": "Look at a program without running it.",
-    "compile": "Print the plan that a program is, or why it is none.",
+    "compile": "Print the plan that a program is, or why it is not one.",
     "tools": "List the tools of a file or module, or print typed stubs of them.",
-    "serve": "Serve tools, and what runs them, to MCP clients, on stdio or over HTTP.",
-    "doctor": "Say what confines programs on this machine, and what to do where nothing does.",
+    "serve": "Serve tools, programs and plans to MCP clients, on stdio or over HTTP.",
+    "doctor": "Say which sandboxes work on this machine, and what to do if none does.",
     "image": "Build the image that Docker's containers run, or say what is in it.",
     "bench": "Measure every mode beside its peers, on this machine.",
     "demo": "See a program call tools from inside the sandbox, on real data.",
 }
-"""Commands and what they do; `callgate --help` needs none of their modules."""
+"""Commands and what they do. `callgate --help` imports none of their modules."""
 DOCTOR = "`callgate doctor` says what works on this machine and what to do"
 
 _THREADS_END_WITHIN_SECONDS = 0.5
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit.
 
     Args:
-        arguments: those after the program's name; ``None`` takes the process's own.
+        arguments: the arguments after the program's name; ``None`` takes those of this process.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             sys.stdout.flush()
         except OSError as fault:
             status = _without_stdout(fault)
-    except KeyboardInterrupt:  # one that came late
+    except KeyboardInterrupt:  # Ctrl-C came late
         only_end()
         status = Exit.INTERRUPTED
     except (Exception, BaseExceptionGroup):  # a fault of ours
@@ -139,7 +139,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _nowhere(descriptor: int) -> None:
-    """What is left in the buffer has no reader; without this, Python complains about the buffer at its end."""
+    """Send the rest of the buffer to /dev/null: it has no reader, and Python would complain about it at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
@@ -152,7 +152,7 @@ def _without_stdout(fault: OSError) -> int:
 
 
 def only_end() -> None:
-    """After Ctrl-C: ignore another one, and end within seconds, even where a write to a full pipe never returns."""
+    """After Ctrl-C: ignore another one, and end within seconds, even if a write to a full pipe never returns."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end = threading.Timer(_WORDS_TAKE_SECONDS, os._exit, (Exit.INTERRUPTED,))
     end.daemon = True
@@ -160,7 +160,7 @@ def only_end() -> None:
 
 
 def _leave_threads_behind(status: int) -> None:
-    """End the process where a cancelled sync tool still runs in a thread: Python would wait for the thread."""
+    """End the process if a cancelled sync tool still runs in a thread: Python would wait for the thread."""
     ours = threading.current_thread()
     deadline = time.monotonic() + _THREADS_END_WITHIN_SECONDS
     with contextlib.suppress(KeyboardInterrupt):  # an impatient person: end now

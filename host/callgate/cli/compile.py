@@ -1,4 +1,4 @@
-"""``callgate compile``: what the fast path makes of a program, or why it does not take it. Runs nothing."""
+"""``callgate compile``: the plan that a program is on the fast path, or why it is not one. Runs nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Shown:
     mermaid = option(is_flag=True)
     """Print the plan as a flowchart."""
     why = option(is_flag=True)
-    """Print all that keeps it from the fast path."""
+    """Print every reason why the program is not a graph."""
 
 
 @click.command("compile")
@@ -38,10 +38,10 @@ def command(**options: Any) -> int:
     """Look at a program as the fast path does: FILE, or - for stdin, or -c CODE. Needs no sandbox.
 
     A program that is a graph of tool calls is printed as a plan, or, where no plan shows it, with the calls that begin
-    at once. Any other runs in the sandbox; then the reason is a line on stderr, file:line: construct: why not; what to
-    write instead. With --why all reasons are, on stdout.
+    at once. Any other program runs in the sandbox; then the reason is a line on stderr, file:line: construct: why not;
+    what to write instead. With --why all reasons are on stdout.
 
-    Exit codes: 0 it takes the fast path, 1 it does not, 2 usage, 130 interrupted.
+    Exit codes: 0 the program takes the fast path, 1 it does not, 2 usage, 130 interrupted.
     """
     inputs = inputs_from(options["input"])
     if options["mermaid"] and (options["json"] or options["why"]):

@@ -1,4 +1,4 @@
-"""``callgate demo``: a model-style program in the sandbox, real data behind its tools, and what that saved, counted."""
+"""``callgate demo``: a program such as a model writes, with tools on real data, and a count of what it saved."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def _answer(console: Console, runtime: Runtime) -> bool:
         console.print(headline(result), style="bold red")
         return False
     _heading(console, "What the model was spared, counted in this run")
-    for line in _saved(result, {tool.name: tool for tool in runtime.registry}):
+    for line in await _saved(result, {tool.name: tool for tool in runtime.registry}):
         console.print(f"  {line}")
     return True
 
@@ -93,7 +93,7 @@ async def _run(console: Console, runtime: Runtime, code: str, heading: str) -> C
                 seen[event.record.tool] += 1
                 if seen[event.record.tool] <= _SHOWN_PER_TOOL:
                     console.print(f"  call  {call_line(event.record)}", style="dim")
-        except OutputLost as fault:  # raised when the run is over: this is called from within
+        except OutputLost as fault:  # raised after the run: this function is called from within it
             lost.append(fault)
 
     result = await runtime.execute_code(code, on_event=tell)
@@ -103,10 +103,10 @@ async def _run(console: Console, runtime: Runtime, code: str, heading: str) -> C
     return result
 
 
-def _saved(result: CodeResult, known: dict[str, Tool]) -> list[str]:
-    """Facts of the run, counted, not estimated."""
+async def _saved(result: CodeResult, known: dict[str, Tool]) -> list[str]:
+    """Counted facts of the run. The tools only read, so each is called once more to count its result."""
     calls = result.calls
-    answers = sum(len(known[call.tool].encode(_called_again(known[call.tool], call.arguments))) for call in calls)
+    answers = sum([len(known[call.tool].encode(await known[call.tool](**call.arguments))) for call in calls])
     read = len(result.for_model().encode())
     less = f"{answers / read:.0f} times less"
     used = result.usage
@@ -116,16 +116,6 @@ def _saved(result: CodeResult, known: dict[str, Tool]) -> list[str]:
         f"{answers:,} bytes of tool results stayed out of its context; it reads {read:,}: {less}",
         f"{used.wall_seconds * 1000:.0f} ms from code to result{cpu}",
     ]
-
-
-def _called_again(tool: Tool, arguments: dict[str, object]) -> object:
-    """The result of a call, once more: the tools of the demo only read. Their coroutines never wait."""
-    coroutine = tool(**arguments)
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        return stop.value
-    raise AssertionError("a tool of the demo waited")
 
 
 def _heading(console: Console, text: str) -> None:
@@ -140,6 +130,6 @@ def _program(console: Console, code: str) -> None:
         return
     from rich.syntax import Syntax
 
-    # the terminal's own colours, which suit its background; lines are left to wrap, not cut
+    # the terminal's own colours suit its background; the terminal wraps long lines
     for line in Syntax("", "python", theme="ansi_dark", background_color="default").highlight(code.rstrip()).split():
         console.print("    ", line, sep="")

@@ -1,4 +1,4 @@
-"""``callgate doctor``: what confines programs on this machine, and what to do where nothing does."""
+"""``callgate doctor``: which sandboxes work on this machine, and what to do if none does."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def command(**options: Any) -> int:
     The engine is that of DOCKER_HOST, of the current docker context, or the system's. A missing engine is not an error.
     With --mcp, doctor starts each server, asks for its tools, and ends it; the report says what is wrong with it.
 
-    Exit codes: 0 programs run confined here, 3 no sandbox works here.
+    Exit codes: 0 a sandbox works here, 3 none does.
     """
     from callgate.sandbox.doctor import examine
 
-    logging.getLogger("callgate").addHandler(logging.NullHandler())  # what a backend warns of is in the report
+    logging.getLogger("callgate").addHandler(logging.NullHandler())  # warnings of backends are in the report
     offer = Offer(options)
     report = event_loop.run(examine)
     states = () if offer.servers is None else event_loop.run(_asked, offer)
@@ -52,15 +52,15 @@ def command(**options: Any) -> int:
 
 
 async def _asked(offer: Offer) -> tuple[ServerStatus, ...]:
-    """How the servers are, once they have listed their tools. They are ended again."""
+    """Start the servers, ask for their tools, end them; returns the state of each."""
     assert offer.servers is not None
     async with offer.opened(offer.runtime()):
         return offer.servers.status()
 
 
 def _entry(state: ServerStatus) -> dict[str, Any]:
-    told = {"name": state.name, "state": state.state, "tools": len(state.tools)}
-    return {**told, "error": state.error, "warnings": list(state.warnings)}
+    known = {"name": state.name, "state": state.state, "tools": len(state.tools)}
+    return {**known, "error": state.error, "warnings": list(state.warnings)}
 
 
 def _show(console: Console, report: Report, states: tuple[ServerStatus, ...]) -> None:

@@ -1,4 +1,4 @@
-"""``callgate image``: build the image that Docker's containers run, and say what is in it."""
+"""``callgate image``: builds the image that Docker's containers run, and shows what is in it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TAG = "callgate-sandbox"
 
 
 class Built:
-    """What an image is made of."""
+    """Options of a build."""
 
     base = option(metavar="IMAGE", default="python:3.13-slim", show_default=True)
     """An image with Python 3.11 or newer; `host` makes it of the Python that runs callgate, without a registry."""
@@ -49,8 +49,8 @@ def command() -> None:
 @options(Built)
 @shared("docker_host", "json")
 def build(tag: str, docker_host: str | None, json: bool, **made_of: Any) -> int:
-    """Build the image, and say on stderr how it goes. An image that has the name already is replaced: it loses the
-    name when the new one is built, and is removed unless it has another name or a container uses it.
+    """Build the image, with its progress on stderr. An older image of the same name loses the name when the new one is
+    built, and is removed unless it has another name or a container uses it.
 
     Exit codes: 0 built, 1 not built, 2 usage, 3 no engine can be reached.
     """
@@ -59,9 +59,8 @@ def build(tag: str, docker_host: str | None, json: bool, **made_of: Any) -> int:
     async def work(engine: Engine) -> ImageFacts:
         older = await image.find(engine, tag)
         if older is not None:
-            packages = f"packages {', '.join(older.packages)}" if older.packages else "no packages"
-            made = f"Python {older.python}, {packages}" if older.guest else "not made by `callgate image build`"
-            replaced = f"replaces the image {older.tag} of {_time(older)} ({made}) once the new one is built"
+            packages = ", ".join(older.packages) or "none"
+            replaced = f"replaces the image {tag} of {_time(older)} (packages: {packages}) once the new one is built"
             say(one_line(replaced), "dim")
         with progress("starting") as tell:
             return await image.build(engine, tag=tag, on_progress=tell, **made_of)
@@ -81,29 +80,29 @@ def build(tag: str, docker_host: str | None, json: bool, **made_of: Any) -> int:
 @options(Built, "tag")
 @shared("docker_host", "json")
 def show(tag: str, docker_host: str | None, json: bool) -> int:
-    """Say what is in the image that the engine has.
+    """Show what is in the image that the engine has.
 
-    Exit codes: 0 it can be used, 1 there is none, or it was built for another callgate, 2 usage, 3 no engine can be
-    reached.
+    Exit codes: 0 the image can be used, 1 there is none, or it was built for another callgate, 2 usage, 3 no engine can
+    be reached.
     """
     from callgate.sandbox.docker import image
 
-    found: ImageFacts | None = _with_engine("show", docker_host, lambda engine: image.find(engine, tag), DOCTOR)
-    again = "callgate image build" + (f" --tag {tag}" if tag != _TAG else "")
-    if found is None:
-        raise Stop(f"the engine has no image {tag}", f"{again} (without a registry: {again} --base host)", Exit.FAILED)
-    if not found.guest:
-        tip = f"callgate image build --base {tag} --tag ANOTHER makes one of it, if it has Python 3.11 or newer"
-        raise Stop(f"the image {tag} was not made by `callgate image build`", tip, Exit.FAILED)
-    _show(found, json)
-    if found.outdated:
-        packages = f' --requirements "{" ".join(found.packages)}"' if found.packages else ""
-        raise Stop(f"the image {tag} was built for another callgate", f"{again}{packages}", Exit.FAILED)
+    async def look(engine: Engine) -> tuple[ImageFacts | None, image.ImageUnusable | None]:
+        try:
+            return await image.usable(engine, tag), None
+        except image.ImageUnusable as fault:
+            return fault.image, fault
+
+    found, fault = _with_engine("show", docker_host, look, DOCTOR)
+    if found is not None and found.guest:
+        _show(found, json)
+    if fault is not None:
+        raise Stop(fault.found, fault.remedy, Exit.FAILED)
     return Exit.OK
 
 
 def _with_engine(verb: str, docker_host: str | None, work: Callable[[Engine], Any], tip: str) -> Any:
-    """What `work` gives, called with an engine. Raises `Stop`: none can be reached, or it failed (then with `tip`)."""
+    """Call `work` with an engine, and return its result. Raises `Stop` without an engine, or if `work` failed."""
     if importlib.util.find_spec("docker") is None:
         raise Stop("the docker SDK is not installed", how_to_install("docker"), Exit.NO_SANDBOX)
     from callgate.sandbox.docker.engine import Engine, EngineUnreachable
@@ -138,7 +137,7 @@ def _show(facts: ImageFacts, as_json: bool, seconds: float | None = None) -> Non
         "Image": facts.tag,
         "Id": facts.id,
         "Size": f"{facts.size_bytes / 1e6:.1f} MB",
-        "Python": facts.python or "it does not say",
+        "Python": facts.python or "unknown",
         "Packages": ", ".join(facts.packages) or "none: the standard library only",
         "Guest": f"{facts.guest} ({'of another callgate' if facts.outdated else 'of this callgate'})",
         "Created": _time(facts),

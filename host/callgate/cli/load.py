@@ -1,4 +1,4 @@
-"""``--tools``: from a file or module to the tools in it. Runs the operator's own code, with all the host's rights."""
+"""``--tools``: loads the tools of a file or module. The file is the operator's own code, and runs with all rights."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _FORMS = "--tools takes FILE.py, FILE.py:NAME, package.module or package.module:
 
 
 def load_tools(specifications: Iterable[str]) -> Registry:
-    """The tools of all `specifications` together.
+    """The tools of all `specifications`, in one registry.
 
     Args:
         specifications: ``FILE.py``, ``package.module``, either with ``:NAME``. Without a name: every `Tool` at the top
             level. A name stands for a `Tool`, a `Registry`, a list of tools and functions, or a plain function.
 
     Raises:
-        Stop: something in them is wrong; a usage error.
+        Stop: a specification is wrong; a usage error.
     """
     found: dict[int, Tool] = {}
     for specification in specifications:
@@ -65,7 +65,7 @@ def _imported(target: str) -> ModuleType:
             tip = f"did you mean the file {meant}?" if Path(meant).is_file() else "install it, or name a FILE.py"
             raise Stop(f"there is no module {target!r}", tip) from None
         tip = "run it with python to see the whole traceback"
-        raise Stop(f"{target} could not be loaded: {_told(error, str(file))}", tip) from None
+        raise Stop(f"{target} could not be loaded: {_reason(error, str(file))}", tip) from None
 
 
 def _of_file(file: Path) -> ModuleType:
@@ -79,7 +79,7 @@ def _of_file(file: Path) -> ModuleType:
     return sys.modules[name]
 
 
-def _told(error: BaseException, file: str) -> str:
+def _reason(error: BaseException, file: str) -> str:
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]

@@ -1,6 +1,6 @@
-"""What a command offers to programs, plans and models, and the one place where a `Runtime` is made of its options.
+"""The tools that a command offers, and the one place that makes a `Runtime` of a command's options.
 
-``--tools``, ``--mcp``, ``--allow``, ``--ask`` and ``--yes``. The SDK of MCP is imported where servers are named.
+Reads ``--tools``, ``--mcp``, ``--allow``, ``--ask`` and ``--yes``. Imports the SDK of MCP only if servers are named.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _DESTRUCTIVE = "destructive"
 
 
 class Ask:
-    """Makes tools ask for approval, and remembers which of its patterns did so.
+    """Makes tools ask for approval, and remembers which patterns matched a tool.
 
     Args:
         patterns: names, ``server.tool``, patterns of either (``*``, ``?``, ``[...]``), or ``destructive``.
-        yes: whether every call is approved anyway.
+        yes: whether every call is approved (``--yes``).
 
     Raises:
-        Stop: both are given; a usage error.
+        Stop: `patterns` and `yes` are both given; a usage error.
     """
 
     def __init__(self, patterns: Iterable[str] = (), *, yes: bool = False) -> None:
@@ -54,17 +54,17 @@ class Ask:
             raise Stop("--yes approves what --ask wants to be asked about", "leave one of them out")
 
     def __call__(self, tool: Tool) -> Tool:
-        """The tool, which asks where a pattern names it. Called in worker threads as well."""
+        """The tool, made to ask if a pattern matches it. Called in worker threads as well."""
         met = [pattern for pattern in self._patterns if _names(pattern, tool)]
         self._met.update(met)
         return dataclasses.replace(tool, requires_approval=True) if met else tool
 
     def of(self, registry: Registry) -> Registry:
-        """The tools of a registry, which ask where a pattern names them."""
+        """The tools of a registry, made to ask if a pattern matches them."""
         return Registry(self(tool) for tool in registry) if self._patterns else registry
 
     def tell(self) -> None:
-        """Warn of each pattern that named nothing."""
+        """Warn of each pattern that matched no tool."""
         for pattern in self._patterns:
             if pattern not in self._met:
                 what = "is destructive" if pattern == _DESTRUCTIVE else "has that name"
@@ -85,7 +85,7 @@ class Offer:
     """The tools of a command, and the runtime that its options describe. Nothing is started before `opened`.
 
     Args:
-        options: of the command; it may have any of those in `options`.
+        options: the command's options; each of those in `callgate.cli.options` may be missing.
         ready_seconds: longest wait for MCP servers when the runtime opens.
         on_status: called with each change of a server.
 
@@ -110,47 +110,46 @@ class Offer:
 
         Raises:
             Stop: options that do not go together.
-            ConfigurationError: an option cannot be.
+            ConfigurationError: an option is wrong.
         """
         options = self._options
         kept = {name: options[name] for name in ("policy", "statistics") if options.get(name) is not None}
-        chosen = sandbox_from(options) if "sandbox" in options else {"sandbox": None}
-        if "sandbox" in more:  # options that do not go together were refused all the same
-            chosen = {}
-        if chosen.get("sandbox") == "unsafe":
+        backend = sandbox_from(options) if "sandbox" in options else None
+        if options.get("sandbox") == "unsafe" and "sandbox" not in more:
             from callgate.sandbox.unsafe import UnsandboxedWarning
 
             warnings.simplefilter("ignore", UnsandboxedWarning)
             say("WARNING sandbox 'unsafe': nothing confines programs, they may do whatever you may do", "bold yellow")
         sources = [] if self.servers is None else [self.servers]
-        return Runtime(self.registry, **{**chosen, **kept, "limits": limits_from(options), "sources": sources, **more})
+        given = {"sandbox": backend, "limits": limits_from(options), "sources": sources}
+        return Runtime(self.registry, **{**given, **kept, **more})
 
     @contextlib.asynccontextmanager
     async def opened(self, runtime: Runtime, *, warnings: bool = False) -> AsyncIterator[Runtime]:
-        """The runtime, entered; a server that does not come up is a line on stderr, and the others are used.
+        """The runtime, entered. A server that does not come up is a line on stderr; the other servers are used.
 
         Args:
             runtime: made by `runtime`.
-            warnings: whether to say what was odd about a server that came up.
+            warnings: whether to show the warnings of servers that came up.
         """
         names = () if self.servers is None else self.servers.names
         if names and sys.stderr.isatty():
             say(f"starting {one_line(', '.join(names))}", "dim")
         starting = logging.getLogger("callgate.mcp")
-        starting.setLevel(logging.ERROR)  # a server that does not come up is a line below, with what to do
+        starting.setLevel(logging.ERROR)  # the lines below report servers that do not come up
         async with runtime:
             starting.setLevel(logging.NOTSET)
             for each in () if self.servers is None else self.servers.status():
                 if each.state not in ("running", "disabled"):
-                    told = "; ".join(text for text in (each.state, each.error, each.remedy) if text)
-                    say(f"WARNING not up: {one_line(f'{each.name} ({told})')}", "yellow")
+                    why = "; ".join(text for text in (each.state, each.error, each.remedy) if text)
+                    say(f"WARNING not up: {one_line(f'{each.name} ({why})')}", "yellow")
                 for warning in each.warnings if warnings else ():
                     say(f"WARNING {one_line(f'{each.name}: {warning}')}", "yellow")
             self.ask.tell()
             yield runtime
 
     def look(self, *, warnings: bool = False) -> Registry:
-        """All tools, for a command that only looks at them: the servers are started for their tools, and ended."""
+        """All tools, for a command that calls none: servers are started for their lists of tools, and ended."""
         servers = self.servers
         if servers is None:
             self.ask.tell()
@@ -164,7 +163,7 @@ class Offer:
         return self.registry
 
     def allowed(self) -> list[str] | None:
-        """``--allow``: the tools to offer; None offers all. Raises `Stop` for one that is not there."""
+        """``--allow``: the tools to offer; None offers all. Raises `Stop` for an unknown tool."""
         given, registry = self._options["allow"], self.registry
         for name in given:
             if registry.resolve(name) is None:
@@ -179,7 +178,7 @@ class Offer:
 def _servers(
     file: str | None, ask: Ask, ready_seconds: float, on_status: Callable[[ServerStatus], None]
 ) -> McpServers | None:
-    """The servers of a file, not started; None where there is no file. Raises `Stop`."""
+    """The servers of a file, not started; None without a file. Raises `Stop`."""
     if file is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Every option that more than one command has, once; and what they say: limits, inputs, a sandbox, a program."""
+"""Every option that more than one command has, once; and what is made of them: limits, inputs, a sandbox, a program."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import click
 
 from callgate.limits import Limits
+from callgate.sandbox.backend import Backend
 from callgate.sandbox.choose import SANDBOXES, make_backend
 
 from .words import Stop
@@ -46,17 +47,17 @@ class Option:
 
 
 def option(*flags: str, **settings: Any) -> Option:
-    """An attribute of a class of options. Its name is the parameter's; its docstring is the help.
+    """An attribute of a class of options. Its name is the parameter's name; its docstring is the help.
 
     Args:
-        flags: without any, the flag is made of the name.
-        settings: of `click.option`.
+        flags: the flags; by default one flag, made of the name.
+        settings: settings of `click.option`.
     """
     return Option(flags, settings)
 
 
 def options(group: type, *names: str) -> Callable[[_Command], _Command]:
-    """Add the options of a class, or those of these names, in this order."""
+    """Add the options of a class, or those with these names, in this order."""
 
     def add(command: _Command) -> _Command:
         docs = _docs(group)
@@ -92,7 +93,7 @@ class Shared:
     yes = option("-y", "--yes", is_flag=True)
     """Approve every call of a tool that asks for approval."""
     verbose = option("-v", "--verbose", is_flag=True)
-    """Tell more on stderr: each call, what was used, and where a tool failed."""
+    """Show more on stderr: each call, what was used, and where a tool failed."""
     json = option(is_flag=True)
     """Print everything as JSON on stdout."""
     statistics = option(metavar="FILE")
@@ -105,7 +106,7 @@ class Shared:
 
 
 class Sandbox:
-    """What confines programs."""
+    """The sandbox of programs."""
 
     sandbox = option(type=click.Choice(SANDBOXES), default="auto")
     """What confines programs. Default auto: the first that works of the jail's tier 1, docker, tier 2."""
@@ -116,7 +117,7 @@ class Sandbox:
     image = option(metavar="NAME")
     """With --sandbox docker: the image. Default callgate-sandbox."""
     docker_runtime = option(metavar="NAME")
-    """With --sandbox docker: what starts containers, e.g. runsc."""
+    """With --sandbox docker: the runtime that starts containers, e.g. runsc."""
     docker_host = option(metavar="URL")
     """With --sandbox docker: the engine. Default as for the docker command."""
 
@@ -128,7 +129,7 @@ def flag(name: str) -> str:
 
 @cache
 def _docs(group: type) -> dict[str, str]:
-    """The docstring of every attribute; Python keeps them in the source alone."""
+    """The docstring of every attribute; Python keeps them only in the source."""
     (body,) = ast.parse(inspect.getsource(group)).body
     assert isinstance(body, ast.ClassDef)
     found = {}
@@ -165,15 +166,15 @@ def size_text(size: int) -> str:
 
 
 def limit_options(docs: Mapping[str, str] | None = None) -> Callable[[_Command], _Command]:
-    """Add one flag for every field of `Limits`, or for those in `docs`, with what each means to the command."""
-    told = docs or {name: text.replace("``", "").split(". ")[0].rstrip(".") for name, text in _docs(Limits).items()}
+    """Add one flag for every field of `Limits`, or for the fields in `docs`, with the help texts there."""
+    texts = docs or {name: text.replace("``", "").split(". ")[0].rstrip(".") for name, text in _docs(Limits).items()}
 
     def add(command: _Command) -> _Command:
-        for field in reversed([each for each in dataclasses.fields(Limits) if each.name in told]):
+        for field in reversed([each for each in dataclasses.fields(Limits) if each.name in texts]):
             size = field.name.endswith("_bytes")
             kind: Any = _size if size else click.FLOAT if field.type == "float" else click.INT
             shown, metavar = (size_text(int(str(field.default))), "SIZE") if size else (f"{field.default:g}", "N")
-            text = f"{told[field.name]}. Default {shown}."
+            text = f"{texts[field.name]}. Default {shown}."
             command = click.option(flag(field.name), field.name, type=kind, metavar=metavar, help=text)(command)
         return command
 
@@ -181,41 +182,25 @@ def limit_options(docs: Mapping[str, str] | None = None) -> Callable[[_Command],
 
 
 def limits_from(options: Mapping[str, Any]) -> Limits:
-    """The limits among a command's options. Raises `ConfigurationError`."""
+    """The limits in a command's options. Raises `ConfigurationError`."""
     names = [field.name for field in dataclasses.fields(Limits)]
     return Limits(**{name: options[name] for name in names if options.get(name) is not None})
 
 
 # sandboxes
 
-_JAIL = {
-    "tier": "leave it out: a container has tier 2 of the jail inside",
-    "packages": "put them into the image: callgate image build --requirements FILE",
-}
-"""Options of the jail, and what to do instead with Docker."""
-_DOCKER = ("image", "docker_runtime", "docker_host")
 
-
-def sandbox_from(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What confines programs, as `Runtime` takes it. Raises `Stop`, `ConfigurationError`."""
-    sandbox = options["sandbox"]
-    if sandbox == "docker":
-        for name, tip in _JAIL.items():
-            if options[name] is not None:
-                raise Stop(f"{flag(name)} is for the jail, not for docker", tip)
-        return {"sandbox": make_backend("docker", **{name: options[name] for name in _DOCKER})}
-    for name in _DOCKER:
-        if options[name] is not None:
-            write = f"write --sandbox docker {flag(name)} {options[name]}"
-            raise Stop(f"{flag(name)} is for docker, not for {sandbox}", write)
-    return {"sandbox": sandbox, **{name: options[name] for name in _JAIL}}
+def sandbox_from(options: Mapping[str, Any]) -> Backend:
+    """The backend that a command's options describe, not started. Raises `ConfigurationError`."""
+    names = ("tier", "packages", "image", "docker_host", "docker_runtime")
+    return make_backend(options["sandbox"], **{name: options[name] for name in names})
 
 
 # the command line itself
 
 
 def given_flags(context: click.Context, without: Collection[str]) -> list[str]:
-    """The options as a person wrote them, but for those in `without` (by name)."""
+    """The options as a person wrote them, except those whose names are in `without`."""
     words: list[str] = []
     for parameter in context.command.params:
         name = parameter.name or ""
@@ -228,7 +213,7 @@ def given_flags(context: click.Context, without: Collection[str]) -> list[str]:
     return words
 
 
-# programs and plans, and what they are given
+# programs and plans, and their inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,12 +226,12 @@ class Source:
 
     @property
     def person(self) -> bool:
-        """Whether there is a person on stdin who can be asked."""
+        """Whether stdin is a terminal, on which a person can be asked."""
         return sys.stdin.isatty() and not self.from_stdin
 
     @classmethod
     def read(cls, file: str | None, code: str | None) -> Source:
-        """The program that the arguments name. Raises `Stop` when there is none, or two, or it cannot be read."""
+        """The program that the arguments name. Raises `Stop` if there is none, there are two, or it cannot be read."""
         if code is not None and file is not None:
             raise Stop(f"there are two programs: -c and {file}", "leave one of them out")
         if code is not None:
@@ -258,7 +243,7 @@ class Source:
 
     @classmethod
     def of(cls, file: str, kind: str) -> Source:
-        """The text in `file`, or on stdin where that is ``-``. Raises `Stop` when it cannot be read."""
+        """The text in `file`, or on stdin if `file` is ``-``. Raises `Stop` if it cannot be read."""
         try:
             data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
             text = data.decode("utf-8-sig")
@@ -274,7 +259,7 @@ class Source:
 
 
 def file_to_write(given: str) -> Path:
-    """The path of a file that is written later. Raises `Stop` where it cannot be."""
+    """The path of a file that is written later. Raises `Stop` if it cannot be written."""
     path = Path(given)
     if not path.parent.is_dir():
         raise Stop(f"{given} cannot be written: there is no folder {path.parent}", "make it first, or name another")
@@ -288,7 +273,7 @@ def inputs_from(given: tuple[str, ...], *, values: bool = True) -> dict[str, Any
 
     Args:
         given: the pairs as written.
-        values: whether each needs a value; without one it is ``None``.
+        values: whether each name needs a value; a name without a value is ``None``.
     """
     found: dict[str, Any] = {}
     for each in given:

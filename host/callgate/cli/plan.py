@@ -1,4 +1,4 @@
-"""``callgate plan``: a declarative plan of tool calls, run on the host, with its steps live. Needs no sandbox."""
+"""``callgate plan``: runs a declarative plan of tool calls on the host, and shows its steps. Needs no sandbox."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .commands import only_end
 from .offer import Offer
 from .options import Source, file_to_write, flag, limit_options, option, options, shared
 from .plan_look import PlanApprover, say_faults, show_estimate, show_explanation, show_faults
-from .screen import Approver, Line, Screen, call_line, step_line
+from .screen import Approver, Line, Screen, call_line, short, step_line
 from .tips import plan_headline, plan_tip
 from .words import Exit, Stop, counted, data_only, emit, emit_json, explain, log_to_stderr, one_line, say
 
@@ -34,20 +34,17 @@ _LIMITS = {
     "wall_seconds": "Seconds for the whole plan, waiting for tools and for approval included",
     "memory_bytes": "Memory for the results that references may need",
     "max_tool_calls": "Tool calls of one plan, and so its steps",
-    "max_concurrent_calls": "Tool calls that run at the same time; more of them wait for their turn",
+    "max_concurrent_calls": "Tool calls that run at the same time; more calls wait for their turn",
     "max_message_bytes": "Bytes of the plan, of one call's arguments, of one tool's result",
 }
 _PAGES = (".html", ".htm")
 _WIDTH = 100
-_NAME = 27
 _MOST_SHOWN = 12
-"""Steps under way that the live table has."""
-_COLUMNS_FOR = 512 * 1024
-"""Characters; a longer plan is not read beforehand to line up its progress."""
+"""Rows of the live table."""
 
 
 class _Command(click.Command):
-    """Spells out options whose value may be left out: `--explain FILE` must not take FILE for its value."""
+    """Spells out options that may stand without a value: `--explain FILE` must not take FILE for its value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, list(_spelled_out(args)))
@@ -72,16 +69,16 @@ def _spelled_out(args: list[str]) -> Iterator[str]:
 
 
 class Looked:
-    """What is shown of a plan, and when."""
+    """Options that look at a plan."""
 
     check = option(is_flag=True)
-    """Print what is wrong with the plan, a line each, and run nothing."""
+    """Print the faults of the plan, a line each, and run nothing."""
     explain = option(type=click.Choice(["text", "json", "mermaid"]), metavar="[=text|json|mermaid]")
     """Print what the plan would do, and run nothing."""
     estimate = option(is_flag=True)
-    """Print how long the plan would take, and its cost; run nothing."""
+    """Print how long the plan would take and what it would cost, and run nothing."""
     for_model = option(is_flag=True)
-    """Print what a model would be given, instead of the outputs."""
+    """Print what a model would read, instead of the outputs."""
     timeline = option(metavar="[OUT.html]")
     """Afterwards show when each step ran: on stderr, or as a page in OUT.html."""
     ask = option(multiple=True, metavar="[WHAT]")
@@ -143,7 +140,7 @@ def _source(files: tuple[str, ...]) -> Source:
 
 
 def _page_file(given: str | None) -> Path | None:
-    """The file for the timeline's page; looked at before anything runs."""
+    """The file for the timeline's page, checked before anything runs."""
     if not given:
         return None
     if not given.lower().endswith(_PAGES):
@@ -152,7 +149,7 @@ def _page_file(given: str | None) -> Path | None:
 
 
 def _look(data: TextIO, offer: Offer, source: Source, options: dict[str, Any]) -> int:
-    """``--check``, ``--explain`` and ``--estimate``, which run nothing."""
+    """Do what ``--check``, ``--explain`` or ``--estimate`` asks; runs nothing."""
     offer.look()
     look, allow = offer.runtime(), offer.allowed()
     if options["check"]:
@@ -163,7 +160,7 @@ def _look(data: TextIO, offer: Offer, source: Source, options: dict[str, Any]) -
 
 
 class _Run:
-    """One run of a plan: a line for each step that ended, and below, what is under way."""
+    """One run of a plan: a line for each step that ended, and a live table of the running ones."""
 
     def __init__(self, offer: Offer, source: Source, options: dict[str, Any]) -> None:
         self._offer = offer
@@ -172,19 +169,16 @@ class _Run:
         self._screen = Screen(lines=not options["json"] or options["verbose"], table=self._table)
         approver = Approver(self._screen, yes=options["yes"], person=source.person)
         self.runtime = offer.runtime(approve=approver)
-        self._total = 0
-        self._widths = (0, 0)
         self._began = time.monotonic()
         self._running: dict[str, tuple[str, float]] = {}
         self._ended: list[StepResult] = []
         self._calls = 0
 
     async def run(self) -> PlanResult:
-        """Run it. Raises `ConfigurationError`."""
+        """Run the plan. Raises `ConfigurationError`."""
         runtime, code = self.runtime, self._source.code
         async with self._offer.opened(runtime, warnings=self._options["verbose"]):
             allow = self._offer.allowed()
-            self._line_up(allow)
             approve = None
             if "" in self._options["ask"]:
                 approve = PlanApprover(person=self._source.person, screen=self._screen, look=runtime, allow=allow)
@@ -193,24 +187,12 @@ class _Run:
             )
 
     def interrupted(self) -> str:
-        """What had been done, and what was under way."""
+        """What to say after Ctrl-C: how many steps had succeeded, and which were running."""
         good = sum(step.status == "succeeded" for step in self._ended)
-        running = [f"{_name(name)} ({_name(tool)})" for name, (tool, _) in self._running.items()]
+        running = [f"{short(name)} ({short(tool)})" for name, (tool, _) in self._running.items()]
         others = f" and {len(running) - 5} more" if len(running) > 5 else ""
         rest = f"; under way: {', '.join(running[:5])}{others}" if running else ""
         return f"interrupted: {counted(good, 'step')} had succeeded{rest}"
-
-    def _line_up(self, allow: list[str] | None) -> None:
-        """Make columns for the plan's steps, unless it is refused anyway, or too long to read twice."""
-        if len(self._source.code) > _COLUMNS_FOR:
-            return
-        try:
-            steps = json.loads(self.runtime.explain_plan(self._source.code, "json", tools=allow))["steps"]
-        except ValueError:
-            return
-        self._total = len(steps)
-        ids, tools = ([len(_name(step[what])) for step in steps] for what in ("id", "tool"))
-        self._widths = (max(ids, default=0), max(tools, default=0))
 
     def _tell(self, event: Event) -> None:
         match event:
@@ -219,8 +201,7 @@ class _Run:
             case StepEnded(step):
                 self._running.pop(step.id, None)
                 self._ended.append(step)
-                first, second = self._widths
-                self._screen.add(step_line(step, f"{_name(step.id):<{first}}  {_name(step.tool):<{second}}"))
+                self._screen.add(step_line(step))
                 self._screen.add(*(Line("", f"note: {one_line(each, 240)}", "yellow") for each in step.warnings[:3]))
             case CallStarted():
                 self._calls += 1
@@ -228,7 +209,7 @@ class _Run:
                 self._screen.add(Line("call", call_line(event.record), "dim"))
 
     def _table(self) -> RenderableType:
-        """What is under way, and how far the plan is."""
+        """The live table: the running steps, and a line of numbers."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
@@ -236,16 +217,11 @@ class _Run:
         now, running = time.monotonic(), list(self._running.copy().items())
         table = Table.grid("", "", "", "", padding=(0, 2, 0, 0))
         for name, (tool, since) in running[:_MOST_SHOWN]:
-            cells = ("runs   ", _name(name), _name(tool), f"{now - since:.1f} s")
+            cells = ("runs   ", short(name), short(tool), f"{now - since:.1f} s")
             table.add_row(*(Text(cell, "cyan", no_wrap=True) for cell in cells))
         more = f" ({len(running) - _MOST_SHOWN} not shown)" if len(running) > _MOST_SHOWN else ""
-        done = f"{len(self._ended)}{f'/{self._total}' if self._total else ''} steps"
-        told = f"{done}, {len(running)} under way{more}, {self._calls} calls, {now - self._began:.1f} s"
-        return Group(table, Text(told, "dim"))
-
-
-def _name(text: str) -> str:
-    return one_line(text, _NAME)
+        done = f"{counted(len(self._ended), 'step')} ended, {len(running)} under way{more}"
+        return Group(table, Text(f"{done}, {counted(self._calls, 'call')}, {now - self._began:.1f} s", "dim"))
 
 
 # afterwards
@@ -283,7 +259,7 @@ def _summary(result: PlanResult) -> str:
 
 
 def _show_outputs(result: PlanResult, data: TextIO) -> None:
-    """One output as its value, several as an object, a line each; which it is depends on the plan alone."""
+    """Print one output as its value, several as an object; which of the two depends on the plan alone."""
     if result.plan is None or not result.outputs:
         return
     wanted = result.plan.get("output_steps") or [step.id for step in result.steps]
@@ -297,13 +273,13 @@ def _show_outputs(result: PlanResult, data: TextIO) -> None:
 
 
 def _draw(result: PlanResult) -> None:
-    """The timeline, on stderr. It makes visible itself what could drive a terminal, and brings its own colours."""
+    """Print the timeline on stderr. `timeline_text` escapes control characters, and brings its own colours."""
     from callgate.runtime.plans.timeline import timeline_text
 
     terminal = sys.stderr.isatty()
     width = max(shutil.get_terminal_size((_WIDTH, 24)).columns if terminal else _WIDTH, 40)
     text = timeline_text(result, width, terminal and not os.environ.get("NO_COLOR"))
-    with contextlib.suppress(OSError):  # its reader has gone; the plan has run
+    with contextlib.suppress(OSError):  # the reader has gone; the plan has run
         print(text, file=sys.stderr, flush=True)
 
 

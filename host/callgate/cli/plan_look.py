@@ -1,4 +1,4 @@
-"""What can be said of a plan before it runs: its faults, what it would do, how long that would take; and may it run?"""
+"""Looks at a plan before it runs: its faults, its explanation, its estimate, and the question whether it may run."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def _fault_lines(source: Source, faults: list[PlanFault]) -> list[tuple[str, Pla
 
 
 def say_faults(source: Source, faults: list[PlanFault]) -> None:
-    """The faults, a line each, on stderr."""
+    """Print the faults on stderr, a line each."""
     for line, fault in _fault_lines(source, faults):
         say(line, "yellow" if fault.severity == "warning" else "red")
 
 
 def show_faults(data: TextIO, source: Source, faults: list[PlanFault], as_json: bool) -> int:
-    """``--check``: the faults on stdout."""
+    """``--check``: print the faults on stdout."""
     if as_json:
-        told = []
+        entries = []
         for place, fault in _placed(source, faults):
             line, column = place or (None, None)
-            told.append({**dataclasses.asdict(fault), "line": line, "column": column})
-        emit_json(told, data)
+            entries.append({**dataclasses.asdict(fault), "line": line, "column": column})
+        emit_json(entries, data)
     else:
         for text, _ in _fault_lines(source, faults):
             emit(text, data)
@@ -60,7 +60,7 @@ def show_faults(data: TextIO, source: Source, faults: list[PlanFault], as_json: 
 
 
 def show_explanation(data: TextIO, look: Runtime, source: Source, form: Any, allow: list[str] | None) -> int:
-    """``--explain``: what the plan would do."""
+    """``--explain``: print what the plan would do."""
     if _cannot(look, source, allow, "explained"):
         return Exit.FAILED
     emit(look.explain_plan(source.code, form, tools=allow), data)
@@ -68,20 +68,20 @@ def show_explanation(data: TextIO, look: Runtime, source: Source, form: Any, all
 
 
 async def show_estimate(data: TextIO, look: Runtime, source: Source, as_json: bool, allow: list[str] | None) -> int:
-    """``--estimate``: how long the plan would take, by what is known of its tools."""
+    """``--estimate``: print how long the plan would take, by the statistics of its tools."""
     if _cannot(look, source, allow, "estimated"):
         return Exit.FAILED
     async with look:  # which reads the file of statistics
-        told = look.estimate(source.code, tools=allow)
+        estimate = look.estimate(source.code, tools=allow)
     if as_json:
-        emit_json(told.to_dict(), data)
+        emit_json(estimate.to_dict(), data)
     else:
-        emit(told.for_people(), data)
+        emit(estimate.for_people(), data)
     return Exit.OK
 
 
 def _cannot(look: Runtime, source: Source, allow: list[str] | None, what: str) -> bool:
-    """Say the plan's faults, and whether they are in the way."""
+    """Print the plan's faults; true if there are errors among them."""
     faults = look.check_plan(source.code, tools=allow)
     say_faults(source, faults)
     errors = [fault for fault in faults if fault.severity == "error"]
@@ -92,12 +92,12 @@ def _cannot(look: Runtime, source: Source, allow: list[str] | None, what: str) -
 
 
 class PlanApprover:
-    """Asks the person at the terminal whether a plan may run, and lets that person edit it. Without a terminal: no.
+    """Asks the person at the terminal whether a plan may run, or to edit it. Without a terminal the answer is no.
 
     Args:
-        person: whether there is a person to ask on stdin.
-        screen: shows nothing while the question stands there.
-        look: checks and explains a plan that was edited.
+        person: whether a person can be asked on stdin.
+        screen: shows nothing while the question waits.
+        look: checks and explains an edited plan.
         allow: the tools that the plan may call; None for all.
     """
 
@@ -131,7 +131,7 @@ class PlanApprover:
                     return Deny("the person at the terminal said no")
 
     def _read(self, text: str) -> dict[str, Any] | None:
-        """The edited plan, which is shown; None where it has faults, which are told."""
+        """Read the edited plan, and show it; None if it has faults, which are printed."""
         faults = [str(each) for each in self._look.check_plan(text, tools=self._allow) if each.severity == "error"]
         plan = None
         try:
@@ -146,7 +146,7 @@ class PlanApprover:
 
 
 async def _edited(text: str) -> str | None:
-    """The text after the person has edited it; None where there is no editor, or it failed."""
+    """Let the person edit `text`; returns the new text, or None without an editor or if the editor failed."""
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or shutil.which("nano") or shutil.which("vi")
     if not command:
         say("there is no editor: set EDITOR to the command of one", "red")
@@ -154,7 +154,7 @@ async def _edited(text: str) -> str | None:
     with tempfile.TemporaryDirectory(prefix="callgate-") as folder:
         file = Path(folder) / "plan.json"
         file.write_text(f"{text}\n", encoding="utf-8")
-        try:  # stdout may be a pipe; the terminal is where stdin and stderr are
+        try:  # stdout may be a pipe; stdin and stderr are the terminal
             done = await anyio.run_process(
                 [*shlex.split(command), str(file)], stdin=sys.stdin.fileno(), stdout=sys.stderr.fileno(), stderr=None,
                 check=False,

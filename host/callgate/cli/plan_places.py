@@ -1,4 +1,4 @@
-"""Where a fault of a plan stands in its JSON text: from ``steps[2].arguments.city`` to a line and a column."""
+"""Finds the place of a fault in a plan's JSON text: from ``steps[2].arguments.city`` to a line and a column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 __all__ = ["line_and_column"]
 
 _MOST_CHARACTERS = 1024 * 1024
-"""In a longer text no place is looked up."""
+"""Longer texts are not searched."""
 _PART = re.compile(r'\.?([^.\[\]]+)|\[([0-9]+)\]|\[("(?:[^"\\]|\\.)*")\]')
 _OTHER_NAMES = {"arguments": ("args", "parameters", "params"), "depends_on": ("dependencies", "dependsOn")}
 
@@ -36,14 +36,14 @@ def _pairs(scan: Any) -> Any:
 
 
 def line_and_column(text: str, place: str) -> tuple[int, int] | None:
-    """Where the value at `place` begins, counted from 1; where there is none, that of the nearest one around it.
+    """Line and column, counted from 1, where the value at `place` begins; if it is missing, the value around it.
 
     Args:
-        text: JSON, or what was meant to be.
-        place: empty for the whole; then, where the text is not JSON, the character at which that shows.
+        text: JSON, or a text that was meant to be JSON.
+        place: empty for the whole text; then, if the text is not JSON, the place of the first mistake.
 
     Returns:
-        None where nothing of it can be found.
+        None if the place is not found.
     """
     if len(text) > _MOST_CHARACTERS:
         return None

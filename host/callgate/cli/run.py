@@ -20,10 +20,11 @@ __all__ = ["command"]
 
 
 class Path:
-    """How a program is run."""
+    """How a program runs."""
 
     path = option(type=click.Choice(["auto", "plan", "sandbox"]), default="auto")
-    """Where it runs. Default auto: as a plan on the host where it is certain to be a graph, else in the sandbox."""
+    """Where the program runs. Default auto: as a plan, on the host, if it is certain to be a graph, else in the
+    sandbox."""
     no_check = option(is_flag=True)
     """Do not look at the program before it runs."""
 

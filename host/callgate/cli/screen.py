@@ -1,10 +1,10 @@
-"""A command at work, for people: one event is one line, and below the lines, for plans at a terminal, a live table.
+"""Shows a command at work: one event is one line; for plans at a terminal, a live table stands below the lines.
 
 1. Lines are written in a thread, in the order in which they came: a slow reader (a pager, a full pipe) holds up neither
    the work nor its clock.
-2. A program's prints are data. Where stdout cannot be written any more, the work is cancelled.
-3. The rest goes to stderr. Where that cannot be written any more, the work goes on.
-4. While a question stands at the terminal, nothing else is shown.
+2. A program's prints are data. When stdout cannot be written any more, the work is cancelled.
+3. All other lines go to stderr. When stderr cannot be written any more, the work goes on.
+4. While a question waits at the terminal, nothing else is shown.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-__all__ = ["Approver", "Line", "Screen", "answer_to", "call_line", "step_line"]
+__all__ = ["Approver", "Line", "Screen", "answer_to", "call_line", "call_text", "short", "step_line"]
 
 _Result = TypeVar("_Result")
 _WORD_WIDTH = 8
-_ARGUMENT = 60
+_SHORT = 60
+_LONG = 240
+"""Characters of all arguments of a call, and of an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,9 @@ class Line:
     """A line on stderr.
 
     Attributes:
-        word: what the line is about, in a column of its own; may be empty.
-        text: the rest.
-        style: of both.
+        word: the subject of the line, in a column of its own; may be empty.
+        text: the rest of the line.
+        style: rich's style of the line.
     """
 
     word: str
@@ -54,16 +56,36 @@ class Line:
         return tame(f"{self.word:<{_WORD_WIDTH}} {self.text}").rstrip()
 
 
+def short(text: str) -> str:
+    """A name on one line, cut where it is long."""
+    return one_line(text, _SHORT)
+
+
+def call_text(name: str, arguments: object) -> str:
+    """A call as Python writes it, on one line, cut where it is long."""
+    shown: list[str] = []
+    for key, value in arguments.items() if isinstance(arguments, Mapping) else ():
+        if sum(map(len, shown)) > _LONG:
+            shown.append("...")
+            break
+        shown.append(f"{short(key)}={cut(_json(value), _SHORT)}")
+    return one_line(f"{short(name)}({', '.join(shown)})", _LONG)
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (RecursionError, ValueError):
+        return "(cannot be shown)"
+
+
 def call_line(record: CallRecord) -> str:
     """A call that has ended, on one line."""
-    given = record.arguments if isinstance(record.arguments, dict) else {"": record.arguments}
-    shown = ", ".join(
-        f"{name}={cut(json.dumps(value, ensure_ascii=False), _ARGUMENT)}" for name, value in given.items()
-    )
     facts = [duration(record.duration_seconds), record.status]
     facts += [f"{record.attempts} attempts"] if record.attempts > 1 else []
     facts += ["cached"] if record.cached else []
-    return one_line(f"{record.tool}({shown})  {', '.join(facts)}{f': {record.error}' if record.error else ''}", 240)
+    error = f": {one_line(record.error, _LONG)}" if record.error else ""
+    return f"{call_text(record.tool, record.arguments)}  {', '.join(facts)}{error}"
 
 
 _STEPS = {
@@ -72,35 +94,30 @@ _STEPS = {
 }  # fmt: skip
 
 
-def step_line(step: StepResult, called: str, *, indent: str = "") -> Line:
-    """A step of a plan that has ended.
-
-    Args:
-        step: with its outcome.
-        called: the step and its call, for people.
-        indent: before the word.
-    """
+def step_line(step: StepResult, *, indent: str = "") -> Line:
+    """A step of a plan that has ended: its outcome, its id, its call, its time. `indent` stands before the outcome."""
     word, style = _STEPS[step.status]
+    call = call_text(step.tool, step.arguments) if step.arguments else short(step.tool)
     facts = [duration(step.duration_seconds)] if step.started_seconds is not None else []
     if step.items is not None and step.status in ("succeeded", "failed"):
         facts.append(f"{step.items - step.items_failed}/{step.items} items")
     facts += [f"{step.attempts} attempts"] if step.attempts > max(step.items or 0, 1) else []
     facts += ["cached"] if step.cached else []
-    facts += [f"from fallback {one_line(step.fallback, _ARGUMENT)}"] if step.fallback else []
-    told = "  ".join(filter(None, (called, ", ".join(facts))))
-    error = one_line(step.error or "", 240)
+    facts += [f"from fallback {short(step.fallback)}"] if step.fallback else []
+    text = "  ".join(filter(None, (f"{short(step.id)}: {call}", ", ".join(facts))))
+    error = one_line(step.error or "", _LONG)
     if error:
-        told += f"  {error.removeprefix('Skipped ')}" if step.status == "skipped" else f": {error}"
-    return Line(f"{indent}{word}", told, style)
+        text += f"  {error.removeprefix('Skipped ')}" if step.status == "skipped" else f": {error}"
+    return Line(f"{indent}{word}", text, style)
 
 
 class Screen:
     """Shows one command at work.
 
     Args:
-        data: where a program's prints go; None shows none.
+        data: stream for a program's prints; None shows none.
         lines: whether lines are shown.
-        table: what is under way, shown below the lines at a terminal.
+        table: makes the live table, which stands below the lines at a terminal.
     """
 
     def __init__(
@@ -122,17 +139,17 @@ class Screen:
         """The last print did not end its line."""
 
     def add(self, *items: Line | str) -> None:
-        """Take in lines, and prints of a program; never blocks."""
+        """Queue lines and prints of a program; never blocks."""
         for each in items:
             if self._lines if isinstance(each, Line) else self._data is not None:
                 self._waiting.append(each)
         self._came.set()
 
     async def during(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
-        """Show what comes while `work` is done, and give its result.
+        """Show queued lines and prints while `work` runs, and return the result of `work`.
 
         Raises:
-            CallgateError: that of `work`.
+            CallgateError: an error of `work`.
             OutputLost: stdout cannot be written any more; `work` was cancelled.
         """
         results: list[_Result] = []
@@ -157,14 +174,14 @@ class Screen:
 
     @contextlib.asynccontextmanager
     async def asking(self) -> AsyncIterator[None]:
-        """Everything so far is shown, and nothing else until this ends."""
+        """For a question: show all that is queued, and then nothing else until the block ends."""
         await self._settled()
         self._asking = True
         self._disappear()
         try:
             yield
         except BaseException:
-            say("")  # the question stands there, without an answer
+            say("")  # ends the line of the unanswered question
             raise
         finally:
             self._asking = False
@@ -172,7 +189,7 @@ class Screen:
             self._came.set()
 
     def write(self, text: str) -> None:
-        """Write data to stdout, tamed where it is a terminal."""
+        """Write data to stdout; tamed if that is a terminal."""
         if self._data is not None and text:
             self._data.write(tame(text) if self._data.isatty() else text)
             self._data.flush()
@@ -202,7 +219,7 @@ class Screen:
     def _show(self, items: list[Line | str]) -> None:
         if self._live is not None:
             with contextlib.suppress(OSError, OutputLost):
-                self._live.refresh()  # without what has ended, which is printed above it now
+                self._live.refresh()  # without the steps that have ended, whose lines come above
         prints: list[str] = []
         for item in items:
             if isinstance(item, str):
@@ -217,15 +234,8 @@ class Screen:
     def _show_line(self, line: Line) -> None:
         if self._console is None:
             print(line, file=sys.stderr, flush=True)
-            return
-        from rich.table import Table
-        from rich.text import Text
-
-        grid = Table.grid(padding=(0, 1, 0, 0))
-        grid.add_column(no_wrap=True, width=_WORD_WIDTH)
-        grid.add_column(overflow="fold")
-        grid.add_row(Text(tame(line.word), line.style), Text(tame(line.text), line.style))
-        self._console.print(grid, soft_wrap=False)
+        else:
+            self._console.print(str(line), style=line.style)
 
     # the live table
 
@@ -249,9 +259,9 @@ class Screen:
 
 
 async def answer_to(question: str) -> str:
-    """What the person at the terminal answers: one line, in lower case; empty at the end of stdin.
+    """Ask the person at the terminal, and return the answer: one line, in lower case; empty at the end of stdin.
 
-    Lines typed before the question is shown are thrown away: they do not answer it.
+    Lines typed before the question are thrown away: they do not answer it.
     """
     import termios  # which Windows does not have
 
@@ -266,9 +276,9 @@ class Approver:
     """Asks the person at the terminal whether a call may be made. Without a terminal the answer is no.
 
     Args:
-        screen: shows nothing while the question stands there.
-        yes: say yes to all (``--yes``).
-        person: whether there is a person to ask on stdin.
+        screen: shows nothing while the question waits.
+        yes: allow every call (``--yes``).
+        person: whether a person can be asked on stdin.
     """
 
     def __init__(self, screen: Screen, *, yes: bool, person: bool) -> None:

@@ -1,4 +1,4 @@
-"""``callgate serve``: an MCP server, on stdio or over HTTP, in front of other MCP servers and of own tools."""
+"""``callgate serve``: an MCP server, on stdio or over HTTP, in front of other MCP servers and the operator's tools."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = ["News", "command", "why"]
 
 _ADDRESS = "127.0.0.1:8765"
 _MOST_NAMED = 5
-"""Tools passed through that the start-up report names; of more it tells the number."""
+"""Tools passed through that the start-up report names; it counts the others."""
 
 
 class Served:
-    """What a client sees, and how it connects."""
+    """What a client sees, and how the client connects."""
 
     ready_seconds = option(type=click.FloatRange(min=0), default=5.0, show_default=True, metavar="SECONDS")
-    """Wait so long for MCP servers that are still starting; the tools of slower ones come later."""
+    """Longest wait for MCP servers that are starting; the tools of slower servers come later."""
     direct = option("--pass", "-p", multiple=True, metavar="TOOL")
     """Show this tool to the client as it is, too: a name, SERVER.TOOL, or a pattern; may be repeated."""
     reveal = option(is_flag=True)
@@ -43,9 +43,9 @@ class Served:
     token_env = option(metavar="NAME")
     """HTTP: the environment variable that holds the bearer token."""
     allow_host = option(multiple=True, metavar="NAME")
-    """HTTP: another name the server is reached by."""
+    """HTTP: another name by which clients reach the server."""
     allow_origin = option(multiple=True, metavar="ORIGIN")
-    """HTTP: web pages that may use it."""
+    """HTTP: web pages that may use the server."""
 
 
 @click.command("serve")
@@ -55,8 +55,8 @@ class Served:
 @options(Sandbox)
 @limit_options()
 def command(**options: Any) -> int:
-    """Serve an MCP client: it sees search_tools, describe_tools, execute_code and execute_tool_plan, and behind them
-    all tools of the MCP servers in --mcp and of --tools.
+    """Serve MCP clients. A client sees search_tools, describe_tools, execute_code and execute_tool_plan. Through these
+    it uses all tools of --tools and of the MCP servers in --mcp.
 
     On stdio until stdin ends; over HTTP until interrupted. A line on stderr says what came up, and what did not.
 
@@ -70,10 +70,10 @@ def command(**options: Any) -> int:
     log_to_stderr(options["verbose"])
     for name in ("mcp", "uvicorn"):  # they log every request; callgate says what matters
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    logging.getLogger("callgate.mcp.servers").setLevel(logging.ERROR)  # `News` tells each change of a server, once
+    logging.getLogger("callgate.mcp.servers").setLevel(logging.ERROR)  # `News` reports each change of a server, once
     news = News()
     with contextlib.ExitStack() as stack:
-        # before any code of the operator's runs: what it prints must not be taken for the protocol
+        # before any code of the operator runs: its prints must not mix with the protocol
         wire = stack.enter_context(stdio_wire(for_good=True)) if http is None else None
         offer = Offer(options, ready_seconds=options["ready_seconds"], on_status=news.note)
         if not len(offer.registry) and (offer.servers is None or not offer.servers.names):
@@ -123,7 +123,7 @@ async def _serve(
     async def until_signal(scope: anyio.CancelScope) -> None:
         nonlocal status
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
-            async for each in signals:  # until all has ended: a second one would leave MCP servers behind
+            async for each in signals:  # until the end: a second signal would leave MCP servers behind
                 if not scope.cancel_called:
                     status = Exit.INTERRUPTED if each == signal.SIGINT else Exit.OK
                     scope.cancel()
@@ -162,7 +162,7 @@ async def _yes(_: ApprovalRequest) -> Allow:
 
 
 def _report(runtime: Runtime, states: tuple[ServerStatus, ...], serving: Serving, where: str) -> None:
-    """The start-up report: one line. What is merely odd has lines of its own."""
+    """The start-up report: one line, and a line for each warning."""
     from callgate.mcp.server.listing import chosen
 
     parts = [counted(len(runtime.registry), "tool")]
@@ -184,27 +184,27 @@ def _report(runtime: Runtime, states: tuple[ServerStatus, ...], serving: Serving
 
 
 class News:
-    """Says each change of an MCP server that is being served, once: a line on stderr.
+    """Reports each change of an MCP server once, as a line on stderr.
 
-    Nothing is said before the start-up report, which has the state of each; a server that has failed and is tried again
-    is news when it is up.
+    Begins after the start-up report, which has the state of each server. A failed server that is tried again is
+    reported when it is up.
     """
 
     def __init__(self) -> None:
-        self._told: dict[str, str] | None = None
+        self._states: dict[str, str] | None = None
 
     def begin(self, states: tuple[ServerStatus, ...]) -> None:
-        """From here on; these have been told."""
-        self._told = {status.name: status.state for status in states}
+        """Report changes from now on; `states` are known already."""
+        self._states = {status.name: status.state for status in states}
 
     def note(self, status: ServerStatus) -> None:
-        """A server has changed."""
-        if self._told is None:
+        """Take in the new state of a server."""
+        if self._states is None:
             return
-        before, now = self._told.get(status.name), status.state
+        before, now = self._states.get(status.name), status.state
         if now == before or now not in ("running", "restarting", "failed") or (now, before) == ("restarting", "failed"):
             return
-        self._told[status.name] = now
+        self._states[status.name] = now
         line = f"{'went away: ' if now == 'restarting' else ''}{why(status)}"
         if now == "running":
             line = f"up{'' if before == 'starting' else ' again'}, {counted(len(status.tools), 'tool')}"
@@ -212,11 +212,11 @@ class News:
 
 
 def why(status: ServerStatus) -> str:
-    """Why a server does not run, what to do, and what comes next."""
-    told = [one_line(each, 300) for each in (status.error, status.remedy) if each]
+    """Why a server does not run, what to do, and what happens next."""
+    parts = [one_line(each, 300) for each in (status.error, status.remedy) if each]
     if status.next_attempt_seconds is not None:
-        told.append(f"starts again in {status.next_attempt_seconds:.1f} s")
+        parts.append(f"starts again in {status.next_attempt_seconds:.1f} s")
     elif status.state == "starting":
-        told.append("its tools come when it is up")
+        parts.append("its tools come when it is up")
     waits = status.state in ("starting", "restarting") and status.next_attempt_seconds is not None
-    return "; ".join(told if waits and told else [status.state, *told])
+    return "; ".join(parts if waits and parts else [status.state, *parts])

@@ -1,4 +1,4 @@
-"""What to do about a run or a plan that failed: one sentence for the operator. Prints nothing."""
+"""The texts of ERROR and TIP for a run or a plan that failed. Prints nothing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def tip(result: CodeResult, limits: Limits) -> str:
         unchecked = "" if first.code in ("syntax", "too-complex") else "; or run it unchecked with --no-check"
         return f"{first.hint}{unchecked}"
     if error.kind == "NotAGraph":
-        more = "; `callgate compile --why` lists all that is in the way" if result.plan is None else ""
+        more = "; `callgate compile --why` lists all reasons" if result.plan is None else ""
         return f"with --path auto it runs in the sandbox{more}"
     if error.limit is not None:
         return f"{_raise(error.limit, limits)}, or let the program use less"

@@ -16,7 +16,7 @@ from .words import Exit, Stop, counted, data_only, emit, emit_json, log_to_stder
 __all__ = ["command"]
 
 _MARKS = {"read_only": "read-only", "idempotent": "idempotent", "destructive": "destructive", "requires_approval": "asks for approval"}  # fmt: skip  # noqa: E501
-_TOLD = ("name", "description", "input_schema", "output_schema", *_MARKS, "server", "allowed_callers")
+_FIELDS = ("name", "description", "input_schema", "output_schema", *_MARKS, "server", "allowed_callers")
 
 
 class Stubs:
@@ -25,8 +25,8 @@ class Stubs:
     stubs = option(is_flag=True)
     """Print a Python module of typed stubs."""
     detail = option(type=click.Choice(DETAILS))
-    """How much stubs tell. names: that the tools are there; signatures: their types, and a line of what they do; full,
-    the default: everything."""
+    """Detail of the stubs. names: only the names; signatures: types, and a line of what each tool does; full, the
+    default: everything."""
 
 
 @click.command("tools")
@@ -69,4 +69,4 @@ def _lines(registry: Registry, tool: Tool) -> str:
 
 
 def _entry(registry: Registry, tool: Tool) -> dict[str, Any]:
-    return {"python_name": registry.callable_name(tool.name), **{name: getattr(tool, name) for name in _TOLD}}
+    return {"python_name": registry.callable_name(tool.name), **{name: getattr(tool, name) for name in _FIELDS}}

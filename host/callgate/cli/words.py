@@ -1,4 +1,4 @@
-"""Words for people on stderr, data on stdout: what happened, what went wrong, what to do. Knows no command.
+"""Writes data to stdout, and words for people to stderr. Knows no command.
 
 Text of a guest, a tool or a file never drives the user's terminal: `tame` makes control characters visible first.
 """
@@ -50,12 +50,12 @@ class Exit(IntEnum):
     PIPE_CLOSED = 141
 
 
-# C0 but tab and newline, DEL, C1, and what changes the direction or is invisible (Unicode Cf and line separators)
+# C0 without tab and newline, DEL, C1, and characters that are invisible or change the direction (Unicode Cf)
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
 
 
 class Stop(Exception):
-    """A command cannot go on: what happened, what to do, and the exit code."""
+    """Ends a command: what happened, what to do, and the exit code."""
 
     def __init__(self, message: str, tip: str, status: int = Exit.USAGE) -> None:
         super().__init__(message)
@@ -65,7 +65,7 @@ class Stop(Exception):
 
 
 class OutputLost(Exception):
-    """stdout cannot be written any more: its reader has gone, or the disk is full. Click would catch an `OSError`."""
+    """stdout cannot be written: its reader has gone, or the disk is full. (click would catch an `OSError`.)"""
 
     def __init__(self, fault: OSError) -> None:
         super().__init__(str(fault))
@@ -83,7 +83,7 @@ def _visible(character: str) -> str:
 
 
 def one_line(text: str, longest: int = 600) -> str:
-    """`text` tamed, on one line, its middle left out between two words when it is long."""
+    """`text` tamed, on one line; of a long text the middle is left out, between two words."""
     return cut_middle(" ".join(tame(text).split()), longest)
 
 
@@ -93,7 +93,7 @@ def counted(number: int, what: str) -> str:
 
 
 def emit(text: str, data: TextIO | None = None) -> None:
-    """Write data and a newline to `data` or stdout, tamed where it is a terminal. Raises `OutputLost`."""
+    """Write text and a newline to `data` or stdout; tamed if that is a terminal. Raises `OutputLost`."""
     stream = data or sys.stdout
     try:
         stream.write(f"{tame(text) if stream.isatty() else text}\n")
@@ -110,7 +110,7 @@ def emit_json(value: Any, data: TextIO | None = None) -> None:
 def say(text: str, style: str = "") -> None:
     """Write tamed text and a newline to stderr; in colour on a terminal, unless ``NO_COLOR`` is set."""
     text = tame(text)
-    with contextlib.suppress(OSError, OutputLost):  # nobody reads it any more; the exit code still tells
+    with contextlib.suppress(OSError, OutputLost):  # it has no reader any more; the exit code remains
         if style and sys.stderr.isatty():
             page(sys.stderr).print(text, style=style)
         else:
@@ -125,9 +125,8 @@ def explain(message: str, tip: str) -> None:
 
 
 def page(stream: TextIO) -> Console:
-    """Something to write styled text on: plain where `stream` is not a terminal, or ``NO_COLOR`` is set (no-color.org).
-
-    Its `print` raises `OutputLost` when the reader has gone.
+    """A console that writes styled text to `stream`; plain text if that is not a terminal, or ``NO_COLOR`` is set
+    (no-color.org). Its `print` raises `OutputLost` when the reader has gone.
     """
     from rich.console import Console
 
@@ -141,9 +140,9 @@ def page(stream: TextIO) -> Console:
 
 @contextlib.contextmanager
 def progress(first: str) -> Iterator[Callable[[str], None]]:
-    """How a long command goes on: one line that changes on a terminal, else each line by itself, on stderr.
+    """Show the progress of a long command on stderr: at a terminal one line that changes, else a line each.
 
-    When nobody reads it any more, the command goes on.
+    The command goes on when the reader has gone.
     """
     if not sys.stderr.isatty():
         yield lambda line: say(one_line(line))
@@ -168,21 +167,21 @@ def progress(first: str) -> Iterator[Callable[[str], None]]:
 
 @contextlib.contextmanager
 def data_only() -> Iterator[TextIO]:
-    """stdout for this command alone: what the operator's tools print in the meantime goes to stderr."""
+    """stdout for this command alone: meanwhile the prints of the operator's tools go to stderr."""
     data = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):
         yield data
 
 
 class _Stderr(logging.Handler):
-    """Writes to the stderr of the moment, in front of which a live table may stand."""
+    """Writes to the current `sys.stderr`, which a live table may replace."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(self.format(record))
 
 
 class _OneLine(logging.Formatter):
-    """A log record on one line: what failed, and the exception's own words. Its traceback is for --verbose."""
+    """A log record on one line: what failed, and the exception's text. --verbose shows the traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         error = record.exc_info[1] if record.exc_info else None
@@ -190,7 +189,7 @@ class _OneLine(logging.Formatter):
 
 
 def log_to_stderr(verbose: bool = False) -> None:
-    """The operator's own tools may fail: their exceptions are for the operator, never for a program or a plan."""
+    """Show callgate's log on stderr. Exceptions of tools are for the operator, never for a program or a plan."""
     handler = _Stderr()
     handler.setFormatter(logging.Formatter() if verbose else _OneLine())
     logger = logging.getLogger("callgate")

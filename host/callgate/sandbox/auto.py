@@ -1,12 +1,12 @@
-"""``auto``: which sandbox, where nobody says. Knows the order and asks each in turn; knows no kernel and no engine.
+"""``auto``: the sandbox for callers that name none. Knows the order and tries each in turn; knows no kernel, no engine.
 
 The rule, the first that works:
 
 1. The **jail, tier 1**. The kernel boundary of a container, started in milliseconds, with no daemon and no image.
 2. **docker**, where an engine answers within `DOCKER_SECONDS`, limits memory and processes, has seccomp on, and has the
-   image, built for this callgate. Nothing is built or pulled, and no engine is started: that is the operator's to do.
+   image, built for this callgate. Nothing is built or pulled, and no engine is started: the operator does that.
 3. The **jail, tier 2**: no namespaces.
-4. None: `SandboxUnavailable`, with each one's reason and what to do. Never ``unsafe``.
+4. None: `SandboxUnavailable`, with the reason of each and what to do. Never ``unsafe``.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from .jail import JailBackend
 __all__ = ["DOCKER_SECONDS", "AutoBackend", "Candidate"]
 
 DOCKER_SECONDS = 2.0
-"""How long ``auto`` waits, in all, for a Docker engine to say what it has."""
+"""Longest wait of ``auto`` for all answers of a Docker engine."""
 
 Candidate = Callable[[], Awaitable[Backend]]
-"""Makes a backend, not entered. Raises `SandboxError` where it is not worth entering; the message says what to do."""
+"""Makes a backend that is not entered. Raises `SandboxError` if entering is pointless; the message says what to do."""
 
 
 class AutoBackend:
-    """The first of several backends that works; chosen when it is entered.
+    """The first of several backends that works. The choice is made when `AutoBackend` is entered.
 
     Args:
         preimport: modules imported ahead, for every guest.
-        candidates: names and what makes each, strongest first; ``None`` takes those of the rule above.
+        candidates: names and the makers of the backends, strongest first; ``None`` takes those of the rule above.
 
-    What the operator wrote wrongly (`ConfigurationError`) is no reason to take another one: entering raises it.
+    After a mistake of the operator (`ConfigurationError`) no other backend is tried: entering raises the error.
 
     Attributes:
-        chosen: the backend that was taken; ``None`` before it is entered and after it is left.
-        reasons: why those before it were not, by name.
+        chosen: the backend that was taken; ``None`` before entering and after leaving.
+        reasons: why the backends before it were not taken, by name.
     """
 
     def __init__(self, *, preimport: tuple[str, ...] = (), candidates: Mapping[str, Candidate] | None = None) -> None:
@@ -49,7 +49,7 @@ class AutoBackend:
 
     @property
     def name(self) -> str:
-        """That of the backend chosen; ``auto`` where none is yet."""
+        """Name of the chosen backend; ``auto`` before the choice."""
         return "auto" if self.chosen is None else self.chosen.name
 
     @property
@@ -58,7 +58,7 @@ class AutoBackend:
 
     @property
     def python(self) -> str:
-        """Version of the Python in its guests: the jail, which is tried first, has this process's own."""
+        """Version of Python in the guests. Before the choice: this process's own, which the jail, tried first, has."""
         return python_here() if self.chosen is None else getattr(self.chosen, "python", "")
 
     async def __aenter__(self) -> AutoBackend:
@@ -72,9 +72,10 @@ class AutoBackend:
             else:
                 self.chosen = backend
                 return self
-        told = ". ".join(f"{name}: {reason}" for name, reason in self.reasons.items())
+        reasons = ". ".join(f"{name}: {reason}" for name, reason in self.reasons.items())
         raise SandboxUnavailable(
-            f"no sandbox works on this machine. {told}. `callgate doctor` tries each and says which setting forbids it"
+            f"no sandbox works on this machine. {reasons}. "
+            "`callgate doctor` tries each and says which setting forbids it"
         )
 
     async def __aexit__(self, *error: object) -> None:
@@ -83,7 +84,7 @@ class AutoBackend:
             await backend.__aexit__(*error)
 
     async def open(self, allowance: Allowance) -> Guest:
-        """A guest of the backend chosen; raises what that one raises."""
+        """A guest of the chosen backend; raises what that backend raises."""
         if self.chosen is None:
             raise SandboxCrashed("the sandbox is not running: it was not entered, or it was left")
         return await self.chosen.open(allowance)
@@ -94,7 +95,7 @@ def _by_the_rule(preimport: tuple[str, ...]) -> dict[str, Candidate]:
         return JailBackend(tier=tier, preimport=preimport)
 
     async def docker() -> Backend:
-        # here, and not above: where tier 1 works, nothing of this is needed
+        # imported here: where tier 1 works, none of these modules is needed
         from .docker.backend import DockerBackend
         from .docker.doctor import must_be_ready
 

@@ -1,4 +1,4 @@
-"""What a sandbox is to the rest of callgate: a few verbs. Knows no backend.
+"""The interface of every sandbox: a few verbs. Knows no backend.
 
 Every backend passes the same conformance suite (``tests/sandbox/test_conformance.py``).
 """
@@ -34,7 +34,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a guest has spent so far, as the kernel counts it. 0 bytes where it does not (gVisor)."""
+    """What a guest has used so far, as the kernel counts. 0 bytes where the kernel does not count them (gVisor)."""
 
     cpu_seconds: float
     peak_memory_bytes: int
@@ -45,10 +45,9 @@ class GuestExit:
     """How a guest ended.
 
     Attributes:
-        status: exit status; negative is the number of the signal that killed it; ``None`` where nobody can tell any
-        more.
-        usage: what it spent in all, where known.
-        reason: where `status` is ``None``: what went away and what to do, if the backend knows.
+        status: exit status; a negative number is the signal that killed the guest; ``None`` if unknown.
+        usage: what the guest used in all, if known.
+        reason: if `status` is ``None``: what happened and what to do, as far as the backend knows.
     """
 
     status: int | None
@@ -57,7 +56,7 @@ class GuestExit:
 
 
 class Guest(Protocol):
-    """One guest: a place where programs run, with a wire to it."""
+    """One guest: a process that runs programs, and the wire to it."""
 
     async def send(self, data: bytes) -> None:
         """Write to the guest's wire. Waits while the guest does not read.
@@ -68,29 +67,29 @@ class Guest(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether it can still run a program, as far as can be told without waiting."""
+        """Whether the guest can still run a program, as far as is known without waiting."""
 
     async def healthy(self) -> bool:
-        """Whether it can still run a program; may ask it, for a second at most. For a guest that nothing runs on."""
+        """Whether the guest can still run a program. May ask the guest, and wait one second. Only for an idle guest."""
 
     async def receive(self) -> tuple[Stream, bytes]:
         """The next bytes from the guest: of its wire, or of what it wrote to stdout and stderr behind Python's back.
 
-        ``("wire", b"")`` is the end: the guest has closed the wire or died. One task at a time.
+        ``("wire", b"")`` is the end: the guest has closed the wire or died. Only one task may receive at a time.
         """
 
     def unread_output(self) -> bytes:
-        """What the guest wrote to stdout and stderr, up to now, that `receive` has not given out. Never waits."""
+        """What the guest has written to stdout and stderr and `receive` has not returned. Never waits."""
 
     def usage(self) -> Usage | None:
-        """What the guest has spent so far; ``None`` where the backend cannot tell before the end."""
+        """What the guest has used so far; ``None`` if the backend does not know this before the end."""
 
     def kill(self) -> None:
-        """End the guest now; nothing of its program is heard after this returns. Never blocks, never fails, may be
-        repeated. A process of this machine is dead by then, a container within moments: `aclose` waits for that."""
+        """End the guest now. Nothing of its program is received after this returns. Never blocks, never fails, may be
+        called again. A process of this machine is dead on return; a container dies soon, and `aclose` waits for it."""
 
     async def aclose(self) -> GuestExit:
-        """Kill the guest, wait until nothing of it is left, and say how it ended. May be repeated."""
+        """Kill the guest, wait until nothing of it is left, and return how it ended. May be called again."""
 
 
 def python_here() -> str:
@@ -114,8 +113,8 @@ def guest_command(code: str, *flags: str, executable: str = "") -> list[str]:
 class Backend(Protocol):
     """A kind of sandbox, running. Use as an async context manager: leaving it ends every guest.
 
-    One may say in an attribute `python` which version of Python runs in its guests (``3.11``; empty where that is not
-    known yet): models are told.
+    A backend may have an attribute `python`: the version of Python in its guests (``3.11``; empty while unknown).
+    Models read this version.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""Which sandbox: a name to a backend. `auto` takes the first that works of jail tier 1, docker, jail tier 2."""
+"""From the name of a sandbox to its backend. `auto` is the first that works of jail tier 1, docker, jail tier 2."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def make_backend(
     """The backend of that name, not yet started.
 
     Args:
-        sandbox: a name of `SANDBOXES`, or a backend of one's own.
-        packages: a site-packages folder that guests may import from. The jail's alone: ``auto`` keeps to it then.
+        sandbox: a name of `SANDBOXES`, or a backend, which is returned as it is.
+        packages: a site-packages folder that guests may import from. Only the jail has this; ``auto`` is the jail then.
         preimport: modules imported ahead for every guest.
-        tier: insist on this tier of the jail. ``auto`` keeps to the jail then.
-        image: docker's alone: the image that containers are made of.
-        docker_host: docker's alone: where the engine listens.
-        docker_runtime: docker's alone: the engine's name of what starts containers, e.g. ``runsc``.
+        tier: insist on this tier of the jail. ``auto`` is the jail then.
+        image: only for docker: the image that containers are made of.
+        docker_host: only for docker: where the engine listens.
+        docker_runtime: only for docker: the engine's name of what starts containers, e.g. ``runsc``.
 
     Raises:
-        ConfigurationError: there is no sandbox of that name, or it cannot do what is asked.
+        ConfigurationError: there is no sandbox of that name, or it does not have an option that was given.
     """
     if isinstance(sandbox, type):
         raise ConfigurationError(f"sandbox is a backend or a name: write sandbox={sandbox.__name__}(...)")

@@ -1,6 +1,6 @@
-"""What confines programs here, and if nothing does, why and what to do. Starts each sandbox; guesses nothing.
+"""Which sandboxes work on this machine, and if one does not, why and what to do. Starts each; guesses nothing.
 
-The facts of the machine (`Fact`) explain; the trial of a tier, and that of docker, decide. Knows no command line.
+The trials of the jail's tiers and of docker decide; the facts of the machine (`Fact`) explain. Knows no command line.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NOT_CONFINED = (
     "what your tools do: a program may call every tool it is offered, with any arguments that fit the schema",
     "what a program prints: it is the model's text, do not execute or trust it",
 )
-"""What no tier defends against."""
+"""What no sandbox of callgate defends against."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Report:
 
     verdict: str
     auto: str
-    """What ``auto`` takes here: ``jail, tier 1``, ``docker`` or ``jail, tier 2``; empty where it finds nothing."""
+    """What ``auto`` takes here: ``jail, tier 1``, ``docker`` or ``jail, tier 2``; empty if nothing works."""
     tier: int
     """The strongest tier of the jail that works; 0 where none does."""
     description: str

@@ -1,4 +1,4 @@
-"""The jail as a backend: picks the tier, proves it before the first program, keeps one zygote at work and replaces it.
+"""The jail as a backend: chooses the tier, proves it before the first program, keeps one zygote and replaces it.
 
 A tier counts as working when a child of it answers a program *and* that program, which tries to open a host file, to
 make a socket and to start a process, is refused each time, *and* the kernel says of the child, from outside, that it
@@ -58,13 +58,13 @@ class JailBackend:
 
     @property
     def zygote_pid(self) -> int:
-        """Process id of the zygote at work; 0 where there is none."""
+        """Process id of the current zygote; 0 if there is none."""
         return self._zygote.pid if self._zygote else 0
 
     async def __aenter__(self) -> JailBackend:
         if sys.platform != "linux":
             raise SandboxUnavailable("the jail needs Linux; on other systems, run callgate in a Linux virtual machine")
-        self._replacing = anyio.Lock()  # one of an earlier event loop, if this was entered before, belongs to that loop
+        self._replacing = anyio.Lock()  # a lock belongs to one event loop, and this may be entered again in another
         self._retired.clear()
         try:
             for tier in self._tiers:
@@ -76,9 +76,9 @@ class JailBackend:
                     continue
                 self.tier = tier
                 return self
-            told = "; ".join(f"tier {tier}: {reason}" for tier, reason in self.reasons.items())
+            reasons = "; ".join(f"tier {tier}: {reason}" for tier, reason in self.reasons.items())
             raise SandboxUnavailable(
-                f"the jail does not work on this machine ({told}). "
+                f"the jail does not work on this machine ({reasons}). "
                 "Allow user namespaces or Landlock: `callgate doctor` says which setting forbids them"
             )
         except BaseException:
@@ -134,15 +134,15 @@ class JailBackend:
 
 
 def _check_from_outside(pid: int) -> None:
-    """What the kernel says of a jailed process. Raises `SandboxUnavailable` where it is not confined."""
+    """Ask the kernel about a jailed process. Raises `SandboxUnavailable` if the process is not confined."""
     try:
         with open(f"/proc/{pid}/status") as status:
-            told = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
+            found = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
     except OSError:
-        return  # no /proc to ask; the program's own attempts have to do
+        return  # there is no /proc; the attempts of the self-test have to suffice
     wanted = {"Seccomp": "2", "NoNewPrivs": "1", "CapEff": "0" * 16, "CapPrm": "0" * 16}
     for field, value in wanted.items():
-        if told.get(field, value) != value:
+        if found.get(field, value) != value:
             raise SandboxUnavailable(
-                f"the kernel says {field} is {told[field]} of a child that should be confined, not {value}"
+                f"the kernel says {field} is {found[field]} of a child that should be confined, not {value}"
             )

@@ -1,8 +1,8 @@
-"""Guests that are processes of this machine: their pipes, under asyncio and under trio, and what the kernel says of
-them. Knows readiness and bytes, nothing of what they mean.
+"""Guests that are processes of this machine: their pipes, under asyncio and under trio, and what the kernel says about
+them. Knows readiness and bytes, nothing of what the bytes mean.
 
-The readers stay registered between reads: `anyio.wait_readable` registers anew for each, which costs more than the read
-itself.
+The readers stay registered between reads: `anyio.wait_readable` registers anew for each read, which costs more than the
+read itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -72,26 +72,8 @@ class _Writer(Writer):
             os.close(self._fd)
 
 
-class _TrioFuture:
-    """What `Pipes` uses of an asyncio future, under trio."""
-
-    def __init__(self) -> None:
-        self._event = anyio.Event()
-
-    def done(self) -> bool:
-        return self._event.is_set()
-
-    def set_result(self, _: None) -> None:
-        self._event.set()
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        return self._event.wait().__await__()
-
-
 class _TrioLoop:
-    """What `Pipes` uses of an asyncio event loop, under trio: one system task for each reader."""
-
-    create_future = _TrioFuture
+    """`add_reader` and `remove_reader` of an asyncio event loop, under trio: one system task for each reader."""
 
     def __init__(self) -> None:
         self._readers: dict[int, object] = {}
@@ -118,7 +100,7 @@ class _TrioLoop:
 
 
 def readers() -> Any:
-    """What keeps readers of descriptors registered: the running asyncio event loop, or what stands for it on trio."""
+    """The running asyncio event loop, or `_TrioLoop`: an object that keeps readers of descriptors registered."""
     trio = sys.modules.get("trio")
     return _TrioLoop() if trio is not None and trio.lowlevel.in_trio_run() else asyncio.get_running_loop()
 
@@ -126,15 +108,15 @@ def readers() -> Any:
 class Pipes:
     """The host's ends of a guest's three pipes: the wire from the guest, its output, the wire to the guest.
 
-    They do not block, and belong to this.
+    The descriptors do not block; `close` closes them.
     """
 
     def __init__(self, incoming: int, output: int, outgoing: int) -> None:
-        self._loop = readers()
+        self._readers = readers()
         self._fds: dict[Stream, int] = {"wire": incoming, "output": output}
         self._writer = _Writer(outgoing)
         self._inbox = Inbox()
-        self._waiter: Any = None
+        self._news = anyio.Event()
         self._watched: set[Stream] = set()
         self._ended: set[Stream] = set()
         self._closed = False
@@ -144,12 +126,12 @@ class Pipes:
         for stream, fd in self._fds.items():
             if stream not in self._watched and stream not in self._ended:
                 self._watched.add(stream)
-                self._loop.add_reader(fd, self._on_readable, stream, fd)
+                self._readers.add_reader(fd, self._on_readable, stream, fd)
 
     def _unwatch(self, stream: Stream) -> None:
         if stream in self._watched:
             self._watched.discard(stream)
-            self._loop.remove_reader(self._fds[stream])
+            self._readers.remove_reader(self._fds[stream])
 
     def _on_readable(self, stream: Stream, fd: int) -> None:
         data = _read(fd)
@@ -164,21 +146,14 @@ class Pipes:
         if self._inbox.held > _HELD:
             self._unwatch("wire")
             self._unwatch("output")
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._news.set()
 
     async def receive(self) -> tuple[Stream, bytes]:
         while (item := self._inbox.take()) is None:
             if self._closed:
                 return END
-            self._waiter = self._loop.create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+            self._news = anyio.Event()
+            await self._news.wait()
         self._go_on()
         return item
 
@@ -190,7 +165,7 @@ class Pipes:
         if self._closed:
             return b""
         parts = [self._inbox.take_output()]
-        while (data := _read(self._fds["output"])) and len(parts) <= _PIECES_LEFT:  # somebody may go on writing
+        while (data := _read(self._fds["output"])) and len(parts) <= _PIECES_LEFT:  # the guest may go on writing
             parts.append(data)
         self._go_on()
         return b"".join(parts)
@@ -205,11 +180,11 @@ class Pipes:
                 self._unwatch(stream)
                 os.close(fd)
             self._writer.close()
-            self._wake()
+            self._news.set()
 
 
 def open_pipes(incoming: int, output: int, outgoing: int) -> Pipes:
-    """`Pipes` of descriptors that are made not to block."""
+    """Make descriptors non-blocking, and make `Pipes` of them."""
     for fd in (incoming, output, outgoing):
         os.set_blocking(fd, False)
     return Pipes(incoming, output, outgoing)
@@ -219,7 +194,7 @@ def make_pipes() -> tuple[Pipes, list[int]]:
     """Three new pipes: the host's ends, and the descriptors for a guest's stdin, stdout and stderr.
 
     Raises:
-        SandboxCrashed: there are no descriptors to spare.
+        SandboxCrashed: this process has too many open files.
     """
     pairs: list[tuple[int, int]] = []
     try:
@@ -234,7 +209,7 @@ def make_pipes() -> tuple[Pipes, list[int]]:
 
 
 def _read(fd: int) -> bytes | None:
-    """Bytes, b"" at the end, or None when there is nothing yet."""
+    """The next bytes, b"" at the end, or None if there are none yet."""
     try:
         return os.read(fd, _CHUNK)
     except BlockingIOError:
@@ -249,19 +224,19 @@ class ProcessGuest:
     def __init__(self, pipes: Pipes) -> None:
         self._pipes = pipes
         self._pidfd = -1
-        self._status = -1  # its /proc/PID/status, opened ahead: at the end of a run that would be time lost
+        self._status = -1  # /proc/PID/status, opened ahead to save time at the end of a run
         self._exit: GuestExit | None = None
         self.pid = 0
 
     def began(self, pid: int, pidfd: int) -> None:
-        """It is there; takes over its pidfd. A `pid` of 0 is one that nobody knows."""
+        """The process exists. Takes over its pidfd. A `pid` of 0 is unknown."""
         self.pid = pid
         self._pidfd = pidfd
-        with contextlib.suppress(OSError):  # no /proc, or no descriptor to spare: then nobody can tell
+        with contextlib.suppress(OSError):  # no /proc, or too many open files: then the usage is unknown
             self._status = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
 
     def exited(self, ended: GuestExit) -> None:
-        """It has ended."""
+        """The process has ended."""
         self._exit = ended
         for fd in (self._pidfd, self._status):
             if fd >= 0:
@@ -270,7 +245,7 @@ class ProcessGuest:
 
     @property
     def alive(self) -> bool:
-        """Whether its process is there: asks the kernel, which knows before anybody else has told."""
+        """Whether the process lives: asks the kernel, which knows this first."""
         if self._exit is not None or self._pidfd < 0:
             return False
         poll = select.poll()

@@ -1,6 +1,6 @@
 """A warm pool: guests opened ahead for one allowance, refilled in the background, bounded in all.
 
-Decides who gets a guest and when; opens none faster than its backend does.
+Decides which run gets a guest, and when. Knows no kind of backend.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from .backend import Allowance, Backend, Guest, GuestExit
 __all__ = ["WarmPool"]
 
 _GRACE_SECONDS = 0.002
-"""How long a refill waits while there are guests left: a fork would take the processor from the run that took one."""
+"""Delay of a refill while guests are left: a fork would take the processor from the run that has just begun."""
 
 _ENDS_AT_A_TIME = 4
-"""A container takes a tenth of a second to be gone."""
+"""Guests that are ended at the same time: a container takes a tenth of a second to end."""
 
 logger = logging.getLogger("callgate")
 
@@ -48,7 +48,7 @@ class WarmPool:
         self._slots = anyio.Semaphore(max_guests)
         self._idle: deque[Guest] = deque()
         self._ending: deque[Guest] = deque()
-        self._in_hand: list[Guest] = []  # those that somebody sees to
+        self._in_hand: list[Guest] = []  # guests that `_see_to_ends` is just ending
         self._wanted = anyio.Event()
         self._ended = anyio.Event()
         self._tasks: anyio.abc.TaskGroup
@@ -59,7 +59,7 @@ class WarmPool:
         return len(self._idle)
 
     async def __aenter__(self) -> WarmPool:
-        # those of an earlier event loop, if the pool was entered before, belong to that loop
+        # these belong to one event loop, and the pool may be entered again in another
         self._slots, self._wanted, self._ended = anyio.Semaphore(self._max_guests), anyio.Event(), anyio.Event()
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
@@ -73,7 +73,7 @@ class WarmPool:
         self._tasks.cancel_scope.cancel()
         try:
             await self._tasks.__aexit__(None, None, None)
-        finally:  # it raises when this is cancelled
+        finally:  # the line above raises when this task is cancelled
             with anyio.CancelScope(shield=True):
                 async with anyio.create_task_group() as ends:  # an engine that hangs takes its time for each
                     for guest in (*self._idle, *self._ending, *self._in_hand):
@@ -87,7 +87,7 @@ class WarmPool:
 
         Raises:
             SandboxBusy: `max_guests` are in use, and none came free within `queue_seconds`.
-            SandboxError: none can be had.
+            SandboxError: no guest can be opened.
         """
         try:
             self._slots.acquire_nowait()
@@ -117,13 +117,13 @@ class WarmPool:
             raise
 
     def checkin(self, guest: Guest) -> None:
-        """The run is over: end the guest now, and see in the background that nothing of it is left."""
+        """The run is over: kill the guest now, and close it in the background."""
         guest.kill()
         self._slots.release()
         self._end(guest)
 
     async def end(self, guest: Guest) -> GuestExit:
-        """The same as `checkin`, but returns when nothing of the guest is left, with how it ended."""
+        """Like `checkin`, but wait until nothing of the guest is left, and return how it ended."""
         try:
             return await guest.aclose()
         finally:
@@ -151,7 +151,7 @@ class WarmPool:
                 while len(self._idle) < self._size:
                     self._idle.append(await self._backend.open(self._allowance))
                 pause = 0.05
-            except (CallgateError, OSError):  # a run that needs a guest gets the error; here, try again later
+            except (CallgateError, OSError):  # the next run raises this error; the refill tries again later
                 await anyio.sleep(pause)
                 pause = min(pause * 2, 5.0)
                 continue
@@ -163,5 +163,5 @@ class WarmPool:
 async def _ended(guest: Guest) -> None:
     try:
         await guest.aclose()
-    except SandboxError:  # no run is concerned any more
+    except SandboxError:  # the run is over already
         logger.exception("a guest could not be ended")

@@ -1,6 +1,6 @@
-"""Proving a sandbox before its first program: a guest tries what it must not be able to, and is refused each time.
+"""Proves a sandbox before its first program: a guest tries what must be forbidden, and each attempt must fail.
 
-Also what doctors tell: facts, and the outcome of trying a sandbox.
+Also the two kinds of finding that the doctors report: `Fact`, and `Trial`, the outcome of trying a sandbox.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ confinement_steps = (
     "descriptors", "mount namespace", "scratch tmpfs", "user namespace", "unprivileged user", "rlimits",
     "capabilities", "landlock", "seccomp",
 )  # fmt: skip
-"""What a child's exit status above 99 stands for: see `callgate_guest.jail.confine`."""
+"""The step of `callgate_guest.jail.confine` that failed, by a child's exit status, counted from 100."""
 
 
 async def prove(
     guest: Guest, *, leave_out: frozenset[str] = frozenset(), while_it_lives: Callable[[], None] = lambda: None
 ) -> None:
-    """Run the self-test in `guest`, and end it.
+    """Run the self-test in `guest`, and end the guest.
 
     Args:
-        guest: a guest that nothing has run on.
-        leave_out: attempts that need not be refused, since something else confines them.
-        while_it_lives: looks at the guest from outside before it is ended.
+        guest: a fresh guest.
+        leave_out: attempts that may succeed, since something else confines them.
+        while_it_lives: called before the guest is ended, to look at it from outside.
 
     Raises:
         SandboxUnavailable: something did not hold; the message says what.
@@ -90,10 +90,10 @@ async def prove(
     except (ValueError, AttributeError):
         raise SandboxUnavailable(f"its self-test was answered with {answer[:200]!r}") from None
     if held != [True] * len(attempts):
-        told = held or message.get("error", {}).get("data", {}).get("message")
+        found = held or message.get("error", {}).get("data", {}).get("message")
         if isinstance(held, list) and len(held) == len(attempts):
-            told = "a program can " + ", ".join(name for name, ok in zip(attempts, held, strict=True) if not ok)
-        raise SandboxUnavailable(f"its self-test found it open: {told}")
+            found = "a program can " + ", ".join(name for name, ok in zip(attempts, held, strict=True) if not ok)
+        raise SandboxUnavailable(f"its self-test found it open: {found}")
 
 
 def _step(status: int) -> str:
@@ -107,10 +107,10 @@ class Fact:
 
     name: str
     ok: bool | None
-    """Whether it is as it is needed; ``None`` where it does not matter by itself."""
+    """Whether the jail or docker can work with it; ``None`` if it decides nothing."""
     found: str
     remedy: str = ""
-    """What to do, where it is not ok."""
+    """What to do if `ok` is false."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,19 +119,19 @@ class Trial:
 
     works: bool
     tier: int = 0
-    """Of the jail; 0 where it is another sandbox."""
+    """Tier of the jail; 0 for another sandbox."""
     description: str = ""
-    """What confines a guest in it."""
+    """What confines a guest."""
     reason: str = ""
-    """Why not."""
+    """Why it does not work."""
     start_seconds: float = 0.0
-    """From nothing to a backend that is ready and proven."""
+    """From nothing to a backend that has passed its self-test."""
     open_seconds: float = 0.0
-    """One more guest."""
+    """Opening one more guest."""
 
 
 async def tried(backend: Backend) -> Trial:
-    """Start `backend`, open a guest, and end both. Raises nothing of ours: the trial says why it does not work."""
+    """Start `backend`, open a guest, and end both. Raises no `CallgateError`: the trial says why it does not work."""
     started = time.perf_counter()
     try:
         async with backend:

@@ -1,7 +1,7 @@
-"""Both directions of a guest's streams: what it has said, and whole messages to it. Knows no descriptor.
+"""Both directions of a guest's streams: an inbox of what came, and a writer of whole messages. Knows no descriptor.
 
-The pipes of a process and the socket of a container read and write the same way; what differs is how a piece is read or
-written, and how one waits until more can be.
+The pipes of a process and the socket of a container share these classes; each has its own way to read or write a piece,
+and to wait until more can be written.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from .backend import Stream
 __all__ = ["END", "Inbox", "Writer"]
 
 END: tuple[Stream, bytes] = ("wire", b"")
-_ITEM_BYTES = 128  # what an item takes besides its data: a guest may write single bytes
+_ITEM_BYTES = 128  # memory of an item besides its data: a guest may write single bytes
 
 _TURN = 1 << 18
-"""Bytes written without waiting, after which others have a turn."""
-_MESSAGE_BYTES = 1024  # what a message counts as besides its data: short ones take time, too
+"""Bytes written without waiting, after which other tasks have a turn."""
+_MESSAGE_BYTES = 1024  # added to the length of each message: short messages take time, too
 
 
 class Inbox:
-    """What a guest has said and nobody has received, in order.
+    """Data of a guest that `receive` has not returned yet, in order.
 
     Attributes:
-        held: bytes of memory that it takes.
+        held: bytes of memory that the data take.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Inbox:
         self.held += len(data) + _ITEM_BYTES
 
     def take(self) -> tuple[Stream, bytes] | None:
-        """The next item; ``None`` where there is none. The end stays the end."""
+        """Remove and return the next item; ``None`` if there is none. `END` stays in the inbox."""
         if not self._items:
             return None
         item = self._items.popleft()
@@ -51,7 +51,7 @@ class Inbox:
         return item
 
     def take_output(self) -> bytes:
-        """All of the output, which is taken out."""
+        """Remove and return all output."""
         items = list(self._items)
         self.clear()
         for stream, data in items:
@@ -65,22 +65,22 @@ class Inbox:
 
 
 class Writer(ABC):
-    """Writes whole messages. One whose sender left in the middle of it (cancelled, or told that it is of no use) is
-    finished before the next."""
+    """Writes whole messages. If a sender leaves in the middle of its message (cancelled, or by an error), the rest of
+    the message is written before the next one."""
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()
         self._waiting = 0
-        self._rest = memoryview(b"")  # of a message whose sender left in the middle of it
+        self._rest = memoryview(b"")  # of a message whose sender left in its middle
         self._unwaited = 0
 
     @property
     def idle(self) -> bool:
-        """Whether nobody waits to write, and nothing is left to be written."""
+        """Whether no sender waits, and nothing is left to write."""
         return self._waiting == 0 and not self._rest
 
     async def send(self, data: bytes) -> None:
-        """Write `data`. Waits while the other side does not read. One that is cancelled may have written it.
+        """Write `data`. Waits while the other side does not read. A cancelled call may have written the data.
 
         Raises:
             SandboxCrashed: the other side has closed its end.
@@ -109,7 +109,7 @@ class Writer(ABC):
                 self._rest = left
 
     def forget(self) -> None:
-        """Let go of the rest of a message: the guest is gone, and nobody will read it."""
+        """Drop the rest of a message: the guest is gone."""
         self._rest = memoryview(b"")
 
     async def _turn(self, written: int) -> None:
@@ -117,15 +117,15 @@ class Writer(ABC):
         self._unwaited += written + _MESSAGE_BYTES
         if self._unwaited > _TURN:
             self._unwaited = 0
-            await anyio.lowlevel.checkpoint()  # after the message: one that waits to be begun could outlive its guest
+            await anyio.lowlevel.checkpoint()  # after the message: before it, the guest could end meanwhile
 
     commits = False
-    """Whether a write that says "not now" may have taken the beginning all the same, and wants the same data again."""
+    """Whether `write` may take the beginning of `data` although it returns 0, so that it needs the same data again."""
 
     @abstractmethod
     def write(self, data: memoryview) -> int:
-        """How much of `data` went out now, maybe nothing. Raises `SandboxCrashed`."""
+        """Write the beginning of `data`; return how many bytes, maybe 0. Raises `SandboxCrashed`."""
 
     @abstractmethod
     async def writable(self) -> None:
-        """Wait until more can be written; may return before. Raises `SandboxCrashed` where that will not be."""
+        """Wait until more can be written; may return earlier. Raises `SandboxCrashed` if this will never be."""

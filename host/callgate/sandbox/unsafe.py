@@ -24,7 +24,7 @@ _GONE_SECONDS = 10.0
 
 
 class UnsandboxedWarning(UserWarning):
-    """A program runs with everything this user may do."""
+    """A program runs with all rights of this user."""
 
 
 class UnsafeGuest(ProcessGuest):
@@ -40,7 +40,7 @@ class UnsafeGuest(ProcessGuest):
         self.began(process.pid, os.pidfd_open(process.pid))
 
     def kill(self) -> None:
-        if self._exit is None:  # afterwards its number may be somebody else's
+        if self._exit is None:  # afterwards the number may belong to another process
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, 9)  # it leads a session of its own
         self._pipes.close()

@@ -1,5 +1,5 @@
-"""The host's side of a zygote: starts it, asks it for guests, hears of their ends. See `callgate_guest.zygote` for
-the other side."""
+"""The host's side of a zygote: starts the process, asks for guests, learns of their ends. The other side is
+`callgate_guest.zygote`."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ class JailedGuest(ProcessGuest):
         self._gone.set()
 
     async def spawned(self) -> None:
-        """Wait until it is there. Raises `SandboxCrashed` where it cannot be had."""
+        """Wait until the process exists. Raises `SandboxCrashed` if the zygote could not fork it."""
         await self._spawned.wait()
         if self._exit is not None:
             raise SandboxCrashed(f"the zygote could not fork a guest: {self._exit.reason or 'it ended at once'}")
 
     def release(self) -> None:
-        """Close the host's ends of its pipes."""
+        """Close the host's ends of the guest's pipes."""
         self._pipes.close()
         self._zygote.unclosed.discard(self)
 
@@ -122,8 +122,8 @@ class Zygote:
         """Start the process and wait until it can fork.
 
         Raises:
-            SandboxUnavailable: it could not confine itself here; the message says which step failed.
-            ConfigurationError: it cannot do what the operator asked for.
+            SandboxUnavailable: the zygote could not confine itself here; the message names the step that failed.
+            ConfigurationError: an option of the operator cannot be met.
         """
         try:
             self._control, theirs = _control_pair()
@@ -153,12 +153,12 @@ class Zygote:
         slow = f"it took more than {_START_SECONDS:g} s"
         reason = self._failed.get("failed") or (slow if waiting.cancelled_caught else "it ended at once")
         await self.close()
-        if "wish" in self._failed:  # of the operator's
+        if "wish" in self._failed:  # an option of the operator
             raise ConfigurationError(reason)
         raise SandboxUnavailable(f"the jail's zygote (tier {self._settings.tier}) did not start: {reason}")
 
     async def spawn(self, allowance: Allowance) -> JailedGuest:
-        """Fork a guest; returns once it exists. Raises `SandboxCrashed` when it cannot be had."""
+        """Fork a guest; return once it exists. Raises `SandboxCrashed` if it cannot be forked."""
         pipes, theirs = make_pipes()
         number = next(self._numbers)
         guest = self._guests[number] = JailedGuest(self, pipes)
@@ -172,7 +172,7 @@ class Zygote:
             await guest.spawned()
         except BaseException:
             guest.kill()
-            guest.release()  # the closed wire ends it, should it come to life yet
+            guest.release()  # the closed wire ends a guest that is forked later
             raise
         self.spawned_in_all += 1
         return guest
@@ -180,7 +180,7 @@ class Zygote:
     async def _send(self, packet: bytes, fds: list[int]) -> None:
         async with self._sending:  # one task at a time may wait for a descriptor
             while True:
-                if self._control is None:  # it ended while this waited
+                if self._control is None:  # the zygote ended while this waited
                     raise SandboxCrashed("the zygote is gone")
                 try:
                     socket.send_fds(self._control, [packet], fds)
@@ -207,7 +207,7 @@ class Zygote:
         self._hear(json.loads(packet), list(fds))
 
     def _end(self, control: socket.socket) -> None:
-        """Nothing more comes from it: it is gone, and its guests with it."""
+        """The zygote is gone, and its guests with it."""
         if not self._ended.is_set():
             self._readers.remove_reader(control.fileno())
             self._ended.set()
@@ -216,7 +216,7 @@ class Zygote:
                 self._gone(number, GuestExit(None, None))
 
     def _hear(self, message: dict[str, Any], fds: list[int]) -> None:
-        if "spawned" in message and not fds:  # this process has none to spare; the closed wire ends the guest
+        if "spawned" in message and not fds:  # this process has too many open files; the closed wire ends the guest
             self._gone(message["spawned"], GuestExit(None, None, os.strerror(errno.EMFILE)))
         elif "spawned" in message:
             guest = self._guests.get(message["spawned"])
@@ -238,7 +238,7 @@ class Zygote:
             guest.exited(ended)
 
     async def close(self) -> None:
-        """End the zygote and every guest it has; returns when they are gone."""
+        """End the zygote and all its guests; return when they are gone."""
         control, self._control = self._control, None
         if control is None:
             return
@@ -247,7 +247,7 @@ class Zygote:
         with anyio.CancelScope(shield=True):
             if self._process is not None:
                 with anyio.move_on_after(2.0):
-                    while self._process.poll() is None:  # noqa: ASYNC110 (nothing tells of the end but asking)
+                    while self._process.poll() is None:  # noqa: ASYNC110 (only polling shows the end)
                         await anyio.sleep(0.002)
                 if self._process.poll() is None:
                     self._process.kill()
@@ -275,7 +275,7 @@ def _control_pair() -> tuple[socket.socket, socket.socket]:
 
 
 def _pid_of(pidfd: int) -> int:
-    """The process behind a pidfd, as this process's own pid namespace numbers it; 0 where /proc does not tell."""
+    """The process behind a pidfd, as this process's pid namespace numbers it; 0 if /proc does not say."""
     try:
         with open(f"/proc/self/fdinfo/{pidfd}", "rb", buffering=0) as info:
             found = next((line for line in info.read(4096).splitlines() if line.startswith(b"Pid:")), b"Pid:0")

@@ -43,9 +43,7 @@ async def test_where_containers_work_it_opens_a_guest_and_says_how_long_that_too
     assert report.trial.start_seconds > 0
     assert report.trial.description.startswith("docker")
     told = {fact.name: fact for fact in report.facts}
-    assert {"host", "engine", "runs as", "cgroup", "storage driver", "runtimes", "seccomp", "limits", "image"} == set(
-        told
-    )
+    assert {"host", "engine", "runs as", "runtimes", "seccomp", "limits", "image"} == set(told)
     assert told["image"].ok
     assert default_image.python in told["image"].found
     assert len(report.hardened) >= 5
@@ -88,7 +86,7 @@ async def test_a_peer_that_is_no_engine_is_told_in_time(
 
 
 VERSIONS: list[Any] = [[], 5, None, {}, {"ApiVersion": "x"}, {"ApiVersion": ["1"]}]
-INFOS: list[Any] = [[], 5, "text", {"Runtimes": 5}, {"SecurityOptions": 5}, {"Warnings": 5}]
+INFOS: list[Any] = [[], 5, "text", {"Runtimes": 5}, {"SecurityOptions": 5}]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +135,7 @@ async def test_an_image_of_another_callgate_is_outdated(tmp_path: Path, monkeypa
     (fact,) = [each for each in report.facts if each.name == "image"]
     assert fact.ok is False
     assert "outdated, it was built for another version of callgate" in fact.found
-    assert fact.remedy.startswith("run `callgate image build` again")
+    assert fact.remedy.startswith('run `callgate image build --requirements "numpy==2.1.0"` again')
     assert "callgate image build" in report.reason
 
 

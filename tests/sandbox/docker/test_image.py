@@ -234,7 +234,8 @@ async def test_an_image_of_a_base_is_what_one_of_this_machine_is(
     assert replace(made, tag=default_image.tag, id=default_image.id, created="", size_bytes=0) == replace(
         default_image, created="", size_bytes=0
     )
-    assert heard == ["collecting the image's files", "making the image"]
+    assert heard[0] == "collecting the image's files"
+    assert "making the image" in heard
     assert await leftovers(engine, build_ids[0]) == []
     ours, theirs = [(await engine.call("inspect_image", each))["Config"] for each in (default_image.id, tag)]
     for name in ("User", "WorkingDir", "Entrypoint", "Cmd", "Labels"):
@@ -359,7 +360,7 @@ async def test_builds_at_the_same_time_do_not_mind_each_other(
 
 @pytest.mark.parametrize("name", ["", "a b", "-x", "UPPER/\n"])
 async def test_a_tag_that_is_no_name_is_refused_before_anything_is_done(engine: Engine, name: str) -> None:
-    with pytest.raises(ConfigurationError, match="is no name of an image"):
+    with pytest.raises(ConfigurationError, match="is not a name of an image"):
         await image.build(engine, base="host", tag=name)
 
 

@@ -1,11 +1,12 @@
 """The docker backend: guests in hardened containers of a Docker engine, behind the same verbs as every other sandbox.
 
-1. A container is made for one allowance, since its cgroup is. It serves one guest and is gone with it, or (``per`` is
-   "tenant") guest after guest of this backend, each confined by tier 2 of the jail, and is gone with the first that
-   did not end well.
-2. A container that is not in `_containers` is gone: whatever path a guest takes out of here removes its container or
-   leaves it there. Where that cannot be known (`_in_doubt`), leaving the backend sweeps.
-3. The engine may go away at any time. What was asked of it fails with what to do; the next `open` connects anew.
+1. A container is made for one allowance, since its cgroup is. It serves one guest and ends with it. With ``per`` =
+   "tenant" it serves guest after guest of this backend, each confined by tier 2 of the jail, and ends with the first
+   guest that did not end well.
+2. A container that is not in `_containers` is gone: every way on which a guest ends removes its container or leaves it
+   in there. Where this is not certain (`_in_doubt`), leaving the backend sweeps.
+3. The engine may go away at any time. Requests then fail with an error that says what to do; the next `open` connects
+   anew.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ _GUESTS_PER_CONTAINER = 1000
 """A tenant's container is replaced after this many guests: its guests share one memory layout and one hash seed."""
 
 _PATIENCE_SECONDS = 0.1
-"""How long a run waits for a tenant's container to come free before another is started: most runs are over by then."""
+"""Longest wait of a run for a tenant's container before another is started: most runs are over by then."""
 _STARTS = 4
-"""Containers that are started at a time: more of them only keep the first from being ready."""
+"""Containers that are started at the same time: more of them would only delay the first."""
 _MOST_RESTING = 16
-"""Beyond it the one that has rested longest is removed: runs with other limits leave containers nobody asks for."""
+"""Idle containers; the oldest beyond this number is removed: runs with other limits leave containers without use."""
 _LANDLOCK_REFUSES = frozenset({"open a file of the system"})
-"""Without it, a guest can read the files of its image, which are Python's own."""
+"""Attempts that succeed without Landlock: a guest can read the files of its image, which are Python's own."""
 
 logger = logging.getLogger("callgate")
 
@@ -57,7 +58,7 @@ class DockerBackend:
         runtime: the engine's name of the runtime that runs containers (``runc``, ``crun``, ``runsc``,
             ``kata-runtime``); ``None`` is the engine's default.
         per: "run" for a container per run or session. "tenant" for containers that serve run after run of this
-            runtime, a few milliseconds each: for a runtime whose programs may trust each other's author.
+            runtime, a few milliseconds each: for programs that may trust each other's author.
         cpus: processors that a container may use at a time.
         preimport: modules of the image that are imported ahead, for every guest.
 
@@ -85,7 +86,7 @@ class DockerBackend:
             raise ConfigurationError(f"cpus is how many processors a container may use, 0.01 or more, not {cpus!r}")
         self._docker_host = docker_host
         self._id = secrets.token_hex(8)
-        self._in_doubt = False  # whether there may be a container that nobody here knows of
+        self._in_doubt = False  # whether there may be a container that is not in `_containers`
         self._wanted = ContainerSettings(image=image, runtime=runtime, per=per, cpus=cpus, preimport=tuple(preimport))
         self._settings = self._wanted
         self._engine: Engine | None = None
@@ -93,43 +94,43 @@ class DockerBackend:
         self._entered = False
         self._containers: set[Container] = set()
         self._resting: list[Container] = []
-        self._told: dict[str, Any] = {}
+        self._about: dict[str, Any] = {}
         self._changed = anyio.Event()
         self._starts = anyio.Semaphore(_STARTS)
 
     @property
     def description(self) -> str:
-        if not self._told:
+        if not self._about:
             return "docker, not started"
-        inside = "Landlock, " if self._told.get("landlock") else ""
+        inside = "Landlock, " if self._about.get("landlock") else ""
         shared = ", one for all runs of this runtime" if self._settings.per == "tenant" else ""
         return (
-            f"docker ({self._told['runtime']}): a container with no network, read-only root, no capabilities, cgroup "
+            f"docker ({self._about['runtime']}): a container with no network, read-only root, no capabilities, cgroup "
             f"limits{shared}; inside it {inside}seccomp, rlimits"
         )
 
     @property
     def python(self) -> str:
-        """Version of the image's Python; empty until a container has said it."""
-        return ".".join(str(self._told.get("python", "")).split(".")[:2])
+        """Version of the image's Python; empty until the first container has reported it."""
+        return ".".join(str(self._about.get("python", "")).split(".")[:2])
 
     @property
     def containers(self) -> list[str]:
-        """Ids of the containers that are there now."""
+        """Ids of the containers that exist now."""
         return [container.id for container in self._containers]
 
     async def __aenter__(self) -> DockerBackend:
         self._entered = True
-        # those of an earlier event loop, if the backend was entered before, belong to that loop
+        # these belong to one event loop, and the backend may be entered again in another
         self._connecting, self._changed, self._starts = anyio.Lock(), anyio.Event(), anyio.Semaphore(_STARTS)
-        self._wanted = replace(self._wanted, labels=labels(self._id))  # of this process, whoever made the backend
+        self._wanted = replace(self._wanted, labels=labels(self._id))  # of the process that enters the backend
         enter(self._id)
         try:
             container = await self._started(SELF_TEST_ALLOWANCE)
-            self._told |= container.told
+            self._about |= container.about
             await prove(
                 await self._spawned(container),
-                leave_out=frozenset() if container.told.get("landlock") else _LANDLOCK_REFUSES,
+                leave_out=frozenset() if container.about.get("landlock") else _LANDLOCK_REFUSES,
             )
         except BaseException:
             await self.__aexit__(*sys.exc_info())
@@ -162,10 +163,10 @@ class DockerBackend:
                 return await self._spawned(container)
             except SandboxCrashed:
                 if container.guests == 1 or self._left():
-                    raise  # else it had ended at rest, and is removed
+                    raise  # else the container had ended while idle, and is removed
 
     async def _free(self, allowance: Allowance) -> Container:
-        """A container with nothing running in it: a tenant's that rests or comes free in a moment, or a new one."""
+        """An idle container: a tenant's that is idle now or in a moment, or a new one."""
         if self._settings.per == "tenant" and self._containers:
             with anyio.move_on_after(_PATIENCE_SECONDS):
                 while (container := self._rested(allowance)) is None:
@@ -199,7 +200,7 @@ class DockerBackend:
             container = await start(engine, self._settings, allowance)
         except BaseException as error:
             self._in_doubt = self._in_doubt or not isinstance(error, CallgateError)
-            if isinstance(error, SandboxUnavailable):  # the next one finds what engine and image there are by then
+            if isinstance(error, SandboxUnavailable):  # the next start looks for engine and image again
                 await self._disconnect(engine)
             raise
         self._containers.add(container)
@@ -219,14 +220,14 @@ class DockerBackend:
             self._changed = anyio.Event()
         else:
             await self._removed(container)
-        # those that have ended at rest, and the one that has rested longest where there are many
+        # containers that have ended while idle, and the oldest where there are too many
         gone = [each for each in self._resting if each.link.hung_up()] or self._resting[:-_MOST_RESTING]
         self._resting = [each for each in self._resting if each not in gone]
         for each in gone:
             await self._removed(each)
 
     async def _removed(self, container: Container) -> None:
-        """Remove it; one that cannot be removed now is tried again at the end. No run is concerned any more."""
+        """Remove a container. One that cannot be removed now is tried again at the end; its run is over already."""
         try:
             await container.remove()
         except SandboxError as error:
@@ -250,8 +251,8 @@ class DockerBackend:
             return self._engine
 
     async def _settle(self, engine: Engine) -> None:
-        """See that the engine has the runtime and the image. Containers are made of the image's id, since its name may
-        come to mean another image while this is at work."""
+        """Check that the engine has the runtime and the image. Containers are made of the image's id, since its name
+        may be given to another image later."""
         info = await engine.call("info")
         for key in missing_limits(info):
             logger.warning("the Docker engine at %s cannot limit %s (%s)", engine.host, *LIMITS[key])
@@ -262,7 +263,7 @@ class DockerBackend:
                 "Install it and name it in the engine's daemon.json"
             )
         self._settings = replace(self._wanted, image=(await usable(engine, self._wanted.image)).id)
-        self._told["runtime"] = runtime or info.get("DefaultRuntime")
+        self._about["runtime"] = runtime or info.get("DefaultRuntime")
 
     async def _disconnect(self, engine: Engine) -> None:
         self._in_doubt = True

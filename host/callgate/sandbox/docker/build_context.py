@@ -5,7 +5,6 @@ Knows files, this Python and its pip; knows no engine.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -27,22 +26,24 @@ import callgate_guest.wire
 from callgate.errors import ConfigurationError, SandboxError
 from callgate.sandbox.backend import guest_command
 
-__all__ = ["DOCKERFILE", "Heard", "collect", "guest_digest", "lay_out", "pack", "requirement_text", "settings_of_image"]
+__all__ = [
+    "DOCKERFILE", "BuildOutput", "collect", "guest_digest", "lay_out", "pack", "requirement_text", "settings_of_image",
+]  # fmt: skip
 
 DOCKERFILE = "Dockerfile.sandbox"
 _GUEST = Path(callgate_guest.wire.__file__).parent
 _LAST_LINES = 6
 _FILE_NAME = re.compile(r"\S+\.(txt|in|lock|toml)")
 _FACTS = "callgate-facts "
-_OF_THE_ENGINE = ("Step ", " ---> ", "Removing intermediate container ", "Successfully ")
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
+"""The engine paints what a step writes to stderr."""
 
 
-class Heard:
-    """What the programs of a build say, line by line: handed on, and the last lines kept for an error.
+class BuildOutput:
+    """What a build prints, line by line: each line goes to `on_line`, and the last ones are kept for an error.
 
     Attributes:
-        facts: what `callgate_guest.rootfs` says of the files that it has collected; empty before.
+        facts: what `callgate_guest.rootfs` reports of the files that it has collected; empty before.
     """
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
@@ -51,29 +52,27 @@ class Heard:
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
         self.facts: dict[str, Any] = {}
 
-    def hear(self, text: str) -> None:
-        """Take in a piece of what is said, which may end within a line."""
+    def take(self, text: str) -> None:
+        """Take in a piece of the output; the piece may end within a line."""
         *lines, self._rest = (self._rest + _COLOUR.sub("", text)).split("\n")
         for line in lines:
             if line.startswith(_FACTS):
-                with contextlib.suppress(ValueError):  # a package that says the same words while it is installed
-                    self.facts = json.loads(line.removeprefix(_FACTS))
+                self.facts = json.loads(line.removeprefix(_FACTS))
             elif line.strip():
                 self._last.append(line)
-                if not line.startswith(_OF_THE_ENGINE):
-                    self._on_line(line)
+                self._on_line(line)
 
     def failed(self, what: str, why: str = "") -> SandboxError:
-        """An error that says what failed, with the last words."""
-        self.hear(f"{why}\n")
+        """An error that says what failed, with the last lines."""
+        self.take(f"{why}\n")
         return SandboxError("\n".join([f"{what} failed:", *self._last]))
 
 
 def dockerfile() -> Path:
-    """Where `Dockerfile.sandbox` is: beside this module in a wheel, at the root of a source tree.
+    """Path of `Dockerfile.sandbox`: beside this module in a wheel, at the root of a source tree.
 
     Raises:
-        ConfigurationError: nowhere.
+        ConfigurationError: the file is missing.
     """
     here = Path(__file__).resolve()
     for place in (here.with_name(DOCKERFILE), here.parents[4] / DOCKERFILE):
@@ -93,11 +92,10 @@ def guest_digest() -> str:
 
 
 def requirement_text(requirements: str) -> str:
-    """What `callgate_guest.rootfs.install` takes: the lines of a requirements file, or requirements with spaces or
-    newlines between them.
+    """Requirements as `callgate_guest.rootfs.install` takes them: lines, or requirements with spaces between them.
 
     Args:
-        requirements: those, or the path of a file.
+        requirements: the same, or the path of a requirements file.
 
     Raises:
         ConfigurationError: the file cannot be read.
@@ -113,27 +111,27 @@ def requirement_text(requirements: str) -> str:
 
 
 def lay_out(folder: Path) -> None:
-    """Put what `Dockerfile.sandbox` is built from into `folder`."""
+    """Copy into `folder` all that `Dockerfile.sandbox` is built from."""
     shutil.copy(dockerfile(), folder / DOCKERFILE)
     shutil.copytree(_GUEST, folder / "sandbox_image/callgate_guest", ignore=shutil.ignore_patterns("__pycache__"))
 
 
-def settings_of_image(told: dict[str, str]) -> list[str]:
-    """The instructions of the Dockerfile's last stage that are no files, with `told` in place of its arguments."""
+def settings_of_image(values: dict[str, str]) -> list[str]:
+    """Instructions of the Dockerfile's last stage that copy no files, with `values` in place of its arguments."""
     stage = dockerfile().read_text(encoding="utf-8").rpartition("\nCOPY ")[2].replace("\\\n", " ").splitlines()[1:]
-    return [string.Template(line).substitute(told) for line in stage if line and not line.startswith(("#", "ARG "))]
+    return [string.Template(line).substitute(values) for line in stage if line and not line.startswith(("#", "ARG "))]
 
 
 async def collect(root: Path, requirements: str, on_line: Callable[[str], None]) -> dict[str, Any]:
     """Collect this machine's Python, the guest and the packages of `requirements` in `root`, as the Dockerfile does in
-    its base: what `callgate_guest.rootfs` says of them.
+    its base. Returns what `callgate_guest.rootfs` reports of the files.
 
     Raises:
-        SandboxError: that failed; the message has the last words.
+        SandboxError: the collection failed; the message has the last lines of its output.
     """
     start = f"from callgate_guest.rootfs import main; main({['collect', str(root), f'{root}-packages']!r})"
     command = guest_command(start, "-S", executable=sys.executable)
-    heard = Heard(on_line)
+    output = BuildOutput(on_line)
     async with await anyio.open_process(
         command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, start_new_session=True,
         env={**os.environ, "REQUIREMENTS": requirements},
@@ -141,19 +139,19 @@ async def collect(root: Path, requirements: str, on_line: Callable[[str], None])
         try:
             assert process.stdout is not None
             async for text in TextReceiveStream(process.stdout, errors="replace"):
-                heard.hear(text)
+                output.take(text)
             status = await process.wait()
         except BaseException:
             os.killpg(process.pid, 9)  # pip has children: they are in the session that was made for it
             raise
     if status != 0:
         what = "the requirements and this machine's Python" if requirements else "this machine's Python"
-        raise heard.failed(f"collecting {what}")
-    return heard.facts
+        raise output.failed(f"collecting {what}")
+    return output.facts
 
 
 def pack(root: Path, packed: Path) -> None:
-    """Write `root` as a tar, sorted, which says nothing of who collected it and when."""
+    """Write `root` as a sorted tar without the names of users and the times of the collection."""
 
     def level(entry: tarfile.TarInfo) -> tarfile.TarInfo:
         entry.uid = entry.gid = entry.mtime = 0

@@ -33,13 +33,13 @@ logger = logging.getLogger("callgate")
 
 
 class Container:
-    """A container with its supervisor at the other end of `link`. See `start`.
+    """A container, with its supervisor at the other end of `link`. `start` makes one.
 
     Attributes:
-        engine: which it is of.
-        id: the engine's; empty while there is none.
-        guests: how many it has served, the present one included.
-        told: what its supervisor said of itself: ``landlock`` (ABI, 0 for none), ``python``.
+        engine: the engine that runs it.
+        id: the engine's id of the container; empty before the container is made.
+        guests: guests that it has served, the present one included.
+        told: what its supervisor received of itself: ``landlock`` (ABI, 0 for none), ``python``.
     """
 
     def __init__(self, engine: Engine, allowance: Allowance) -> None:
@@ -47,7 +47,7 @@ class Container:
         self.allowance = allowance
         self.id = ""
         self.guests = 0
-        self.told: dict[str, Any] = {}
+        self.about: dict[str, Any] = {}
         self._making: threading.Event | None = None
         self._attached: socket.socket | None = None
         self._link: Link | None = None
@@ -56,12 +56,12 @@ class Container:
 
     @property
     def link(self) -> Link:
-        assert self._link is not None, "it was started"
+        assert self._link is not None, "the container was started"
         return self._link
 
     def make(self, api: Any, settings: ContainerSettings) -> None:
-        """Create, attach, start: in this order, since an engine keeps nothing of what was said before. For a thread;
-        what it has done so far can be removed at any time."""
+        """Create, attach, start: in this order, since an engine keeps no output from before the attaching. Runs in a
+        thread; `remove` may be called at any time."""
         self._making = threading.Event()
         try:
             self.id = _create(api, settings, self.allowance)
@@ -71,46 +71,46 @@ class Container:
             self._making.set()
 
     async def ready(self, settings: ContainerSettings) -> None:
-        """Wait for the supervisor. Raises `SandboxError` when it cannot do its work."""
+        """Wait for the supervisor. Raises `SandboxError` if the supervisor cannot work."""
         assert self._attached is not None
         self._link = link = Link(self._attached)
-        said: list[Frame] = []
-        link.hear = said.append
+        received: list[Frame] = []
+        link.hear = received.append
         wanted = {"preimport": list(settings.preimport), "per": settings.per}
         with anyio.move_on_after(_START_SECONDS) as waiting:
             await link.send(frame(frames.SETTINGS, json.dumps(wanted).encode()))
-            while not said and not link.over:
+            while not received and not link.over:
                 await link.changed()
         if waiting.cancelled_caught:
             raise SandboxUnavailable(
                 f"a container was not ready within {_START_SECONDS:g} s: the machine is overloaded, or the engine hangs"
             )
-        if not said:
-            words = link.errors or link.why or "it said nothing"
+        if not received:
+            words = link.errors or link.why or "it printed nothing"
             raise SandboxUnavailable(
                 f"the container ended at once: {words[-500:]}; is its image one that `callgate image build` made?"
             )
-        kind, payload = said[0]
-        self.told = json_object(payload)
+        kind, payload = received[0]
+        self.about = json_object(payload)
         if kind != frames.READY:
-            reason = str(self.told.get("reason"))[:1000]
-            if self.told.get("wish") is True:
+            reason = str(self.about.get("reason"))[:1000]
+            if self.about.get("wish") is True:
                 raise ConfigurationError(
                     f"{reason}: programs can import what is in the image; `callgate image build --requirements ...`"
                 )
             raise SandboxUnavailable(f"the container could not be set up: {reason}")
 
     async def spawn(self) -> None:
-        """Have a guest forked. Does not wait for it."""
+        """Ask for a guest. Does not wait for it."""
         self.guests += 1
         await self.link.send(frame(frames.SPAWN, json.dumps(asdict(self.allowance)).encode()))
 
     async def remove(self) -> None:
-        """End it and wait until nothing of it is left. May be repeated; an engine that has gone away is no error: its
-        containers end with their stdin, and the next start sweeps what is left.
+        """End the container and wait until nothing of it is left. May be called again. A lost engine is not an error:
+        its containers end with their stdin, and the next start sweeps the rest.
 
         Raises:
-            SandboxCrashed: it is still there.
+            SandboxCrashed: the container still exists.
         """
         if self._link is not None:
             self._link.hang_up()
@@ -126,8 +126,8 @@ class Container:
                     self._gone = True
 
     async def _remove(self) -> None:
-        """What the engine refuses may be a matter of the moment (it ends by itself meanwhile, or is being removed
-        already), so it is asked again until it knows of no such container."""
+        """Ask the engine to remove the container until the engine does not know it any more. A refusal may pass: the
+        container is just ending by itself, or is being removed already."""
         refused = "timed out"
         with anyio.move_on_after(_GONE_SECONDS):
             while True:
@@ -151,10 +151,10 @@ async def start(engine: Engine, settings: ContainerSettings, allowance: Allowanc
     """Make, attach and start a container, and wait until its supervisor is ready.
 
     Raises:
-        SandboxError: it cannot be had; the message says why and what to do. Nothing of it is left.
-        ConfigurationError: the operator asked for something that it cannot do.
+        SandboxError: no container could be started; the message says why and what to do. Nothing is left of it.
+        ConfigurationError: the container cannot do what an option of the operator asks for.
     """
-    await anyio.lowlevel.checkpoint()  # whoever is cancelled already need not wait for the engine
+    await anyio.lowlevel.checkpoint()  # a caller that is cancelled already need not wait for the engine
     container = Container(engine, allowance)
     try:
         with anyio.CancelScope(shield=True):
@@ -168,8 +168,8 @@ async def start(engine: Engine, settings: ContainerSettings, allowance: Allowanc
             logger.error("%s", left)
         if isinstance(error, EngineRefused):
             again = "; build the image again with `callgate image build`" if error.status == 404 else ""
-            told = f"the Docker engine refused to start a container: {str(error)[:1000]}{again}"
-            raise SandboxUnavailable(told) from error
+            refused = f"the Docker engine refused to start a container: {str(error)[:1000]}{again}"
+            raise SandboxUnavailable(refused) from error
         raise
 
 
@@ -186,13 +186,13 @@ def _create(api: Any, settings: ContainerSettings, allowance: Allowance) -> str:
         healthcheck={"test": ["NONE"]},
         name=f"callgate-{secrets.token_hex(6)}",
         stop_timeout=1,
-        use_config_proxy=False,  # a proxy's password is none of the guest's business
+        use_config_proxy=False,  # a guest must not see a proxy's password
     )
     return str(made["Id"])
 
 
 def json_object(payload: bytes) -> dict[str, Any]:
-    """A JSON object that a container sent; empty where it is none."""
+    """A JSON object that a container sent; empty if `payload` is anything else."""
     try:
         found = json.loads(payload)
     except (ValueError, RecursionError):

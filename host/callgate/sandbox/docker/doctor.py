@@ -1,9 +1,9 @@
-"""Can containers of a Docker engine work here, and if not, why and what to do. Asks the engine, and opens a guest.
+"""Whether containers of a Docker engine work here, and if not, why and what to do. Asks the engine, and opens a guest.
 
-1. No engine is a fact, not an error: nothing here raises but `must_be_ready`.
-2. Everything ends in time, whatever the engine does: it is asked from a daemon thread with an event loop of its own,
-   which is given up when its time is over.
-3. What an engine does not say to be there counts as missing; one that answers nonsense is no engine.
+1. A missing engine is a fact, not an error: only `must_be_ready` raises.
+2. Everything ends in time, whatever the engine does: a daemon thread with an event loop of its own asks the engine, and
+   is left behind when the time is over.
+3. What an engine does not mention counts as missing; a peer that answers nonsense does not count as an engine.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ from .image import ImageFacts, ImageUnusable, usable
 __all__ = ["DockerReport", "examine_docker", "look_at", "must_be_ready"]
 
 _SECONDS = 14.0
-"""Half of it at most to look: more than `Engine.connect` waits, so that its own words are heard. The rest to try."""
+"""At most half of this time is for looking: more than `Engine.connect` waits, whose error then is reported. The rest is
+for trying."""
 _HARD_LIMITS = ("MemoryLimit", "PidsLimit")
-_ABOUT_NETWORKS = "bridge-nf-call"
-"""Warnings of this kind are about containers that have a network."""
 _T = TypeVar("_T")
 
 
@@ -43,25 +42,25 @@ class DockerReport:
     works: bool = False
     """Whether a guest was opened."""
     reason: str = ""
-    """Why not, and what to do."""
+    """Why it does not work, and what to do."""
     obstacles: list[str] = field(default_factory=list)
     """Why ``auto`` does not take it, though it works."""
     host: str = ""
-    """Where the engine listens; empty where none answers."""
+    """Where the engine listens; empty if none answers."""
     facts: list[Fact] = field(default_factory=list)
     hardened: list[str] = field(default_factory=list)
     """What a guest's container gets."""
     lacks: list[str] = field(default_factory=list)
     """What this engine cannot give."""
     trial: Trial | None = None
-    """``None`` where there is no image to try it with."""
+    """``None`` if there is no image for a trial."""
 
 
 async def examine_docker(seconds: float = _SECONDS) -> DockerReport:
-    """Ask the engine that ``sandbox="docker"`` would take, and try it. Raises nothing.
+    """Ask the engine that ``sandbox="docker"`` would take, and open a guest. Raises nothing.
 
     Args:
-        seconds: when it ends, whatever the engine does.
+        seconds: longest duration, whatever the engine does.
     """
     end = time.monotonic() + seconds
     try:
@@ -81,7 +80,7 @@ async def examine_docker(seconds: float = _SECONDS) -> DockerReport:
 
 
 async def must_be_ready(seconds: float) -> None:
-    """Look whether containers may be taken without being asked for; asks the engine, and starts nothing.
+    """Check whether ``auto`` may take docker. Asks the engine, and starts nothing.
 
     Raises:
         SandboxUnavailable: no engine answered within `seconds`, ``DOCKER_HOST`` or the docker context cannot be used,
@@ -91,27 +90,27 @@ async def must_be_ready(seconds: float) -> None:
         report = await _in_time(seconds, _look)
     except TimeoutError:
         raise EngineUnreachable(late(_where(), seconds)) from None
-    except ConfigurationError as error:  # nobody has asked for docker
+    except ConfigurationError as error:  # ``auto`` may take another sandbox
         raise SandboxUnavailable(str(error)) from error
     if report.obstacles or report.reason:
         raise SandboxUnavailable("; ".join(filter(None, (*report.obstacles, report.reason))))
 
 
 async def _in_time(seconds: float, work: Callable[[], Awaitable[_T]]) -> _T:
-    """What `work` gives in an event loop of its own. Raises what it raises, or `TimeoutError`."""
+    """Run `work` in an event loop of its own, and return its result. Raises its error, or `TimeoutError`."""
     run = partial(anyio.run, work, backend="asyncio")
     return await anyio.to_thread.run_sync(within, seconds, run, abandon_on_cancel=True)
 
 
 async def _look() -> DockerReport:
-    """What the engine says of itself. Its `reason` is why it cannot even be tried."""
+    """What the engine says of itself. `reason` says why the engine cannot even be tried."""
     try:
         engine = await Engine.connect()
         try:
             report = look_at(await engine.call("version"), await engine.call("info"))
             reason = ""
             try:
-                fact = Fact("image", True, _told_of(await usable(engine)))
+                fact = Fact("image", True, _image_line(await usable(engine)))
             except ImageUnusable as error:
                 fact, reason = Fact("image", False, error.found, error.remedy), str(error)
         finally:
@@ -127,7 +126,7 @@ async def _look() -> DockerReport:
     return replace(report, host=engine.host, facts=facts, reason=reason)
 
 
-def _told_of(image: ImageFacts) -> str:
+def _image_line(image: ImageFacts) -> str:
     python = f"Python {image.python}, " if image.python else ""
     packages = " ".join(image.packages) or "no packages but the standard library"
     return f"{image.tag}: {python}{image.size_bytes / 1e6:.0f} MB, {packages}, built {image.created[:10]}"
@@ -142,18 +141,16 @@ def look_at(version: dict[str, Any], info: dict[str, Any]) -> DockerReport:
     if seccomp.ok is False:
         obstacles.append(f"seccomp is {seccomp.found}")
 
-    def said(key: str) -> str:
-        return str(info.get(key) or "not said")
+    def answer(key: str) -> str:
+        return str(info.get(key) or "not answer")
 
-    where = f"on {said('OperatingSystem')}, {said('Architecture')}"
+    where = f"on {answer('OperatingSystem')}, {answer('Architecture')}"
     return DockerReport(
         obstacles=[f"{each} (sandbox='docker' takes the engine all the same)" for each in obstacles],
         facts=[
             Fact("engine", True, f"{version.get('Version')}, API {version.get('ApiVersion')}, {where}"),
             Fact("runs as", None, "an unprivileged user (rootless)" if rootless else "root"),
-            Fact("cgroup", None, f"version {said('CgroupVersion')}, driver {said('CgroupDriver')}"),
-            Fact("storage driver", None, said("Driver")),
-            Fact("runtimes", None, f"{', '.join(runtimes_of(info))}; default: {said('DefaultRuntime')}"),
+            Fact("runtimes", None, f"{', '.join(runtimes_of(info))}; default: {answer('DefaultRuntime')}"),
             seccomp,
             limits,
         ],
@@ -191,7 +188,7 @@ def _limits(info: dict[str, Any], *, rootless: bool) -> Fact:
 
 
 def _lacks(info: dict[str, Any], options: list[str]) -> list[str]:
-    """What else is missing, and what the engine itself warns of."""
+    """Protections that this engine does not have."""
     found = []
     if not {"name=userns", "name=rootless"} & set(options):
         found.append("no user-namespace remap: user 65534 in a container is user 65534 of the machine")
@@ -199,8 +196,7 @@ def _lacks(info: dict[str, Any], options: list[str]) -> list[str]:
         found.append("no AppArmor or SELinux around the containers")
     if not any(kind in name for name in runtimes_of(info) for kind in ("runsc", "kata")):
         found.append("no runtime with a kernel of its own (gVisor's runsc, kata): programs share the machine's kernel")
-    warned = (str(warning).removeprefix("WARNING: ") for warning in info.get("Warnings") or ())
-    return found + [f"the engine warns: {each}" for each in warned if _ABOUT_NETWORKS not in each]
+    return found
 
 
 def _where() -> str:

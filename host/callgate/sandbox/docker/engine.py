@@ -3,9 +3,9 @@
 Knows the SDK and what engines answer; knows nothing of guests, pools or images. Nothing else imports ``docker``.
 
 1. The SDK blocks, so each call runs in a worker thread and has a timeout (`TIMEOUT_SECONDS` between two bytes of an
-   answer). A call that was begun is not abandoned when a scope is cancelled: its outcome is awaited. asyncio's own
-   cancellation does stop the wait, so whoever makes something keeps it where the thread itself writes it down.
-2. What the engine refuses is `EngineRefused`, with the HTTP status; an engine that is not there is `EngineUnreachable`.
+   answer). A call that was begun is not abandoned when a scope is cancelled: its result is awaited. asyncio's own
+   cancellation does stop the wait, so a call that makes something stores the id in the thread itself.
+2. A refusal of the engine is `EngineRefused`, with the HTTP status; a missing engine is `EngineUnreachable`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ TIMEOUT_SECONDS = 30
 _CONNECT_SECONDS = 5.0
 _THREADS = 16
 _CONNECTIONS = 4
-"""Kept for the next call. The SDK finds them by the whole address of a call, so they are hardly ever used again."""
+"""Connections kept for later calls. The SDK finds them by the whole address of a call, so few are used again."""
 _OLDEST_API = "1.41"
-"""Engine 20.10: the first that knows cgroup v2."""
+"""API of engine 20.10, the first that knows cgroup v2."""
 _NEWEST_API = "1.44"
-"""What the SDK was written for; the oldest that engine 29 speaks."""
+"""API that the SDK was written for; the oldest that engine 29 speaks."""
 _SYSTEM_SOCKET = "unix:///var/run/docker.sock"
 _T = TypeVar("_T")
 
@@ -45,10 +45,10 @@ def within(seconds: float, function: Callable[..., _T], *arguments: object) -> _
     """Call `function` in a thread of its own and return what it returns, or raise what it raises.
 
     The thread is a daemon, and so is every thread that it starts: a peer that never answers holds up neither the caller
-    nor the end of the process. (On asyncio, anyio's own worker threads are no daemons.)
+    nor the end of the process. (On asyncio, anyio's own worker threads are not daemons.)
 
     Raises:
-        TimeoutError: it is not done after `seconds`; it goes on by itself, and nobody hears of its outcome.
+        TimeoutError: `function` is not done after `seconds`. It goes on, and its result is lost.
     """
     outcome: Future[_T] = Future()
 
@@ -70,7 +70,7 @@ class EngineRefused(SandboxError):
     """The engine answered with an error.
 
     Attributes:
-        status: the HTTP status, e.g. 404 where there is no such container or image.
+        status: the HTTP status, e.g. 404 if there is no such container or image.
     """
 
     def __init__(self, message: str, status: int) -> None:
@@ -79,7 +79,7 @@ class EngineRefused(SandboxError):
 
 
 class Engine:
-    """One Docker engine. Make it with `connect`, and `close` it.
+    """One Docker engine. Made with `connect`, ended with `close`.
 
     Attributes:
         host: where it listens, e.g. ``unix:///var/run/docker.sock``.
@@ -97,15 +97,15 @@ class Engine:
 
         Raises:
             EngineUnreachable: none answers, or the docker SDK is not installed.
-            ConfigurationError: `docker_host` is no address that can be used.
+            ConfigurationError: `docker_host` is not a usable address.
         """
         api, host = await anyio.to_thread.run_sync(_client, docker_host)
         engine = cls(api, host)
-        await anyio.to_thread.run_sync(_told, host, _negotiate, api, host)
+        await anyio.to_thread.run_sync(_translated, host, _negotiate, api, host)
         return engine
 
     async def call(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """Call a method of the SDK's ``APIClient`` in a thread. Awaited to its end, cancelled or not.
+        """Call a method of the SDK's ``APIClient`` in a thread. Waits for its end even if cancelled.
 
         Raises:
             EngineUnreachable: the engine has gone away.
@@ -114,7 +114,7 @@ class Engine:
         return await self.call_with(lambda api: getattr(api, method)(*arguments, **options))
 
     async def call_within(self, seconds: float, method: str, *arguments: Any, **options: Any) -> Any:
-        """`call` for what does no harm when it is given up and happens later all the same.
+        """Like `call`, with a limit of time: for requests that do no harm if they take effect later.
 
         Raises:
             EngineUnreachable: no answer within `seconds`, or the engine has gone away.
@@ -130,12 +130,12 @@ class Engine:
         return await self.call_with(work)
 
     async def stream(self, method: str, *arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
-        """The items of an SDK method that gives an iterator, each fetched in a thread. Raises as `call`."""
+        """The items of an SDK method that returns an iterator, each fetched in a thread. Raises as `call`."""
         items = iter(await self.call(method, *arguments, **options))
         end = object()
         while True:
             item = await anyio.to_thread.run_sync(
-                lambda: _told(self.host, next, items, end), limiter=self._threads, abandon_on_cancel=True
+                lambda: _translated(self.host, next, items, end), limiter=self._threads, abandon_on_cancel=True
             )
             if item is end:
                 return
@@ -145,13 +145,13 @@ class Engine:
         """Call `function` with the SDK's client and `arguments`, as `call` does."""
         with anyio.CancelScope(shield=True):
             result = await anyio.to_thread.run_sync(
-                lambda: _told(self.host, function, self._api, *arguments), limiter=self._threads
+                lambda: _translated(self.host, function, self._api, *arguments), limiter=self._threads
             )
         await anyio.lowlevel.checkpoint_if_cancelled()
         return result
 
     async def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close the kept connections."""
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._api.close)
 
@@ -211,14 +211,14 @@ def _negotiate(api: Any, host: str) -> None:
     except TimeoutError:
         raise EngineUnreachable(late(f"the Docker engine at {host}", _CONNECT_SECONDS)) from None
     except (ValueError, TypeError, LookupError) as error:
-        raise EngineUnreachable(f"what answers at {host} is no Docker engine: {error!r}") from error
+        raise EngineUnreachable(f"what answers at {host} is not a Docker engine: {error!r}") from error
     if too_old:
         raise EngineUnreachable(f"the Docker engine at {host} is too old (API {theirs}): use 20.10 or newer")
     api._version = min(theirs, _NEWEST_API, key=_parts)
 
 
 def _knock(host: str) -> None:
-    """Raise `OSError` where nobody listens: the SDK raises, too, but leaves its socket to the garbage collector."""
+    """Raise `OSError` if nothing listens: the SDK raises, too, but leaves its socket to the garbage collector."""
     if host.startswith("unix://"):
         with socket.socket(socket.AF_UNIX) as knocking:
             knocking.settimeout(_CONNECT_SECONDS)
@@ -230,24 +230,24 @@ def _parts(version: str) -> tuple[int, ...]:
 
 
 def attach(api: Any, container: str) -> socket.socket:
-    """The container's stdin, stdout and stderr as one socket, not blocking; it is the caller's to close.
+    """The container's stdin, stdout and stderr as one socket that does not block; the caller closes it.
 
-    Attach before `start`: an engine keeps nothing of what was said earlier. For `Engine.call_with`.
+    Attach before `start`: an engine keeps no earlier output. For `Engine.call_with`.
     """
     given = api.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
     if isinstance(given, ssl.SSLSocket):
         given.setblocking(False)
         return given
     response = given._response
-    # a descriptor of our own: the SDK's goes with its response, whenever that is collected
+    # a descriptor of our own: the SDK's is closed when its response is collected
     own = socket.socket(fileno=os.dup(given.fileno()))
     response.close()
     own.setblocking(False)
     return own
 
 
-def _told(host: str, function: Callable[..., _T], *arguments: Any, **options: Any) -> _T:
-    """Call `function`; what the SDK raises becomes ours."""
+def _translated(host: str, function: Callable[..., _T], *arguments: Any, **options: Any) -> _T:
+    """Call `function`, and turn an error of the SDK into one of ours."""
     import docker.errors
     import requests.exceptions
     import urllib3.exceptions
@@ -264,7 +264,7 @@ def _told(host: str, function: Callable[..., _T], *arguments: Any, **options: An
 
 
 def late(engine: str, seconds: float) -> str:
-    """What to say of an engine that does not answer."""
+    """Error text for an engine that does not answer."""
     return (
         f"{engine} did not answer within {seconds:g} s: it hangs or is overloaded; "
         "restart it (systemctl restart docker), or name another (docker_host=, --docker-host)"
@@ -289,7 +289,7 @@ _REMEDIES = {
 
 
 def _why(host: str, error: BaseException) -> str:
-    """Why no engine answers at `host`, by the error of the operating system that is behind it, and what to do."""
+    """Why no engine answers at `host`, by the error of the operating system behind `error`, and what to do."""
     behind = list(_behind(error))
     if any(isinstance(each, ssl.SSLError) for each in behind):
         return (
@@ -305,7 +305,7 @@ def _why(host: str, error: BaseException) -> str:
 
 
 def _behind(error: BaseException) -> Iterator[BaseException]:
-    """`error` and the errors that it came from, the nearest first."""
+    """`error` and its causes, the nearest first."""
     todo: list[Any] = [error]
     for _ in range(30):
         if not todo:

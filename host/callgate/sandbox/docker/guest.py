@@ -1,4 +1,4 @@
-"""A guest in a container, as the rest of callgate sees guests."""
+"""A guest in a container, behind the interface of every guest."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .container import Container, json_object
 __all__ = ["ContainerGuest"]
 
 _FRESH_SECONDS = 1.0
-"""A guest heard of within this time is not asked: it costs a round trip."""
+"""`healthy` does not ask a guest that sent something within this time: asking costs a round trip."""
 _PONG_SECONDS = 1.0
 _END_SECONDS = 1.0
-"""For a supervisor to say how its guest ended; afterwards the container goes with all that is in it."""
+"""Longest wait for the supervisor to report its guest's end; then the container is removed."""
 _OPEN_SECONDS = 10.0
 _MOST_SECONDS = 1e9
 _MOST_BYTES = 1 << 50
@@ -34,8 +34,8 @@ class ContainerGuest:
     """One guest of a container.
 
     Args:
-        container: where it runs; it serves no other guest while this one is there.
-        give_back: called at the end with the container, and whether another guest may run in it.
+        container: where the guest runs; it serves no other guest meanwhile.
+        give_back: called at the end with the container, and whether the container may serve another guest.
     """
 
     def __init__(self, container: Container, give_back: Callable[[Container, bool], Awaitable[None]]) -> None:
@@ -55,13 +55,13 @@ class ContainerGuest:
         self._over = anyio.Lock()
         self._given_back = False
 
-    async def _until(self, told: Callable[[], bool]) -> None:
-        """Wait until something is told, or the guest's end, or nothing more will be."""
-        while not (told() or self._exit is not None or self._link.ended or self._link.closed):
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        """Wait until `condition` holds, or the guest or its link has ended."""
+        while not (condition() or self._exit is not None or self._link.ended or self._link.closed):
             await self._link.changed()
 
     async def opened(self) -> None:
-        """Wait until it is there. Raises `SandboxCrashed` where it cannot be had."""
+        """Wait until the guest exists. Raises `SandboxCrashed` if it could not be forked."""
         with anyio.move_on_after(_OPEN_SECONDS) as waiting:
             await self._until(lambda: self._usage is not None)
         if waiting.cancelled_caught:
@@ -70,10 +70,10 @@ class ContainerGuest:
             raise SandboxCrashed(self._exit.reason if self._exit is not None else self._why())
 
     async def send(self, data: bytes) -> None:
-        if self._link.over:  # the supervisor takes what is sent to a guest that has ended
+        if self._link.over:  # the supervisor would accept data for a guest that has ended
             raise SandboxCrashed("the guest is gone")
         await self._link.send(frames.frames(frames.WIRE, data))
-        if self._killed:  # while it waited
+        if self._killed:  # while this waited
             raise SandboxCrashed("the guest is gone")
 
     @property
@@ -109,7 +109,7 @@ class ContainerGuest:
             self._killed = True
             if self._exit is None and not self._link.send_now(frame(frames.KILL)):
                 if self._hung_up or self._link.deaf:
-                    self._kill_owed = True  # most likely it is dead already, and how it died is on its way
+                    self._kill_owed = True  # most likely the guest is dead, and its end is on its way
                 else:
                     self._link.hang_up()  # which ends the container
             self._link.deaf = True
@@ -119,7 +119,7 @@ class ContainerGuest:
             self._link.tell()
 
     async def aclose(self) -> GuestExit:
-        sound = self._killed  # whoever kills first had no complaint; a run that failed ends here at once
+        sound = self._killed  # a run that ended well calls `kill` first; one that failed comes here at once
         self.kill()
         with anyio.CancelScope(shield=True):
             async with self._over:
@@ -128,13 +128,13 @@ class ContainerGuest:
                     try:
                         await self._hear_the_end()
                     finally:
-                        told = self._exit is not None and self._exit.status is not None
-                        await self._give_back(self.container, sound and told and not self._link.closed)
+                        known = self._exit is not None and self._exit.status is not None
+                        await self._give_back(self.container, sound and known and not self._link.closed)
         self._exit = self._exit or GuestExit(None, self._usage, self._why())
         return self._exit
 
     async def _hear_the_end(self) -> None:
-        """Wait for the guest's end; a container that does not tell it in time is not given another guest."""
+        """Wait for the guest's end; a container that does not report it in time gets no other guest."""
         with anyio.move_on_after(_END_SECONDS):
             if self._kill_owed:
                 self._link.deaf = False
@@ -163,8 +163,8 @@ class ContainerGuest:
             if kind == frames.EXITED:
                 self._exit = _exit(json_object(payload))
             else:
-                told = json_object(payload).get("reason") if kind == frames.FAILED else f"a frame of kind {kind!r}"
-                self._exit = GuestExit(None, self._usage, f"the container failed: {str(told)[:1000]}")
+                why = json_object(payload).get("reason") if kind == frames.FAILED else f"a frame of kind {kind!r}"
+                self._exit = GuestExit(None, self._usage, f"the container failed: {str(why)[:1000]}")
             self._link.deaf = True
             self._hang_up_once()
 
@@ -184,22 +184,22 @@ class ContainerGuest:
         )
 
 
-def _exit(told: dict[str, Any]) -> GuestExit:
-    """What a supervisor says of a guest's end, believed no further than its form."""
-    status = told.get("status")
+def _exit(report: dict[str, Any]) -> GuestExit:
+    """A supervisor's report of a guest's end, checked: the supervisor may be taken over."""
+    status = report.get("status")
     if type(status) is not int or not -64 <= status <= 255:
         return GuestExit(None, None, "the container said nothing sensible of the program's end")
-    if told.get("out_of_memory") is True and status == -9:
+    if report.get("out_of_memory") is True and status == -9:
         status = OUT_OF_MEMORY
-    return GuestExit(status, _usage(told.get("cpu"), told.get("peak")))
+    return GuestExit(status, _usage(report.get("cpu"), report.get("peak")))
 
 
 def _usage(cpu: object, peak: object) -> Usage | None:
-    """Figures that a supervisor gave; ``None`` where they cannot be."""
+    """Figures of a supervisor's report; ``None`` if they are impossible."""
     if type(cpu) not in (int, float) or type(peak) is not int:
         return None
     assert isinstance(cpu, int | float)
     assert isinstance(peak, int)
-    if not 0 <= cpu < _MOST_SECONDS or not 0 <= peak < _MOST_BYTES:  # which NaN is not, either
+    if not 0 <= cpu < _MOST_SECONDS or not 0 <= peak < _MOST_BYTES:  # NaN fails this, too
         return None
     return Usage(float(cpu), peak)

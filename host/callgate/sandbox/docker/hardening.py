@@ -1,4 +1,4 @@
-"""What a guest's container may do: nothing but compute. Pure: from limits to the engine's own words for them.
+"""The options that confine a guest's container: it may only compute. Pure: from limits to the engine's words.
 
 Sources: the engine's API (https://docs.docker.com/reference/api/engine/version/v1.41/, HostConfig) and the CIS Docker
 Benchmark, chapter 5.
@@ -26,12 +26,12 @@ NOBODY = "65534:65534"
 _SUPERVISOR_BYTES = 64 << 20
 """Memory for the two interpreters before the program: the supervisor's pages, the guest's share of them."""
 _PREIMPORTED_BYTES = 256 << 20
-"""The same, where the operator has modules of his own imported ahead."""
+"""More memory if modules are imported ahead."""
 _SUPERVISOR_PROCESSES = 2
-"""The one that carries frames, and the one that forks guests."""
+"""The process that carries frames, and the process that forks guests."""
 _OWN_KERNEL_PROCESSES = 256
 _OWN_KERNEL_BYTES = 256 << 20
-"""What gVisor's kernel, or a virtual machine's monitor, takes itself: the container's cgroup counts that, too."""
+"""Memory of gVisor's kernel, or of a virtual machine's monitor: the container's cgroup counts it, too."""
 _OPEN_FILES = 256
 
 HARDENED = (
@@ -51,16 +51,16 @@ LIMITS = {
     "PidsLimit": ("processes", "threads are then bounded by memory alone"),
     "CpuCfsQuota": ("processor time", "cpu_seconds still holds"),
 }
-"""What an engine's ``info`` says of the limits it can set: the name of each, and what holds without it."""
+"""Limits that an engine can set, by their key in its ``info``: name, and what holds without the limit."""
 
 
 def missing_limits(info: dict[str, Any]) -> list[str]:
-    """Those of `LIMITS` that an engine does not say it has. It leaves them out of a container's by itself."""
+    """Keys of `LIMITS` that an engine does not report. The engine itself leaves these limits out of a container."""
     return [key for key in LIMITS if info.get(key) is not True]
 
 
 def runtimes_of(info: dict[str, Any]) -> list[str]:
-    """Names of an engine's runtimes, the default one first; without those under which it lists runc a second time."""
+    """Names of an engine's runtimes, the default first, without the second names under which it lists runc."""
     names = [name for name in info.get("Runtimes") or () if not name.startswith("io.containerd.")]
     return sorted(names, key=lambda name: (name != info.get("DefaultRuntime"), name))
 
@@ -81,7 +81,7 @@ class ContainerSettings:
         per: "run" for a container that serves one guest, "tenant" for one that serves guest after guest.
         cpus: processors that a container may use at a time.
         preimport: modules imported ahead.
-        labels: by which they are found again.
+        labels: labels of the containers, by which `sweep` finds them.
     """
 
     image: str

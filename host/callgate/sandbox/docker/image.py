@@ -1,9 +1,9 @@
-"""Builds the image that guests run in, and says what is known of one. Knows the engine and `Dockerfile.sandbox`.
+"""Builds the image that guests run in, and looks one up. Knows the engine and `Dockerfile.sandbox`.
 
-1. A build makes one image and one tag. What it makes on the way has the label ``callgate.build`` with an id of its own,
-   and goes when the build ends: done, failed or cancelled.
-2. The Dockerfile takes two requests: the first collects the files and tells what they are, the second, which finds them
-   in the engine's cache, writes that into labels.
+1. A build makes one image and one tag. Intermediate images have the label ``callgate.build`` with the id of the build,
+   and are removed when the build ends: done, failed or cancelled.
+2. The Dockerfile takes two requests. The first collects the files and reports what they are. The second finds the files
+   in the engine's cache, and writes the report into labels.
 3. Where this machine is the base, the files are collected here, by the same code, and imported as the image.
 """
 
@@ -29,7 +29,7 @@ import anyio.to_thread
 from callgate.errors import ConfigurationError, SandboxError, SandboxUnavailable
 
 from . import build_context
-from .build_context import DOCKERFILE, Heard, guest_digest
+from .build_context import DOCKERFILE, BuildOutput, guest_digest
 from .engine import Engine, EngineRefused
 
 __all__ = [
@@ -39,15 +39,15 @@ __all__ = [
 DEFAULT_BASE = "python:3.13-slim"
 DEFAULT_TAG = "callgate-sandbox"
 HOST = "host"
-"""The base that is the Python that runs callgate."""
+"""Name of the base that is made of the Python that runs callgate."""
 
 _SILENT_SECONDS = 1800
-"""A step may compile, or pip may resolve, without a word."""
+"""Longest silence of a step: a step may compile, or pip may resolve."""
 _CLEAN_SECONDS = 60.0
 _LOOK_SECONDS = 0.1
 _REFERENCE = re.compile(r"[a-z0-9][a-zA-Z0-9._/:@-]*")
 _PASSED_ON = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST")
-"""Variables of this process that say to a pip in the base, too, which index it asks."""
+"""Variables of this process that tell pip in the base which index to use."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ class ImageFacts:
     """What is known of an image.
 
     Attributes:
-        tag: the name it was asked for by.
-        id: the engine's, ``sha256:...``.
-        size_bytes: of all its layers, unpacked.
-        created: when, ISO 8601.
-        python: its version, e.g. ``3.13.1``; ``""`` where the image does not say.
-        guest: the digest of the guest it holds, see `guest_digest`; ``""`` where the image does not say.
-        packages: names and versions of what programs may import besides the standard library, ``numpy==2.1.0``.
+        tag: the name by which it was found.
+        id: the engine's id, ``sha256:...``.
+        size_bytes: size of all its layers, unpacked.
+        created: time of creation, ISO 8601.
+        python: version of its Python, e.g. ``3.13.1``; ``""`` if the image does not say.
+        guest: digest of its guest, see `guest_digest`; ``""`` if the image does not say.
+        packages: names and versions of packages that programs may import, ``numpy==2.1.0``.
     """
 
     tag: str
@@ -74,29 +74,29 @@ class ImageFacts:
 
     @property
     def outdated(self) -> bool:
-        """Whether it holds another guest than this callgate's, so that it has to be built again."""
+        """Whether the image holds the guest of another callgate, and has to be built again."""
         return self.guest != guest_digest()
 
 
 async def find(engine: Engine, tag: str = DEFAULT_TAG) -> ImageFacts | None:
-    """What is known of the image; ``None`` where the engine has none of that name.
+    """What is known of the image; ``None`` if the engine has no image of that name.
 
     Raises:
-        ConfigurationError: the tag is no name of an image. Else as `Engine.call`.
+        ConfigurationError: the tag is not a name of an image. Else as `Engine.call`.
     """
     _check_name("tag", tag)
     try:
-        told = await engine.call("inspect_image", tag)
+        found = await engine.call("inspect_image", tag)
     except EngineRefused as error:
         if error.status == 404:
             return None
         raise
-    labels = told["Config"].get("Labels") or {}
+    labels = found["Config"].get("Labels") or {}
     return ImageFacts(
         tag=tag,
-        id=told["Id"],
-        size_bytes=told["Size"],
-        created=told["Created"],
+        id=found["Id"],
+        size_bytes=found["Size"],
+        created=found["Created"],
         python=labels.get("callgate.python", ""),
         guest=labels.get("callgate.guest", ""),
         packages=tuple(labels.get("callgate.packages", "").split()),
@@ -104,24 +104,26 @@ async def find(engine: Engine, tag: str = DEFAULT_TAG) -> ImageFacts | None:
 
 
 class ImageUnusable(SandboxUnavailable):
-    """The engine has no image by that name that holds this callgate's guest.
+    """The engine has no image of that name that holds this callgate's guest.
 
     Attributes:
         found: what is wrong.
         remedy: what to do.
+        image: the image, if there is one.
     """
 
-    def __init__(self, found: str, remedy: str) -> None:
+    def __init__(self, found: str, remedy: str, image: ImageFacts | None = None) -> None:
         super().__init__(f"{found}: {remedy}")
         self.found = found
         self.remedy = remedy
+        self.image = image
 
 
 async def usable(engine: Engine, tag: str = DEFAULT_TAG) -> ImageFacts:
     """What is known of an image whose guest is this callgate's.
 
     Raises:
-        ImageUnusable: there is none of that name, or it holds another guest, or none.
+        ImageUnusable: there is no image of that name, or it holds another guest, or none.
     """
     image = await find(engine, tag)
     again = "callgate image build" + ("" if tag == DEFAULT_TAG else f" --tag {tag}")
@@ -134,11 +136,14 @@ async def usable(engine: Engine, tag: str = DEFAULT_TAG) -> ImageFacts:
         raise ImageUnusable(
             f"the image {tag!r} was not made by `callgate image build`",
             f"build one FROM your own with `callgate image build --base {tag} --tag NAME`, and name that",
+            image,
         )
     if image.outdated:
+        packages = f' --requirements "{" ".join(image.packages)}"' if image.packages else ""
         raise ImageUnusable(
             f"the image {tag!r} is outdated, it was built for another version of callgate",
-            f"run `{again}` again, with the --base and --requirements that it was built with",
+            f"run `{again}{packages}` again, with the --base that it was built with",
+            image,
         )
     return image
 
@@ -152,22 +157,22 @@ async def build(
     on_progress: Callable[[str], None] | None = None,
     network: str | None = None,
 ) -> ImageFacts:
-    """Build the image and tag it; an older image that loses the tag, and has no other, is removed.
+    """Build the image and tag it. An older image that loses its only tag is removed.
 
     Args:
         base: an image with Python 3.11 or newer, pulled where the engine does not have it; ``"host"`` makes it of the
             Python that runs this, and needs no registry.
         requirements: what programs may import: the path of a requirements file, its lines, or requirements with spaces
-            between them. They are installed with pip: in the base, or on this machine where that is the base.
-        tag: the name to give.
-        on_progress: called with each line that is said on the way.
+            between them. pip installs them in the base, or on this machine if that is the base.
+        tag: the name of the image.
+        on_progress: called with each line of the build's output.
         network: the network of the steps, as the engine names them (``"host"``, ``"none"``); ``None`` is the engine's
-            own choice. Nothing where this machine is the base.
+            own choice. No effect if this machine is the base.
 
     Raises:
-        ConfigurationError: the tag is no name of an image, or the requirements file cannot be read.
+        ConfigurationError: the tag is not a name of an image, or the requirements file cannot be read.
         EngineUnreachable: the engine went away.
-        SandboxError: the base cannot be had, or a step failed: the message has the step and its last words.
+        SandboxError: the base cannot be pulled, or a step failed: the message has the step and its last lines.
     """
     _check_name("tag", tag)
     _check_name("base", base)
@@ -189,11 +194,11 @@ async def build(
 
 def _check_name(option: str, value: str) -> None:
     if not _REFERENCE.fullmatch(value):
-        raise ConfigurationError(f"{option} {value!r} is no name of an image: write e.g. callgate-sandbox:2")
+        raise ConfigurationError(f"{option} {value!r} is not a name of an image: write e.g. callgate-sandbox:2")
 
 
 class _Build:
-    """One build: its id, the image that it has made, and what it leaves behind."""
+    """One build: its id, the image that it has made, and the removal of the rest."""
 
     def __init__(self, engine: Engine, tag: str, say: Callable[[str], None]) -> None:
         self._engine = engine
@@ -206,13 +211,13 @@ class _Build:
     async def of_this_python(self, requirements: str, folder: Path) -> None:
         """Make the image of this machine's Python."""
         self._say(f"collecting this machine's Python {platform.python_version()}")
-        told = _labels(await build_context.collect(folder / "root", requirements, self._say))
+        labels = _labels(await build_context.collect(folder / "root", requirements, self._say))
         self._say("making the image")
         await anyio.to_thread.run_sync(build_context.pack, folder / "root", folder / "root.tar")
 
         def bring_in(api: Any) -> None:
-            said = api.import_image(str(folder / "root.tar"), changes=build_context.settings_of_image(told))
-            self._built = json.loads(said.splitlines()[-1])["status"]
+            answer = api.import_image(str(folder / "root.tar"), changes=build_context.settings_of_image(labels))
+            self._built = json.loads(answer.splitlines()[-1])["status"]
 
         await self._engine.call_with(bring_in)
 
@@ -240,43 +245,44 @@ class _Build:
         await self._request(options | {"buildargs": arguments | _labels(facts)})
 
     async def _request(self, options: dict[str, Any]) -> dict[str, Any]:
-        """One build, which is over in the engine when this returns or raises: what it said of the files.
+        """One request to build; returns what it reported of the files. When this returns or raises, the engine has
+        ended the build.
 
         Raises:
-            SandboxError: with the step that failed.
+            SandboxError: a step failed; the message names it.
         """
-        heard = Heard(lambda line: self._say(line))
+        output = BuildOutput(lambda line: self._say(line))
         failures: list[SandboxError] = []
         async with anyio.create_task_group() as tasks:
             over = anyio.CancelScope(shield=True)
             tasks.start_soon(self._stop_it, over)
             with over:
                 try:
-                    await self._listen(heard, options)
+                    await self._listen(output, options)
                 except SandboxError as error:
-                    failures.append(error)  # raised in here, it would be in a group
+                    failures.append(error)  # raised here, the error would be in a group
             tasks.cancel_scope.cancel()
             over.cancel()
         await anyio.lowlevel.checkpoint_if_cancelled()
         for failure in failures:
             raise failure
-        return heard.facts
+        return output.facts
 
-    async def _listen(self, heard: Heard, options: dict[str, Any]) -> None:
+    async def _listen(self, output: BuildOutput, options: dict[str, Any]) -> None:
         what = f"building the image {self._tag}"
         options |= {"rm": True, "forcerm": True, "decode": True, "timeout": _SILENT_SECONDS}
         try:
             async with contextlib.aclosing(self._engine.stream("build", **options)) as pieces:
                 async for piece in pieces:
-                    heard.hear(piece.get("stream", ""))
+                    output.take(piece.get("stream", ""))
                     self._built = piece.get("aux", {}).get("ID", self._built)
                     if "error" in piece:
-                        raise heard.failed(what, piece["error"])
+                        raise output.failed(what, piece["error"])
         except EngineRefused as error:
-            raise heard.failed(what, str(error)) from error
+            raise output.failed(what, str(error)) from error
 
     async def _stop_it(self, over: anyio.CancelScope) -> None:
-        """When the build is cancelled: kill the step that runs, so that it ends in the engine, too."""
+        """When the build is cancelled: kill the running step, so that the build ends in the engine, too."""
         try:
             await anyio.sleep_forever()
         finally:
@@ -291,9 +297,9 @@ class _Build:
             over.cancel()
 
     async def named(self) -> ImageFacts:
-        """Give the image its name: what is known of it."""
+        """Give the image its name, and return what is known of the image."""
         made = await find(self._engine, self._built)
-        # only now, so that of builds at the same time each knows which image it takes the name of
+        # asked as late as possible: another build may take the name meanwhile
         before = await find(self._engine, self._tag)
         await self._engine.call("tag", self._built, self._tag)
         assert made is not None
@@ -302,7 +308,7 @@ class _Build:
         return replace(made, tag=self._tag)
 
     async def _forget(self, image: str) -> None:
-        """Remove an image that this build has taken the only tag of; one that a container still uses stays."""
+        """Remove an image that has lost its only tag to this build; an image that a container uses stays."""
         try:
             if not (await self._engine.call("inspect_image", image))["RepoTags"]:
                 await self._engine.call("remove_image", image)
@@ -311,15 +317,15 @@ class _Build:
                 self._say(f"a container still uses the older image: docker image rm {image} removes it later")
 
     async def clean(self) -> None:
-        """Remove what the build made on the way, and its image where that did not get its tag."""
+        """Remove intermediate images, and the image itself if it did not get its tag."""
         if self._built:
             await self._forget(self._built)
-        # not by the engine's prune, which refuses to run twice at the same time
+        # the engine's own prune refuses to run twice at the same time
         for dangling in await self._engine.call("images", filters={**self._label, "dangling": True}):
             with contextlib.suppress(EngineRefused):
                 await self._engine.call("remove_image", dangling["Id"])
 
 
 def _labels(facts: dict[str, Any]) -> dict[str, str]:
-    """What the image says of itself, as arguments of the Dockerfile."""
+    """Labels of the image, as arguments of the Dockerfile."""
     return {"PYTHON": facts["python"], "PACKAGES": " ".join(facts["packages"]), "GUEST": guest_digest()}

@@ -1,15 +1,15 @@
 """A container's streams: the engine's multiplexed attach stream, with the supervisor's frames inside its stdout.
 
-Knows bytes and frames, not what they mean. Everything in here is bounded, since the other side may be taken over by a
-guest: a frame, what is read ahead, what is kept of stderr.
+Knows bytes and frames, not what they mean. A guest may take over the other side, so everything here is bounded: a
+frame, the data that are read ahead, the rest of stderr.
 
 The engine's format (https://docs.docker.com/reference/api/engine/, "Attach to a container"): eight bytes in front of
 each piece, the first the stream (1 stdout, 2 stderr), the last four its length, big endian.
 
-1. The link reads by itself, whoever waits: that is where a container's end is told. An engine that holds bytes for a
-   container that does not read them any more does not take others, and does not hang up.
-2. It stops reading while more is held than may be (`Inbox.held`), and goes on when something was taken. While somebody
-   sends, more may be held, so that a guest's end is found behind what nobody has received.
+1. The link reads all the time, also while a sender waits: a container's end arrives there. (An engine that holds bytes
+   for a container that reads no more takes no further bytes, and does not hang up.)
+2. The link stops reading while `Inbox.held` is above a bound, and goes on when data were taken. While a task sends, the
+   bound is higher, so that the guest's end is found behind data that were not received yet.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Demultiplexer", "Link"]
 _CHUNK = 1 << 16
 _HELD = 1 << 20
 _HELD_SENDING = 1 << 22
-"""More than a guest that ends can leave in the supervisor and the engine."""
+"""More than an ended guest can leave in the supervisor and the engine."""
 _HEADER = struct.Struct(">B3xI")
 _MAX_PIECE = 1 << 24
 _STDERR_KEPT = 4096
@@ -41,8 +41,8 @@ _READS = 64
 
 
 class Demultiplexer:
-    """Bytes of an attach stream in, what the container wrote to stdout out. Holds one unfinished piece at most, and the
-    end of its stderr."""
+    """Takes bytes of an attach stream, and returns what the container wrote to stdout. Holds at most one unfinished
+    piece, and the end of stderr."""
 
     def __init__(self) -> None:
         self._held = bytearray()
@@ -50,11 +50,11 @@ class Demultiplexer:
 
     @property
     def errors(self) -> str:
-        """The last of what was written to stderr."""
+        """The end of what the container wrote to stderr."""
         return self._errors.decode("utf-8", "replace").strip()
 
     def feed(self, data: bytes) -> bytes:
-        """What of `data` is stdout. Raises `FrameError` where it is not that format."""
+        """The part of `data` that is stdout. Raises `FrameError` if `data` is not an attach stream."""
         self._held += data
         out: list[bytes] = []
         at = 0
@@ -80,7 +80,7 @@ class _SocketWriter(Writer):
         super().__init__()
         self._link = link
         self._socket = attached
-        self.commits = isinstance(attached, ssl.SSLSocket)  # OpenSSL has encrypted the beginning by then
+        self.commits = isinstance(attached, ssl.SSLSocket)  # OpenSSL has encrypted the beginning already
 
     async def writable(self) -> None:
         if self._link.over:
@@ -109,14 +109,14 @@ class _SocketWriter(Writer):
 
 
 class Link:
-    """One attached container. `attached` is a socket that does not block; it is taken over.
+    """The stream of one attached container. `attached` is a socket that does not block; `hang_up` closes it.
 
     Attributes:
         hear: called with each frame that comes.
-        inbox: what came and nobody has received: `hear` puts it there.
-        deaf: whether nobody will hear what is sent; senders are then refused.
-        ended: nothing more will come; `why` says why, where that is not just its end.
-        closed: it was hung up.
+        inbox: data that came and were not received yet: `hear` puts them there.
+        deaf: whether the guest reads no more; `send` then raises.
+        ended: nothing more will come; `why` gives the reason, unless the container just ended.
+        closed: `hang_up` was called.
     """
 
     def __init__(self, attached: socket.socket) -> None:
@@ -138,13 +138,13 @@ class Link:
 
     @property
     def errors(self) -> str:
-        """The last of what the container wrote to stderr."""
+        """The end of what the container wrote to stderr."""
         return self._streams.errors
 
     # reading
 
     def go_on(self) -> None:
-        """Read what comes, if no more is held than may be; otherwise leave the container to wait."""
+        """Read on if not too much is held; otherwise let the container wait."""
         full = self.inbox.held > (_HELD_SENDING if self._sending else _HELD)
         watched = not (full or self.ended or self.closed)
         if watched and not self._watched:
@@ -159,7 +159,7 @@ class Link:
         self.tell()
 
     def _read(self) -> bool:
-        """Hear what comes with one read; whether there may be more."""
+        """Handle the frames of one read; whether there may be more."""
         try:
             data = self._socket.recv(_CHUNK)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -169,14 +169,14 @@ class Link:
         try:
             for found in self._frames.feed(self._streams.feed(data)):
                 self.hear(found)
-        except (FrameError, RecursionError) as error:  # nothing that a guest says may fail the event loop
+        except (FrameError, RecursionError) as error:  # a guest must not fail the event loop
             self.why = f"what came from the container is not the protocol: {error}"
             data = b""
         self.ended = not data
         return not self.ended
 
     def pump(self) -> None:
-        """Hear what is there now. Never waits."""
+        """Handle all frames that are there now. Never waits."""
         for _ in range(_READS):
             if not self._watched or not self._read():
                 break
@@ -185,21 +185,21 @@ class Link:
         self.tell()
 
     async def changed(self) -> None:
-        """Wait until something was heard, or is over; may return before."""
+        """Wait until a frame came or the link ended; may return earlier."""
         await self._news.wait()
 
     def tell(self) -> None:
-        """Have every task that waits here look again at what it waits for."""
+        """Wake every task that waits in `changed`."""
         self._news.set()
         self._news = anyio.Event()
 
     @property
     def over(self) -> bool:
-        """Whether there is no use in sending any more."""
+        """Whether sending is useless."""
         return self.deaf or self.ended or self.closed
 
     def hung_up(self) -> bool:
-        """Whether the engine has closed the stream, or the container has ended, as the kernel knows it."""
+        """Whether the engine has closed the stream or the container has ended; asks the kernel."""
         if self.ended or self.closed:
             return True
         poll = select.poll()
@@ -212,7 +212,7 @@ class Link:
         """Write whole frames, in order. Waits while the container does not read.
 
         Raises:
-            SandboxCrashed: it has ended.
+            SandboxCrashed: the container has ended.
         """
         self._sending += 1
         self.go_on()
@@ -222,7 +222,7 @@ class Link:
             self._sending -= 1
 
     def send_now(self, data: bytes) -> bool:
-        """Write `data` if it goes out at once and whole. Otherwise say so; a part may be gone, and the link with it."""
+        """Write `data` if it can be written at once; return whether it was. If not, a part may be written: hang up."""
         if not self._writer.idle or self.closed:
             return False
         try:
@@ -233,7 +233,7 @@ class Link:
     # ending
 
     def hang_up(self) -> None:
-        """Close the container's stdin, which ends it, and hear nothing more of it. May be repeated."""
+        """Close the stream, which ends the container; no frame comes after this. May be called again."""
         if not self.closed:
             self.closed = True
             self.go_on()
@@ -241,7 +241,7 @@ class Link:
             self._writer.forget()
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
-            with contextlib.suppress(OSError, RuntimeError):  # nobody waits where there is no event loop
+            with contextlib.suppress(OSError, RuntimeError):  # without an event loop no task waits
                 anyio.notify_closing(self._socket)
             self._socket.close()
             # the SDK's response holds on to a TLS socket: the descriptor goes with the last of the two

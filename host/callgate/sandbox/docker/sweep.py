@@ -1,11 +1,11 @@
-"""Containers whose host has died: who owns a container, and the removal of those that nobody owns any more.
+"""Removes containers whose host process has died, and knows who owns a container.
 
-A container ends with its stdin, and the engine then removes it; what this finds is what fell between: made and never
-started, or left by an engine that was killed itself.
+A container ends with its stdin, and the engine then removes it. `sweep` finds the exceptions: containers that were made
+and never started, or left by an engine that was killed itself.
 
-An owner is named by the kernel's boot, the pid namespace, the process and when that was started, so that a number that
-was given out again is not taken for the process that had it. An owner of another boot or pid namespace cannot be asked,
-so its containers are removed only where they do not run and are old.
+An owner is named by the kernel's boot, the pid namespace, the process and its start time, so that a later process with
+the same number is not taken for the owner. An owner of another boot or pid namespace cannot be looked up, so its
+containers are removed only if they do not run and are old.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .engine import Engine, EngineRefused
 __all__ = ["LABEL", "enter", "labels", "leave", "sweep"]
 
 LABEL = "callgate.owner"
-"""Every container of callgate has it."""
+"""Label of every container of callgate."""
 _BACKEND = "callgate.backend"
 _OLD_SECONDS = 600.0
 _NEVER_RAN = frozenset({"created", "exited", "dead"})
@@ -30,26 +30,26 @@ logger = logging.getLogger("callgate")
 
 
 _here: set[str] = set()
-"""The backends of this process that are not over."""
+"""The backends of this process that are entered."""
 
 
 def labels(backend: str = "") -> dict[str, str]:
-    """The labels of a container that this process owns, or one of its backends."""
+    """Labels of a container that this process owns, or one of its backends."""
     return {LABEL: f"{_kernel()}:{os.getpid()}:{_started(os.getpid())}", _BACKEND: backend}
 
 
 def enter(backend: str) -> None:
-    """What has this name in its labels is in use."""
+    """Containers with this backend in their labels are in use."""
     _here.add(backend)
 
 
 def leave(backend: str) -> None:
-    """What still has this name in its labels is left over, e.g. made by an engine that had hung in the middle of it."""
+    """Containers that still have this backend in their labels are left over, e.g. made late by an engine that hung."""
     _here.discard(backend)
 
 
 async def sweep(engine: Engine) -> list[str]:
-    """Remove the containers of dead owners; their ids.
+    """Remove the containers of dead owners, and return their ids.
 
     Raises:
         EngineUnreachable: the engine has gone away.
@@ -61,7 +61,7 @@ async def sweep(engine: Engine) -> list[str]:
                 await engine.call("remove_container", found["Id"], force=True, v=True)
                 removed.append(str(found["Id"]))
             except EngineRefused as error:
-                if error.status not in (404, 409):  # somebody else is faster
+                if error.status not in (404, 409):  # another process was faster
                     logger.warning("container %s is left over: %s", found["Id"][:12], error)
     if removed:
         logger.info("removed %d containers that a host had left", len(removed))
@@ -79,18 +79,18 @@ def _is_left(found: dict[str, Any]) -> bool:
 
 
 def _is_dead(pid: int, started: str) -> bool:
-    """Whether no process has this number, or one that was started at another time. What cannot be known is no."""
+    """Whether no process has this number, or one that was started at another time. False if unknown."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
-    except OSError:  # another user's: it lives
+    except OSError:  # a process of another user: it lives
         pass
     return _started(pid) not in ("", started)
 
 
 def _kernel() -> str:
-    """``boot:pid namespace``; where there is no /proc, what no other process has."""
+    """``boot:pid namespace``; without /proc, a name that no other process has."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}:{os.stat('/proc/self/ns/pid').st_ino}"
@@ -99,7 +99,7 @@ def _kernel() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process was started, in the kernel's ticks; empty where that cannot be read."""
+    """Start time of a process, in the kernel's ticks; empty if it cannot be read."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
         return text[text.rindex(")") + 2 :].split()[19]
