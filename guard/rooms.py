@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 COMPARISON = "callgate_bench"
 """Told in the report, never held: this room is rewritten on purpose."""
 SOURCES = ("host", "sandbox_image")
-_GUEST = "asking calls explain json_forms link loops nursery output own_frames program session"
+_GUEST = "asking calls tool_calls explain json_forms link loops nursery output own_frames program session"
 
 SAMPLE = {
     "gate": ["host/callgate/runtime/gate.py", "host/callgate/runtime/gate/*", "host/callgate/runtime/attempt.py"],

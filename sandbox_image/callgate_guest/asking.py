@@ -1,4 +1,4 @@
-"""What a program can ask about its tools, and the words of Python's prompt: signatures, `help`, `exit`, `quit`.
+"""What a program sees when it asks Python: signatures of tools, `help`, `exit`, `quit`, tracebacks without our frames.
 
 A signature is made when it is asked for, of what was sent anyway: the names of the parameters, and which may be left
 out. No line of Python is run for tools that nobody asks about.
@@ -9,9 +9,16 @@ from __future__ import annotations
 import builtins
 import inspect
 import keyword
+import os
+import traceback
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from .wire import PROGRAM_NAME
+
+_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_PROGRAM = PROGRAM_NAME.rstrip(">")
 
 _NOTHING: Any = object()
 
@@ -82,3 +89,31 @@ def _leave(code: Any = None) -> None:
 
 _help.__name__ = _help.__qualname__ = "help"
 _leave.__name__ = _leave.__qualname__ = "exit"
+
+
+def hide_own_frames() -> None:
+    """Let the module `traceback` leave out callgate's frames, and those that run the program.
+
+    `program.describe` prunes the error that the host receives; this is for `traceback.format_exc`, `print_stack`,
+    `logging.exception` and everything else that uses the module `traceback`.
+    """
+    summary: Any = traceback.StackSummary
+    extract = getattr(summary, "_extract_from_extended_frame_gen", None)
+    if extract is None or hasattr(extract, "hides"):  # a later Python may do it otherwise: then all frames are shown
+        return
+
+    def extracted(klass: Any, frames: Iterable[Any], /, **options: Any) -> Any:
+        return extract.__func__(klass, _without_ours(list(frames)), **options)
+
+    extracted.hides = True  # type: ignore[attr-defined]
+    summary._extract_from_extended_frame_gen = classmethod(extracted)
+
+
+def _without_ours(frames: list[Any]) -> list[Any]:
+    """Pairs of a frame and its place, without callgate's."""
+    names = [frame.f_code.co_filename for frame, _ in frames]
+    is_stack = len(frames) > 1 and frames[0][0].f_back is frames[1][0]  # the innermost first: the rest runs the program
+    if is_stack:
+        own = [place for place, name in enumerate(names) if name.startswith(_PROGRAM)]
+        frames = frames[: own[-1] + 1] if own else frames
+    return [pair for pair, name in zip(frames, names, strict=False) if not name.startswith(_OURS)]

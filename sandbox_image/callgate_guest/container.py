@@ -61,12 +61,11 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # PID 1 has no default for it: `docker stop` would wait
     link = _Link(incoming, outgoing)
     try:
-        settings = json.loads(link.first(frames.SETTINGS))
-        Supervisor(link, settings).serve()
+        Supervisor(link, link.settings()).serve()
     except Unwanted as error:
-        link.last(frames.FAILED, {"reason": str(error), "wish": True})
+        link.fail(str(error), wish=True)
     except BaseException as error:
-        link.last(frames.FAILED, {"reason": f"{type(error).__name__}: {error}", "wish": False})
+        link.fail(f"{type(error).__name__}: {error}")
 
 
 class _Outbox:
@@ -77,59 +76,60 @@ class _Outbox:
         self._unsent: deque[bytes] = deque()
         self.size = 0
 
-    def add(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
+        """Write behind what waits already; raises as `flush` does."""
         self._unsent.append(data)
         self.size += len(data)
+        self.flush()
 
     def flush(self) -> None:
-        """Write what can be written now. Raises `OSError` where nobody reads any more."""
+        """Write what the descriptor takes now. Raises `OSError` if its other end is closed."""
         while self._unsent:
-            data = self._unsent[0]
+            data = self._unsent.popleft()
             try:
                 sent = os.write(self._fd, data)
             except BlockingIOError:
+                self._unsent.appendleft(data)
                 return
             self.size -= sent
             if sent < len(data):
-                self._unsent[0] = data[sent:]
-                return
-            self._unsent.popleft()
+                self._unsent.appendleft(data[sent:])
 
 
 class _Link:
-    """The host: frames in, frames out, neither waiting for the other."""
+    """The host's end: frames in, frames out, neither waits for the other. The host's going away ends this process."""
 
     def __init__(self, incoming: int, outgoing: int) -> None:
         self.incoming = incoming
         self.outgoing = outgoing
         self._frames = FrameBuffer()
-        self._early: list[frames.Frame] = []  # came with the first one
+        self._early: list[frames.Frame] = []  # came with the settings
         self._outbox = _Outbox(outgoing)
 
-    def first(self, kind: bytes) -> bytes:
-        """Wait for the first frame. Exits where the host goes away instead."""
-        while True:
-            data = os.read(self.incoming, _CHUNK)
-            if not data:
-                os._exit(0)
-            self._early = self._frames.feed(data)
-            if self._early:
-                found, payload = self._early.pop(0)
-                if found != kind:
-                    raise ValueError(f"the first frame is {found!r}, not {kind!r}")
-                os.set_blocking(self.incoming, False)
-                os.set_blocking(self.outgoing, False)
-                return payload
+    @property
+    def unsent_bytes(self) -> int:
+        return self._outbox.size
 
-    def last(self, kind: bytes, message: dict[str, Any]) -> NoReturn:
-        """Say one thing more, and exit."""
+    def settings(self) -> dict[str, Any]:
+        """Wait for the first frame."""
+        while not self._early:
+            self._early = self.read()
+        os.set_blocking(self.incoming, False)
+        os.set_blocking(self.outgoing, False)
+        kind, payload = self._early.pop(0)
+        if kind != frames.SETTINGS:
+            raise ValueError(f"the first frame is {kind!r}, not {frames.SETTINGS!r}")
+        settings: dict[str, Any] = json.loads(payload)
+        return settings
+
+    def fail(self, reason: str, *, wish: bool = False) -> NoReturn:
+        """Tell the host why this process ends. `wish`: the operator's settings cannot be met."""
         os.set_blocking(self.outgoing, True)
-        with contextlib.suppress(OSError):
-            os.write(self.outgoing, frame(kind, json.dumps(message).encode()))
+        self.send(frames.FAILED, json.dumps({"reason": reason, "wish": wish}).encode())
         os._exit(1)
 
     def read(self) -> list[frames.Frame]:
-        """What has come. Exits when the host has closed its end."""
+        """The frames that have come."""
         if self._early:
             early, self._early = self._early, []
             return early
@@ -141,23 +141,21 @@ class _Link:
             os._exit(0)
         return self._frames.feed(data)
 
-    @property
-    def unsent_bytes(self) -> int:
-        return self._outbox.size
-
     def send(self, kind: bytes, payload: bytes) -> None:
-        self._outbox.add(frame(kind, payload))
-        self.flush()
+        try:
+            self._outbox.write(frame(kind, payload))
+        except OSError:
+            os._exit(0)
 
     def flush(self) -> None:
         try:
             self._outbox.flush()
-        except OSError:  # the host is gone
+        except OSError:
             os._exit(0)
 
 
 class _Guest:
-    """The host's view of a guest, from in here: a pid, three pipes, what waits to be written to it."""
+    """A guest as the supervisor sees it: its pid, its three pipes, and the bytes that wait to be written to it."""
 
     def __init__(self, pid: int, wire_in: int, wire_out: int, output: int) -> None:
         self.pid = pid
@@ -165,7 +163,6 @@ class _Guest:
         self.wire_out = wire_out
         self.output = output
         self._outbox = _Outbox(wire_in)
-        self.told_deaf = False
         self._status = -1
         with contextlib.suppress(OSError):
             self._status = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
@@ -176,26 +173,23 @@ class _Guest:
     def unsent_bytes(self) -> int:
         return self._outbox.size if self.wire_in >= 0 else 0
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> bool:
+        """Write what the guest takes now. Returns False when this finds that the guest takes no more at all."""
         if self.wire_in >= 0:  # else it has closed its end, or is dead and not reaped yet
-            self._outbox.add(data)
-            self.flush()
-
-    def flush(self) -> None:
-        try:
-            if self.wire_in >= 0:
-                self._outbox.flush()
-        except OSError:  # it has closed its end
-            self.hang_up()
+            try:
+                self._outbox.write(data)
+            except OSError:
+                self.hang_up()
+                return False
+        return True
 
     def hang_up(self) -> None:
-        """Nothing more can be written to it."""
-        if self.wire_in >= 0:
-            os.close(self.wire_in)
-            self.wire_in = -1
+        """The guest reads no more."""
+        os.close(self.wire_in)
+        self.wire_in = -1
 
     def usage(self) -> bytes:
-        """What it has spent so far, as `frames.USAGE`."""
+        """Processor time and peak memory so far, as `frames.USAGE`."""
         try:
             cpu = time.clock_gettime(~self.pid << 3 | 2)  # the clock of another process: clock_getcpuclockid(3)
             text = os.pread(self._status, 4096, 0)
@@ -205,8 +199,7 @@ class _Guest:
             return frames.USAGE.pack(0.0, 0)
 
     def close(self) -> None:
-        self.hang_up()
-        for fd in (self.wire_out, self.output, self._status):
+        for fd in (self.wire_in, self.wire_out, self.output, self._status):
             if fd >= 0:
                 os.close(fd)
 
@@ -243,8 +236,8 @@ class Supervisor:
             _fork_guests(asked, common)
         asked.close()
         self._killed_for_memory = _oom_kills()
-        told = {"landlock": version, "python": sys.version.split()[0], "machine": os.uname().machine}
-        self._link.send(frames.READY, json.dumps({**told, "base_bytes": base_bytes}).encode())
+        facts = {"landlock": version, "python": sys.version.split()[0], "machine": os.uname().machine}
+        self._link.send(frames.READY, json.dumps({**facts, "base_bytes": base_bytes}).encode())
 
     def serve(self) -> NoReturn:
         """Carry frames until the host goes away."""
@@ -282,19 +275,18 @@ class Supervisor:
             self._hear(kind, payload)
 
     def _move(self, guest: _Guest, fd: int, event: int) -> None:
-        if fd == guest.wire_in:
-            if event & select.POLLERR:
-                guest.hang_up()
-            guest.flush()
-            self._tell_if_deaf(guest)
+        if fd == guest.wire_in and event & select.POLLERR:
+            guest.hang_up()
+            self._link.send(frames.HUNG_UP, DEAF)
+        elif fd == guest.wire_in:
+            self._write(guest, b"")
         elif fd == guest.wire_out:
             self._carry_wire(guest)
         elif fd == guest.output:
             self._carry_output(guest)
 
-    def _tell_if_deaf(self, guest: _Guest) -> None:
-        if guest.wire_in < 0 and not guest.told_deaf:
-            guest.told_deaf = True
+    def _write(self, guest: _Guest, data: bytes) -> None:
+        if not guest.write(data):
             self._link.send(frames.HUNG_UP, DEAF)
 
     def _carry_wire(self, guest: _Guest) -> bool:
@@ -326,8 +318,7 @@ class Supervisor:
         guest = self._guest
         if kind == frames.WIRE:
             if guest is not None:
-                guest.write(payload)
-                self._tell_if_deaf(guest)
+                self._write(guest, payload)
         elif kind == frames.PING:
             self._link.send(frames.PING, payload)
         elif kind == frames.KILL:
@@ -337,7 +328,7 @@ class Supervisor:
         elif kind == frames.SPAWN and guest is None:
             self._spawn(json.loads(payload))
         else:
-            self._link.last(frames.FAILED, {"reason": f"the host sent {kind!r} out of turn", "wish": False})
+            self._link.fail(f"the host sent {kind!r} out of turn")
 
     def _spawn(self, allowance: Any) -> None:
         to_guest, from_guest, output = os.pipe(), os.pipe(), os.pipe()
@@ -345,24 +336,24 @@ class Supervisor:
         socket.send_fds(self._forker, [json.dumps(allowance).encode()], theirs)
         answer = self._forker.recv(_CHUNK)
         if not answer.isdigit():
-            self._link.last(frames.FAILED, {"reason": f"fork: {answer.decode() or 'no answer'}", "wish": False})
+            self._link.fail(f"fork: {answer.decode() or 'no answer'}")
         for fd in theirs:
             os.close(fd)
         self._guest = _Guest(int(answer), to_guest[1], from_guest[0], output[0])
         self._link.send(frames.SPAWNED, self._guest.usage())
 
-    def _bury(self, told: bytes) -> None:
+    def _bury(self, report: bytes) -> None:
         """The guest has ended, as `_fork_guests` tells."""
         guest = self._guest
-        if guest is None or not told:
-            self._link.last(frames.FAILED, {"reason": "the process that forks guests has ended", "wish": False})
+        if guest is None or not report:
+            self._link.fail("the process that forks guests has ended")
         for carry in (self._carry_wire, self._carry_output):  # it is dead: its pipes hold what they hold
             while (guest.wire_out if carry == self._carry_wire else guest.output) >= 0 and carry(guest):
                 pass
         guest.close()
         self._guest = None
         kills, self._killed_for_memory = self._killed_for_memory, _oom_kills()
-        how = {**json.loads(told), "out_of_memory": self._killed_for_memory > kills}
+        how = {**json.loads(report), "out_of_memory": self._killed_for_memory > kills}
         self._link.send(frames.EXITED, json.dumps(how).encode())
 
 

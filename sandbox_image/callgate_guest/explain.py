@@ -7,11 +7,16 @@ ended a program; never changes what kind of error that is.
 from __future__ import annotations
 
 import ast
+import errno
+import functools
 import linecache
 import os
+import socket
 import sys
 import types
+from collections.abc import Callable
 from itertools import islice
+from typing import Any
 
 from .wire import PROGRAM_NAME
 
@@ -19,6 +24,8 @@ _PROGRAM = PROGRAM_NAME.rstrip(">")
 _TAKE_AWAITABLES = frozenset({
     "gather", "create_task", "ensure_future", "wait_for", "shield", "wait", "as_completed", "run",
 })  # fmt: skip
+_NO_NETWORK = "programs have no network, and trying again does not help: call a tool instead"
+_RESOLVERS = ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr", "getnameinfo")
 _MOST_WAITED = 256
 _MOST_SHOWN = 30
 
@@ -139,3 +146,31 @@ def _packages(folder: str) -> str:
     names = sorted(each for each in found if each.isidentifier() and not each.startswith("_"))
     more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
     return (", ".join(names[:_MOST_SHOWN]) or "nothing else") + more
+
+
+# the network
+
+
+def explain_missing_network() -> None:
+    """Let failing functions of `socket` say that programs have no network, in this process and those forked from it.
+
+    This confines nothing, the kernel does (see `jail`). But an error of the resolver reads as if it may pass, and then
+    a program, or the model that wrote it, tries again.
+    """
+    for name in _RESOLVERS:
+        setattr(socket, name, _explained(getattr(socket, name)))
+    socket.socket.__init__ = _explained(socket.socket.__init__)  # type: ignore[method-assign]
+
+
+def _explained(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def explained(*arguments: Any, **options: Any) -> Any:
+        try:
+            return function(*arguments, **options)
+        except OSError as error:
+            if isinstance(error, (socket.gaierror, socket.herror)) or error.errno in (errno.EPERM, errno.EACCES):
+                error.args = (error.errno, _NO_NETWORK)
+                error.strerror = _NO_NETWORK
+            raise
+
+    return explained

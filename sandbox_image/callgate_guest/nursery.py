@@ -22,8 +22,8 @@ import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from .calls import ToolCall
 from .link import Link
+from .tool_calls import ToolCall
 
 _FEW = 64
 _NO_CALL = 1 << 62

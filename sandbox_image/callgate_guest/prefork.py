@@ -16,11 +16,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from .explain import confined
+from .explain import confined, explain_missing_network
 from .jail import landlock, seccomp, syscalls
 from .jail.confine import FIRST_STATUS, Step, confine
 from .jail.rlimits import address_space
-from .network import explain_its_absence
 from .session import Session, rehearse, take_the_wire
 from .wire import OUT_OF_MEMORY
 
@@ -71,7 +70,7 @@ def prepare(preimport: Sequence[str], packages: str | None, proc: int, *, own_fi
         except ImportError as error:
             raise Unwanted(f"preimport: {error}") from error
     confined(packages)
-    explain_its_absence()
+    explain_missing_network()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     base_bytes = address_space(proc)

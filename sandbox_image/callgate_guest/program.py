@@ -17,11 +17,11 @@ from collections.abc import Iterable, Iterator
 from inspect import CO_COROUTINE
 from typing import Any
 
-from .calls import ToolCall, ToolError
 from .explain import advice
 from .json_forms import NotFinite, NotJson, Unordered
 from .link import encode
 from .records import HiddenField
+from .tool_calls import ToolCall, ToolError
 from .wire import PROGRAM_NAME
 
 VALUE = "__callgate_value__"

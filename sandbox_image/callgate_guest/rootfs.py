@@ -32,6 +32,9 @@ _DROPPED_FILES = re.compile(
 )
 _DROPPED_FROM_PACKAGES = frozenset(["bin/", "py.typed"])
 """Scripts for a shell; the file that lets the Dockerfile copy a folder that need not be there."""
+_IMPORTS_TESTS = re.compile(
+    rb"^\s*(?:from\s+[\w.]*\btests\b|import\s+[\w.]*\.tests\b|from\s+[\w.]+\s+import\s.*\btests\b)", re.M
+)
 _DLOPENED = ("libgcc_s.so.1",)
 """The C library loads it by name when a thread is ended."""
 _PASSWD = "root:x:0:0:root:/:/nonexistent\nsandbox:x:65534:65534:sandbox:/tmp:/nonexistent\n"
@@ -135,7 +138,7 @@ def collect(root: str, packages: str | None = None, *, base: bool = False) -> No
     if packages and base:
         copied += [os.path.join(where, name) for where, _, names in os.walk(packages) for name in names]
     elif packages:
-        copied += _copy_tree(packages, root + "/packages", _of_packages)
+        copied += _copy_tree(packages, root + "/packages", _of_packages(packages))
     os.makedirs(root + "/packages", exist_ok=True)
     for outside, inside in sorted(_needed(copied, files.libraries).items()):
         _copy(outside, root + inside, 0o755)
@@ -162,9 +165,28 @@ def _any_source(path: str) -> bool:
     return path.rstrip("/").rpartition("/")[2] != "__pycache__" and not path.endswith(".pyc")
 
 
-def _of_packages(path: str) -> bool:
-    """As they are, but for scripts."""
-    return path not in _DROPPED_FROM_PACKAGES and _any_source(path)
+def _of_packages(packages: str) -> Callable[[str], bool]:
+    """Which files of a folder of packages are copied: all but scripts, and `tests` folders that no package imports."""
+    keep = {name for name in os.listdir(packages) if _imports_tests(os.path.join(packages, name))}
+
+    def wanted(path: str) -> bool:
+        if path.endswith("/tests/") and path.partition("/")[0] not in keep:
+            return False
+        return path not in _DROPPED_FROM_PACKAGES and _any_source(path)
+
+    return wanted
+
+
+def _imports_tests(package: str) -> bool:
+    """Whether a source file of a package, outside its `tests` folders, imports such a folder."""
+    for where, folders, names in os.walk(package):
+        folders[:] = [folder for folder in folders if folder != "tests"]
+        for name in names:
+            if name.endswith(".py") and name != "conftest.py":
+                with open(os.path.join(where, name), "rb") as file:
+                    if _IMPORTS_TESTS.search(file.read()):
+                        return True
+    return False
 
 
 def _needed(files: list[str], found: dict[str, str]) -> dict[str, str]:

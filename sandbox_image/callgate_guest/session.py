@@ -17,13 +17,13 @@ import types
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from . import asking, own_frames
-from .calls import FUNCTION, Offered, ToolError, call_by_name
+from . import asking
 from .link import Link, encode
 from .loops import Loops
 from .nursery import Nursery, join_threads
 from .output import Output
 from .program import VALUE, Program, describe, value_of
+from .tool_calls import FUNCTION, Offered, ToolError, call_by_name
 from .wire import CANCELLED, ENDING, PRINT, PROGRAM_FAILED, PROGRAM_NAME
 
 
@@ -90,7 +90,7 @@ class Session:
         builtins.tool_call = call_by_name(self.link)  # type: ignore[attr-defined]
         builtins.tools = self._offered.module  # type: ignore[attr-defined]
         asking.give(FUNCTION)
-        own_frames.hide()
+        asking.hide_own_frames()
         self._loops.install()
         for name, start in _THREAD_STARTERS.items():
             setattr(threading, name, _guarded(start))

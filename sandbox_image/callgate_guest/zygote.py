@@ -18,7 +18,6 @@ closing the socket: everything dies                    ..
 
 from __future__ import annotations
 
-import array
 import errno
 import json
 import os
@@ -162,14 +161,10 @@ def _serve(control: socket.socket, common: dict[str, Any]) -> None:
     while True:
         for fd, _ in poll.poll():
             if fd == control.fileno():
-                packet, ancillary, _, _ = control.recvmsg(PACKET, socket.CMSG_LEN(3 * 4))
+                packet, fds, _, _ = socket.recv_fds(control, PACKET, 3)
                 if not packet:
                     os._exit(0)
-                fds = array.array("i")
-                for _, _, data in ancillary:
-                    fds.frombytes(data[: len(data) - len(data) % 4])
-                request = json.loads(packet)
-                _spawn(control, request, list(fds), common, children, poll)
+                _spawn(control, json.loads(packet), fds, common, children, poll)
             else:
                 _reap(control, fd, children, poll)
 
@@ -212,8 +207,7 @@ def _reap(control: socket.socket, pidfd: int, children: dict[int, tuple[int, int
 
 
 def _send(control: socket.socket, message: dict[str, Any], *fds: int) -> None:
-    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
     try:
-        control.sendmsg([json.dumps(message).encode()], ancillary)
+        socket.send_fds(control, [json.dumps(message).encode()], fds)
     except OSError:  # the host is gone
         os._exit(0)

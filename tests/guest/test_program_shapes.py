@@ -95,7 +95,7 @@ def lines_of_code(source: str) -> int:
     return len(held - doc)
 
 
-FORKING = {"container.py", "frames.py", "network.py", "prefork.py", "zygote.py"}
+FORKING = {"container.py", "frames.py", "prefork.py", "zygote.py"}
 """What makes guests ready; `rootfs.py` makes images and runs in none."""
 
 

@@ -26,11 +26,12 @@ def rootfs(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of packages: one that imports its own tests, scripts, and a broken file."""
+    """A folder of packages: one whose tests nothing imports, one that imports its own, scripts, and a broken file."""
     folder = tmp_path_factory.mktemp("packages")
     for name, text in {
         "plain/__init__.py": "",
         "plain/broken.py": "this is no Python\n",
+        "plain/sub/tests/test_it.py": "",
         "selfish/__init__.py": "from .tests.runner import go\n",
         "selfish/tests/runner.py": "def go(): pass\n",
         "Plain-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: Plain\nVersion: 1.0\n",
@@ -74,9 +75,10 @@ def test_everything_has_one_time_and_modes_that_say_nothing(root: Path) -> None:
     assert (root / "tmp").stat().st_mode & 0o7777 == 0o1777
 
 
-def test_packages_come_without_scripts_and_compiled_files(root: Path) -> None:
+def test_packages_come_without_scripts_and_tests_that_nothing_imports(root: Path) -> None:
     kept = root / "packages"
     assert sorted(each.name for each in kept.iterdir()) == ["Plain-1.0.dist-info", "plain", "selfish"]
+    assert not (kept / "plain/sub/tests").exists()
     assert (kept / "selfish/tests/runner.py").is_file()
     assert not (kept / "plain/__pycache__/x.pyc").exists()
 

@@ -12,10 +12,10 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from .callees import Callees
 from .dropping import dropped
 from .findings import Finding
 from .survey import Scope, Survey
+from .tool_names import ToolNames
 
 __all__ = ["TAKE_A_VALUE", "Awaitables", "awaits_in_def", "in_generator", "never_awaited", "never_called"]
 
@@ -44,7 +44,7 @@ def awaits_in_def(seen: Survey) -> Iterator[Finding]:
             yield Finding.at(node, "await-in-def", f"`await` inside the plain function `{scope.name}`", hint)
 
 
-def never_awaited(seen: Survey, known: Callees, *, session: bool = False) -> Iterator[Finding]:
+def never_awaited(seen: Survey, known: ToolNames, *, session: bool = False) -> Iterator[Finding]:
     """A finding for each awaitable that is thrown away, put away, or used as if it were the result.
 
     Args:
@@ -62,7 +62,7 @@ def never_awaited(seen: Survey, known: Callees, *, session: bool = False) -> Ite
             yield _thrown_away(call, label, scope)
         elif scope.kind in _ASYNC:
             if (wrong := _wrong_use(call, parent, scope, names)) is not None:
-                yield _misused(call, scope, label, wrong)
+                yield _misused(seen, call, label, wrong)
             elif isinstance(parent, ast.Assign) and len(parent.targets) == 1:
                 target = parent.targets[0]
                 if isinstance(target, ast.Name) and names.count(target.id) == 1:
@@ -75,9 +75,9 @@ def never_awaited(seen: Survey, known: Callees, *, session: bool = False) -> Ite
 class Awaitables:
     """Which calls of a program give an awaitable."""
 
-    def __init__(self, seen: Survey, known: Callees) -> None:
+    def __init__(self, seen: Survey, known: ToolNames) -> None:
+        self._seen = seen
         self._known = known
-        self._counts = seen.counts
         self.opaque = seen.star_import or any(
             use.id in ("globals", "locals", "vars", "exec", "eval") for scope in seen.scopes for use in scope.uses
         )
@@ -91,22 +91,10 @@ class Awaitables:
             and scope.kind != "class"
             and self.count(node.name) == 1
         }
-        self._asyncio: dict[str, str] = {}
-        self._asyncio_modules = set()
-        for statement, _ in seen.imports:
-            for alias in statement.names:
-                name = alias.asname or alias.name
-                if self.count(name) != 1:
-                    continue
-                if isinstance(statement, ast.Import):
-                    if alias.name == "asyncio":
-                        self._asyncio_modules.add(name)
-                elif statement.module == "asyncio" and alias.name in _OF_ASYNCIO:
-                    self._asyncio[name] = f"asyncio.{alias.name}"
 
     def count(self, name: str) -> int:
         """How often the program binds a name, in whatever scope."""
-        return self._counts[name]
+        return self._seen.counts[name]
 
     def label(self, call: ast.Call, scope: Scope) -> str | None:
         """What to call an awaitable call in a message, or None for any other."""
@@ -117,15 +105,11 @@ class Awaitables:
             return None
         if (found := self._known.tool_of(call)) is not None:
             return found.shape.name if found.by_name else found.written
-        if isinstance(function, ast.Name):
-            return self._asyncio.get(function.id)
-        if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
-            known = function.value.id in self._asyncio_modules and function.attr in _OF_ASYNCIO
-            return f"asyncio.{function.attr}" if known else None
-        return None
+        name = self._seen.asyncio_function(function)
+        return f"asyncio.{name}" if name in _OF_ASYNCIO else None
 
 
-def _wrong_use(node: ast.expr, parent: ast.AST, scope: Scope, names: Awaitables) -> str | None:
+def _wrong_use(node: ast.expr, parent: ast.AST | None, scope: Scope, names: Awaitables) -> str | None:
     """What is done to an awaitable that only its result can stand, or None where it may be right."""
     match parent:
         case ast.Subscript(value=value) if value is node:
@@ -162,30 +146,21 @@ def _wrong_use(node: ast.expr, parent: ast.AST, scope: Scope, names: Awaitables)
 
 def _pending(seen: Survey, pending: dict[str, tuple[ast.Call, Scope, str]], names: Awaitables) -> Iterator[Finding]:
     """Names that hold an awaitable and nothing else, ever: those never used, and uses as if they held its result."""
-    used: set[str] = set()
-    relevant: dict[ast.AST, ast.Name] = {}
-    for scope in seen.scopes:
-        for use in scope.uses:
-            if use.id in pending:
-                used.add(use.id)
-                if scope is pending[use.id][1]:
-                    relevant[use] = use
-    for name in pending.keys() - used:
+    uses = [(use, scope) for scope in seen.scopes for use in scope.uses if use.id in pending]
+    for name in pending.keys() - {use.id for use, _ in uses}:
         call, _, label = pending[name]
         message = f"{label}(...) is assigned to `{name}`, which is never awaited"
         yield Finding.at(call, "not-awaited", message, f"write `{name} = await {_written(call, label)}`", "warning")
-    for parent in ast.walk(seen.module.node) if relevant else ():
-        for child in ast.iter_child_nodes(parent):
-            found = relevant.get(child)
-            if found is None or found.id not in pending:
-                continue
-            call, scope, label = pending[found.id]
-            wrong = _wrong_use(found, parent, scope, names)
-            if wrong is not None and wrong not in ("compared", "tested"):
-                del pending[found.id]
-                message = f"`{found.id}` is {wrong}, but holds the call {label}(...) and not its result"
-                hint = f"write `{found.id} = await {_written(call, label)}` on line {call.lineno}"
-                yield Finding.at(found, "not-awaited", message, hint)
+    for use, scope in sorted(uses, key=lambda found: (found[0].lineno, found[0].col_offset)):
+        if use.id not in pending or scope is not pending[use.id][1]:
+            continue
+        call, _, label = pending[use.id]
+        wrong = _wrong_use(use, seen.parents.get(use), scope, names)
+        if wrong is not None and wrong not in ("compared", "tested"):
+            del pending[use.id]
+            message = f"`{use.id}` is {wrong}, but holds the call {label}(...) and not its result"
+            hint = f"write `{use.id} = await {_written(call, label)}` on line {call.lineno}"
+            yield Finding.at(use, "not-awaited", message, hint)
 
 
 def _thrown_away(call: ast.Call, label: str, scope: Scope) -> Finding:
@@ -195,20 +170,23 @@ def _thrown_away(call: ast.Call, label: str, scope: Scope) -> Finding:
     return Finding.at(call, "not-awaited", f"{label}(...) is never awaited, so its result is not used", hint)
 
 
-def _misused(call: ast.Call, scope: Scope, label: str, wrong: str) -> Finding:
+def _misused(seen: Survey, call: ast.Call, label: str, wrong: str) -> Finding:
     hint = f"write `(await {_written(call, label)})` there"
-    if scope.has_generator_expression and in_generator(call, scope):
+    if in_generator(seen, call):
         hint += ", and `[...]` around the generator: one that awaits cannot be read here"
     return Finding.at(call, "not-awaited", f"{label}(...) is {wrong} without `await`, so there is no result yet", hint)
 
 
-def in_generator(call: ast.Call, scope: Scope) -> bool:
-    """Whether a call stands in a generator expression, elsewhere than in what it goes over first."""
-    for node in ast.walk(scope.node):
-        if isinstance(node, ast.GeneratorExp):
-            parts: list[ast.AST] = [node.elt, *node.generators[0].ifs, *node.generators[1:]]
-            if any(each is call for part in parts for each in ast.walk(part)):
+def in_generator(seen: Survey, call: ast.Call) -> bool:
+    """Whether a call stands in a generator expression. What the generator first iterates over is outside."""
+    node: ast.AST = call
+    inner: ast.AST | None = None
+    while (parent := seen.parents.get(node)) is not None:
+        if isinstance(parent, ast.GeneratorExp):
+            first = parent.generators[0]
+            if node is not first or inner is not first.iter:
                 return True
+        node, inner = parent, node
     return False
 
 
@@ -229,7 +207,11 @@ def never_called(seen: Survey, *, session: bool) -> Iterator[Finding]:
     tree = seen.module.node
     assert isinstance(tree, ast.Module)
     functions = [each for each in tree.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
-    if not functions or {each.id for each in seen.module.uses} & {each.name for each in functions}:
+    if (
+        not functions
+        or seen.top_level_returns
+        or {each.id for each in seen.module.uses} & {each.name for each in functions}
+    ):
         return
     if not all(_only_defines(each) for each in tree.body) or any(each.decorator_list for each in functions):
         return

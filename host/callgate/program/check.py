@@ -18,14 +18,14 @@ from itertools import islice
 from typing import Final, Literal
 
 from .awaiting import awaits_in_def, never_awaited, never_called
-from .callees import NONE, Namespaces, callees
-from .calls import tool_findings
 from .findings import Finding, ToolShape
 from .hidden_fields import hidden_fields
 from .names import unknown_names
 from .restricted_lists import DEFAULT_ALLOWED_IMPORTS
 from .survey import survey
 from .syntax import DEFAULT_MAX_SOURCE_BYTES, compile_fault, has_many_tokens, parse_program
+from .tool_names import NONE, Namespaces, ToolNames
+from .tool_use import tool_findings
 from .waited import already_waited
 
 __all__ = ["Policy", "check_program"]
@@ -85,7 +85,7 @@ def check_program(
     if names_known:
         _add(found, unknown_names(seen, shapes, earlier, namespaces, why_absent))
     if seen.calls or seen.imports or seen.attributes:
-        known = callees(seen, shapes, earlier, namespaces, resolve)
+        known = ToolNames(seen, shapes, earlier, namespaces, resolve)
         _add(found, tool_findings(seen, known, why_absent))
         _add(found, never_awaited(seen, known, session=session))
         _add(found, already_waited(seen, known))

@@ -65,10 +65,7 @@ class _Places:
     def __init__(self, seen: Survey, names: Awaitables, *, session: bool) -> None:
         self._names = names
         self._session = session
-        self._parents: dict[ast.AST, ast.AST] = {}
-        for node in ast.walk(seen.module.node):
-            for child in ast.iter_child_nodes(node):
-                self._parents[child] = node
+        self._parents = seen.parents
         self._uses: dict[str, list[ast.Name]] = {}
         for scope in seen.scopes:
             for use in scope.uses:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from .awaiting import TAKE_A_VALUE
-from .callees import Callees
 from .findings import Finding
 from .survey import Survey
+from .tool_names import ToolNames
 
 __all__ = ["hidden_fields"]
 
@@ -24,7 +24,7 @@ _MOST_OF_A_SCHEMA: Final = 5_000
 """Objects and arrays of one schema that are looked at."""
 
 
-def hidden_fields(seen: Survey, known: Callees) -> Iterator[Finding]:
+def hidden_fields(seen: Survey, known: ToolNames) -> Iterator[Finding]:
     """A warning for each attribute that is used as the field of a result and is the method of that name."""
     read = [each for each in seen.attributes if each.attr in _METHODS]
     if not read:
@@ -40,15 +40,11 @@ def hidden_fields(seen: Survey, known: Callees) -> Iterator[Finding]:
         if (callee := known.tool_of(call)) is not None:
             for key in _keys(callee.shape.output_schema):
                 keys.setdefault(key, callee.shape.name)
-    suspects = {each for each in suspects if each.attr in keys}
-    for parent in ast.walk(seen.module.node) if suspects else ():
-        for child in ast.iter_child_nodes(parent):
-            if child in suspects and not _may_be_the_method(child, parent):
-                assert isinstance(child, ast.Attribute)
-                object_ = _written(child.value)
-                message = f"`.{child.attr}` is the dict's method and not the field of what {keys[child.attr]} gives"
-                hint = f"write `{object_}[{child.attr!r}]` for the field, or `.{child.attr}()` for the method"
-                yield Finding.at(child, "hidden-field", message, hint, "warning")
+    for each in read:
+        if each in suspects and each.attr in keys and not _may_be_the_method(each, seen.parents.get(each)):
+            message = f"`.{each.attr}` is the dict's method and not the field of what {keys[each.attr]} gives"
+            hint = f"write `{_written(each.value)}[{each.attr!r}]` for the field, or `.{each.attr}()` for the method"
+            yield Finding.at(each, "hidden-field", message, hint, "warning")
 
 
 def _written(node: ast.expr) -> str:
@@ -62,7 +58,7 @@ def _of_self(attribute: ast.Attribute) -> bool:
     return isinstance(attribute.value, ast.Name) and attribute.value.id in ("self", "cls")
 
 
-def _may_be_the_method(node: ast.AST, parent: ast.AST) -> bool:
+def _may_be_the_method(node: ast.AST, parent: ast.AST | None) -> bool:
     """Whether a function may stand there: one that is passed on, or chosen."""
     if isinstance(parent, ast.Call):
         return not (isinstance(parent.func, ast.Name) and parent.func.id in TAKE_A_VALUE)

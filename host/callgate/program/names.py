@@ -20,10 +20,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
-from .callees import NONE, Namespaces
 from .findings import Finding, Severity, nearest, shown
 from .survey import MOST_TRIES, Scope, Survey, survey
 from .syntax import DEFAULT_MAX_SOURCE_BYTES, parse_program
+from .tool_names import NONE, Namespaces
 
 __all__ = ["GIVEN_NAMES", "bound_names", "unknown_names"]
 

@@ -15,7 +15,7 @@ Rules:
 from __future__ import annotations
 
 import ast
-from ast import Attribute, Call, Constant, Load, Name, Starred
+from ast import Attribute, Call, Constant, Load, Name
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -30,8 +30,8 @@ __all__ = ["AnyImport", "Scope", "ScopeKind", "Survey", "survey"]
 ScopeKind = Literal["module", "def", "async", "lambda", "class", "annotation"]
 AnyImport = ast.Import | ast.ImportFrom
 
-MANY_NODES: Final = 400
-"""From this size on a tree is compiled to see whether it can be; a smaller one of harmless statements always can."""
+FEW_NODES: Final = 400
+"""Up to this many nodes of `_HARMLESS` kinds, and with fewer than 20 blocks, a tree can certainly be compiled."""
 MOST_CLAUSES: Final = 200
 """`for` clauses of one comprehension. CPython 3.11 crashes at some 30,000 (its compiler recurses without a guard)."""
 MOST_COMPILED: Final = 8 * 1024
@@ -77,8 +77,8 @@ class Survey:
         self.module = Scope("module", "", None, tree, tree.body)
         self.scopes: list[Scope] = [self.module]
         self.calls: list[tuple[Call, Scope]] = []
-        self.parents: dict[ast.expr, ast.AST] = {}
-        """The node around each call."""
+        self.parents: dict[ast.AST, ast.AST] = {}
+        """The node around each node of a scope's body. Decorators, defaults and base classes have none here."""
         self.attributes: list[Attribute] = []
         self.imports: list[tuple[AnyImport, Scope]] = []
         self.functions: list[tuple[ast.FunctionDef | ast.AsyncFunctionDef, Scope]] = []
@@ -88,7 +88,8 @@ class Survey:
         self.star_import = False
         self.lazy_annotations = False
         self.too_complex: ast.expr | None = None
-        self.nodes = 0
+        self.kinds: set[type] = set()
+        """Classes of the nodes in it, names and constants left out."""
         self.blocks = 0
         self.finals = 0
         """`try` statements with a `finally`."""
@@ -96,13 +97,53 @@ class Survey:
         """`return`, `break` and `continue` statements."""
         self.captures = 0
         """Names that patterns and `except` bind."""
-        self.unusual = 0
-        """Statements that the parser takes in places where the compiler does not."""
 
     @cached_property
     def counts(self) -> Counter[str]:
         """How often the program binds each name, in whatever scope."""
         return Counter(chain.from_iterable(scope.stores for scope in self.scopes))
+
+    @cached_property
+    def assigned(self) -> dict[str, ast.expr]:
+        """The values of names that one plain assignment binds, and nothing else in the program."""
+        assignments = [node for node in ast.walk(self.module.node) if isinstance(node, ast.Assign)]
+        return {
+            node.targets[0].id: node.value
+            for node in assignments
+            if len(node.targets) == 1 and isinstance(node.targets[0], Name) and self.counts[node.targets[0].id] == 1
+        }
+
+    @cached_property
+    def task_groups(self) -> set[str]:
+        """Names that an `async with` binds to a task group."""
+        nodes = ast.walk(self.module.node)
+        items = [item for node in nodes if isinstance(node, ast.AsyncWith) for item in node.items]
+        return {
+            item.optional_vars.id
+            for item in items
+            if isinstance(item.optional_vars, Name) and any(map(_is_task_group, ast.walk(item.context_expr)))
+        }
+
+    @cached_property
+    def _asyncio(self) -> dict[str, str]:
+        """Names that one import of asyncio binds, and nothing else: which of its functions each is, "" for asyncio."""
+        found: dict[str, str] = {}
+        for node, _ in self.imports:
+            for alias in node.names:
+                name = alias.asname or alias.name
+                if self.counts[name] == 1 and isinstance(node, ast.Import) and alias.name == "asyncio":
+                    found[name] = ""
+                elif self.counts[name] == 1 and isinstance(node, ast.ImportFrom) and node.module == "asyncio":
+                    found[name] = alias.name
+        return found
+
+    def asyncio_function(self, node: ast.expr) -> str | None:
+        """Name of the function of asyncio that an expression certainly is."""
+        if isinstance(node, Name):
+            return self._asyncio.get(node.id) or None
+        if isinstance(node, Attribute) and isinstance(node.value, Name) and self._asyncio.get(node.value.id) == "":
+            return node.attr
+        return None
 
     def guards(self, line: int) -> Iterator[ast.Try]:
         """The `try` statements that a line stands in, where its errors are caught."""
@@ -116,13 +157,17 @@ class Survey:
         return "warning" if len(self.tries) > MOST_TRIES or any(self.guards(line)) else "error"
 
     def should_compile(self, source: str) -> bool:
-        """Whether only the compiler can tell that the tree compiles, and asking it is cheap enough."""
-        if not self.unusual and self.nodes <= MANY_NODES and self.blocks < 20:
+        """Whether only the compiler can say if the tree compiles, and compiling it is cheap."""
+        if self.kinds <= _HARMLESS and len(self.parents) <= FEW_NODES and self.blocks < 20:
             return False
         if len(source) > MOST_COMPILED or self.captures > MOST_CAPTURES:
             return False
         copies: int = (2 + self.exits) ** min(self.finals, 64)
         return len(source) * copies <= MOST_COPIES
+
+
+def _is_task_group(node: ast.AST) -> bool:
+    return "TaskGroup" in getattr(node, "attr", getattr(node, "id", ""))
 
 
 def survey(tree: ast.Module) -> Survey:
@@ -145,34 +190,19 @@ def _collect(scope: Scope, seen: Survey) -> None:
     stack: list[Any] = list(scope.body)
     pop, push, extend = stack.pop, stack.append, stack.extend
     use, store = scope.uses.append, scope.stores.append
-    calls, parents = seen.calls, seen.parents
-    count = 0
+    parents, kinds = seen.parents, seen.kinds
     while stack:
         node = pop()
         kind = node.__class__
         if kind is Constant:
             continue
-        count += 1
         if kind is Name:
             if node.ctx.__class__ is Load:
                 use(node)
             else:
                 store(node.id)
             continue
-        if kind is Call:
-            calls.append((node, scope))
-            push(node.func)
-            for child in node.args:
-                if child.__class__ is Starred:
-                    child = child.value
-                    if child.__class__ is Call:
-                        parents[child] = _UNPACKED
-                elif child.__class__ is Call:
-                    parents[child] = node
-                push(child)
-            for keyword in node.keywords:
-                push(keyword.value)
-            continue
+        kinds.add(kind)
         special = _SPECIAL.get(kind)
         if special is not None:
             special(node, scope, seen, push)
@@ -182,28 +212,32 @@ def _collect(scope: Scope, seen: Survey) -> None:
             child = getattr(node, part, None)
             if child.__class__ is list:
                 for item in child:
-                    if item.__class__ is Call:
-                        parents[item] = node
+                    parents[item] = node
                 extend(child)
             elif child is not None:
-                if child.__class__ is Call:
-                    parents[child] = node
+                parents[child] = node
                 push(child)
-    seen.nodes += count
 
 
 Push = Callable[[Any], None]
 Special = Callable[[Any, Scope, Survey, Push], None]
 
-_UNPACKED: Final = Starred(Constant(None), Load())
-"""Stands in `Survey.parents` for the star of ``f(*call())``."""
-
-_NOT_CHILDREN: Final = frozenset({"ctx", "op", "ops", "type_comment", "type_ignores", "id", "attr", "annotation"})
+_NOT_CHILDREN: Final = frozenset({
+    "annotation", "arg", "attr", "conversion", "ctx", "id", "is_async", "kwd_attrs", "name", "op", "ops", "rest",
+    "simple", "type_comment", "type_ignores",
+})  # fmt: skip
+_HARMLESS: Final = frozenset({
+    ast.Assign, ast.Attribute, ast.AugAssign, ast.Await, ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.Dict,
+    ast.DictComp, ast.Expr, ast.For, ast.FormattedValue, ast.GeneratorExp, ast.If, ast.IfExp, ast.Import, ast.JoinedStr,
+    ast.List, ast.ListComp, ast.Return, ast.Set, ast.SetComp, ast.Slice, ast.Subscript, ast.Tuple, ast.UnaryOp,
+    ast.While, ast.With, ast.comprehension, ast.keyword, ast.withitem, type(None),
+})  # fmt: skip
+"""The compiler takes these wherever the parser does."""
 _SCOPES: Final = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda})
 
 
 def _children() -> dict[type, tuple[str, ...]]:
-    """The fields of every class of node that may hold nodes, names and operators left out."""
+    """The fields of each class of node that hold nodes to visit; names and operators are left out."""
     table: dict[type, tuple[str, ...]] = {}
     for kind in vars(ast).values():
         if isinstance(kind, type) and issubclass(kind, ast.AST):
@@ -232,6 +266,7 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, seen: 
 def _lambda(node: ast.Lambda, scope: Scope, seen: Survey, push: Push) -> None:
     inner = Scope("lambda", "<lambda>", scope, node, (node.body,))
     seen.scopes.append(inner)
+    seen.parents[node.body] = node
     _arguments(node.args, inner, scope, seen, push)
 
 
@@ -245,8 +280,6 @@ def _arguments(arguments: ast.arguments, inner: Scope, scope: Scope, seen: Surve
         if argument is not None:
             inner.stores.append(argument.arg)
             _annotation(argument.annotation, scope, seen)
-    if len(set(inner.stores)) != len(inner.stores):
-        seen.unusual += 1  # one of them twice
 
 
 def _class(node: ast.ClassDef, scope: Scope, seen: Survey, push: Push) -> None:
@@ -261,14 +294,12 @@ def _class(node: ast.ClassDef, scope: Scope, seen: Survey, push: Push) -> None:
 
 def _type_parameters(node: ast.AST, scope: Scope, seen: Survey) -> None:
     for parameter in getattr(node, "type_params", ()):
-        seen.unusual += 1
         seen.module.stores.append(parameter.name)
         for part in ("bound", "default_value"):
             _annotation(getattr(parameter, part, None), scope, seen)
 
 
 def _type_alias(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
-    seen.unusual += 1
     push(node.name)
     _type_parameters(node, scope, seen)
     _annotation(node.value, scope, seen)
@@ -289,16 +320,13 @@ def _import(node: AnyImport, scope: Scope, seen: Survey, push: Push) -> None:
     for alias in node.names:
         if alias.name == "*":
             seen.star_import = True
-            seen.unusual += 1
         else:
             scope.stores.append(alias.asname or alias.name.partition(".")[0])
     if isinstance(node, ast.ImportFrom) and node.module == "__future__":
-        seen.unusual += 1
         seen.lazy_annotations |= any(alias.name == "annotations" for alias in node.names)
 
 
 def _global(node: ast.Global, scope: Scope, seen: Survey, push: Push) -> None:
-    seen.unusual += 1
     seen.module.stores.extend(node.names)
     scope.stores.extend(node.names)
 
@@ -311,11 +339,12 @@ def _named(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
 
 
 def _try(node: ast.Try, scope: Scope, seen: Survey, push: Push) -> None:
-    seen.blocks += 1
     seen.tries.append(node)
     seen.finals += bool(node.finalbody)
-    if node.__class__ is not ast.Try or any(handler.type is None for handler in node.handlers[:-1]):
-        seen.unusual += 1
+
+
+def _call(node: Call, scope: Scope, seen: Survey, push: Push) -> None:
+    seen.calls.append((node, scope))
 
 
 def _attribute(node: Attribute, scope: Scope, seen: Survey, push: Push) -> None:
@@ -326,12 +355,9 @@ def _return(node: ast.Return, scope: Scope, seen: Survey, push: Push) -> None:
     seen.exits += 1
     if scope.kind == "module":
         seen.top_level_returns.append(node)
-    elif scope.kind == "class":
-        seen.unusual += 1
 
 
 def _yield(node: ast.expr, scope: Scope, seen: Survey, push: Push) -> None:
-    seen.unusual += 1
     scope.has_yield = True
 
 
@@ -339,8 +365,6 @@ def _await(node: ast.Await, scope: Scope, seen: Survey, push: Push) -> None:
     # In a generator expression `await` is right even in a plain `def`: it makes an asynchronous generator.
     if scope.kind == "def" and not scope.has_generator_expression:
         seen.awaits_in_def.append((node, scope))
-    elif scope.kind not in ("module", "async"):
-        seen.unusual += 1
 
 
 def _comprehension(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
@@ -348,22 +372,21 @@ def _comprehension(node: Any, scope: Scope, seen: Survey, push: Push) -> None:
         scope.has_generator_expression = True
     if len(node.generators) > MOST_CLAUSES:
         seen.too_complex = node
-    if any(clause.is_async for clause in node.generators):
-        seen.unusual += 1
 
 
-def _counting(*counters: str) -> Special:
-    def count(node: ast.AST, scope: Scope, seen: Survey, push: Push) -> None:
-        for counter in counters:
-            setattr(seen, counter, getattr(seen, counter) + 1)
+def _block(node: ast.AST, scope: Scope, seen: Survey, push: Push) -> None:
+    seen.blocks += 1
 
-    return count
+
+def _exit(node: ast.AST, scope: Scope, seen: Survey, push: Push) -> None:
+    seen.exits += 1
 
 
 _SPECIAL: Final = cast(
     "dict[type, Special]",
     {
         Attribute: _attribute,
+        Call: _call,
         ast.Lambda: _lambda,
         ast.ClassDef: _class,
         ast.AnnAssign: _annotated,
@@ -376,10 +399,8 @@ _SPECIAL: Final = cast(
         **dict.fromkeys((ast.Try, ast.TryStar), _try),
         **dict.fromkeys((ast.Yield, ast.YieldFrom), _yield),
         **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _comprehension),
-        **dict.fromkeys((ast.For, ast.While, ast.If, ast.With), _counting("blocks")),
-        **dict.fromkeys((ast.AsyncFor, ast.AsyncWith), _counting("blocks", "unusual")),
-        **dict.fromkeys((ast.Break, ast.Continue), _counting("unusual", "exits")),
-        **dict.fromkeys((ast.Nonlocal, ast.Match, ast.NamedExpr, Starred), _counting("unusual")),
+        **dict.fromkeys((ast.Break, ast.Continue), _exit),
+        **dict.fromkeys((ast.For, ast.While, ast.If, ast.With), _block),
     },
 )
 if hasattr(ast, "TypeAlias"):

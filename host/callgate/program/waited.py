@@ -1,21 +1,21 @@
 """Awaits of plain functions that have waited already. Knows `def` from `async def`.
 
-In a plain `def` the call of a tool blocks and gives its result: to await what such a function returns is an error for
-certain where every value that it may return is such a result, or a value of Python's that is never awaitable. What is
-passed through other functions, attributes and containers is not followed, except a name that is bound once, `map`, and
-a comprehension.
+In a plain `def` a tool call blocks and gives its result. So awaiting the value of such a function is an error for
+certain if each value that the function may return is such a result, or a value of Python's that is never awaitable.
+Values are not followed through other functions, attributes and containers. They are followed through a name that is
+bound once, through `map` and through a comprehension.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from .awaiting import in_generator
-from .callees import Callees
 from .findings import Finding
 from .survey import Scope, Survey
+from .tool_names import ToolNames
 
 __all__ = ["already_waited"]
 
@@ -31,27 +31,30 @@ _ASK: Final = frozenset({
 })  # fmt: skip
 _DEEPEST: Final = 20
 
+Waited = tuple[str, str]
+"""A plain function, and the tool whose call it waits for."""
 
-def already_waited(seen: Survey, known: Callees) -> Iterator[Finding]:
-    """A finding for each await of what a plain function has waited for already."""
-    plain = [(node, scope) for node, scope in seen.functions if isinstance(node, ast.FunctionDef)]
-    if not plain:
+
+def already_waited(seen: Survey, known: ToolNames) -> Iterator[Finding]:
+    """A finding for each await of a value for which a plain function has waited already."""
+    if not any(isinstance(node, ast.FunctionDef) for node, _ in seen.functions):
         return
-    names = _Plain(seen, known, plain)
-    if not names.waited and not names.calls_in_def:
+    names = _PlainFunctions(seen, known)
+    if not names.calls_in_def:
         return
     reported = {id(each) for each, _ in seen.awaits_in_def}
-    asks = any(map(_asks, ast.walk(seen.module.node)))
-    for node in ast.walk(seen.module.node):
+    nodes = list(ast.walk(seen.module.node))
+    asks = any(map(_asks, nodes))
+    for node in nodes:
         if id(node) in reported:
             continue
-        found: tuple[str, str] | None = None
+        found: Waited | None = None
         dropped = "drop the `await`"
         if isinstance(node, ast.Await):
             found = names.waits(node.value)
-        elif isinstance(node, ast.Call) and (function := names.of_asyncio(node.func)) is not None:
+        elif isinstance(node, ast.Call) and names.takes_awaitables(node.func):
             found = next(filter(None, map(names.gives_waited, node.args)), None)
-            dropped = f"drop `{function}` and take its result as it is"
+            dropped = f"drop `{ast.unparse(node.func)}` and take its result as it is"
         if found is not None and isinstance(node, ast.expr):
             where, tool = found
             message = f"`{where}` is a plain def, its call has already waited and gives the result of {tool}"
@@ -61,7 +64,7 @@ def already_waited(seen: Survey, known: Callees) -> Iterator[Finding]:
 
 
 def _asks(node: ast.AST) -> bool:
-    """Whether a node asks whether a value can be awaited: an `await` may depend on the answer."""
+    """Whether a node asks if a value can be awaited: an `await` may depend on the answer."""
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name in _ASK
@@ -70,121 +73,97 @@ def _asks(node: ast.AST) -> bool:
     return False
 
 
-def _is_task_group(node: ast.AST) -> bool:
-    return "TaskGroup" in getattr(node, "attr", getattr(node, "id", ""))
+class _PlainFunctions:
+    """The plain functions of a program that return results of tools."""
 
-
-class _Plain:
-    """The plain functions of a program that give results of tools, and what is a call of one."""
-
-    def __init__(self, seen: Survey, known: Callees, plain: list[tuple[ast.FunctionDef, Scope]]) -> None:
-        self._once = {name for name, count in seen.counts.items() if count == 1}
-        self._known = known
-        inner = {id(scope.node): scope for scope in seen.scopes}
-        scopes = {id(inner[id(node)]): node.name for node, _ in plain if id(node) in inner}
+    def __init__(self, seen: Survey, known: ToolNames) -> None:
+        self._seen = seen
+        self.calls_in_def: dict[int, Waited] = {}
+        """Calls of tools in plain functions, by identity."""
         tools: dict[str, str] = {}
-        self.calls_in_def: dict[int, tuple[str, str]] = {}
-        """Calls of tools in plain functions: which function, and which tool."""
         for call, scope in seen.calls:
-            where = scopes.get(id(scope))
-            if where is not None and scope.has_generator_expression and in_generator(call, scope):
-                continue  # it runs where the generator is read, and in one that awaits it is not waited for
-            if where is not None and (callee := known.tool_of(call)) is not None:
-                tools.setdefault(where, callee.shape.name)
-                self.calls_in_def[id(call)] = (where, callee.shape.name)
-        self._modules: set[str] = set()
-        """Names of the module asyncio."""
-        self._functions: set[str] = set()
-        """Names of its functions that take awaitables."""
-        for statement, _ in seen.imports:
-            for alias in statement.names:
-                name = alias.asname or alias.name
-                if name in self._once and isinstance(statement, ast.Import) and alias.name == "asyncio":
-                    self._modules.add(name)
-                elif name in self._once and isinstance(statement, ast.ImportFrom) and statement.module == "asyncio":
-                    self._functions |= {name} if alias.name in _TAKE_AWAITABLES else set()
-        self._groups = {
-            item.optional_vars.id
-            for node in (ast.walk(seen.module.node) if tools else ())
-            if isinstance(node, ast.AsyncWith)
-            for item in node.items
-            if isinstance(item.optional_vars, ast.Name) and any(map(_is_task_group, ast.walk(item.context_expr)))
-        }
-        """Names of task groups."""
-        self._values: Mapping[str, ast.expr] = {
-            node.targets[0].id: node.value
-            for node in (ast.walk(seen.module.node) if tools else ())
-            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name)
-            if node.targets[0].id in self._once
-        }
-        self.waited = {
-            node.name: tools[node.name]
-            for node, scope in plain
-            if node.name in tools and node.name in self._once and scope.kind != "class" and not node.decorator_list
-            if not inner[id(node)].has_yield and all(map(self._is_plain, _returned(node)))
+            if not isinstance(scope.node, ast.FunctionDef) or in_generator(seen, call):
+                continue  # the reader of a generator runs the call, and one that awaits does not wait for it
+            if (called := known.tool_of(call)) is not None:
+                tools.setdefault(scope.name, called.shape.name)
+                self.calls_in_def[id(call)] = (scope.name, called.shape.name)
+        self._waited = {
+            scope.name: (scope.name, tools[scope.name])
+            for scope in seen.scopes
+            if scope.name in tools and isinstance(scope.node, ast.FunctionDef) and self._returns_results(scope)
         }
 
-    def of_asyncio(self, function: ast.expr) -> str | None:
-        """What a function that takes awaitables is called, or None for any other."""
-        if isinstance(function, ast.Name):
-            return function.id if function.id in self._functions else None
-        if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
-            module, name = function.value.id, function.attr
-            known = name in _TAKE_AWAITABLES if module in self._modules else name == "create_task"
-            return f"{module}.{name}" if known and module in self._modules | self._groups else None
-        return None
+    def _returns_results(self, function: Scope) -> bool:
+        """Whether a function has one meaning, and each value that it returns is certainly not an awaitable."""
+        node, around = function.node, function.parent
+        assert isinstance(node, ast.FunctionDef)
+        assert around is not None
+        if self._seen.counts[node.name] != 1 or around.kind == "class" or node.decorator_list or function.has_yield:
+            return False
+        return all(map(self._is_plain, _returned(node)))
 
-    def waits(self, node: ast.expr, depth: int = 0) -> tuple[str, str] | None:
-        """The plain function that an expression calls, and the tool that it waits for."""
+    def takes_awaitables(self, function: ast.expr) -> bool:
+        """Whether a function is one of asyncio's, or of a task group's, that takes awaitables."""
+        if self._seen.asyncio_function(function) in _TAKE_AWAITABLES:
+            return True
+        match function:
+            case ast.Attribute(value=ast.Name(id=group), attr="create_task"):
+                return group in self._seen.task_groups
+        return False
+
+    def waits(self, node: ast.expr) -> Waited | None:
+        """The plain function that an expression calls, and the tool whose call it waits for."""
+        node = self._followed(node)
         if isinstance(node, ast.Call):
             if id(node) in self.calls_in_def:
                 return self.calls_in_def[id(node)]
-            if isinstance(node.func, ast.Name) and node.func.id in self.waited:
-                return node.func.id, self.waited[node.func.id]
-        if isinstance(node, ast.Name) and node.id in self._values and depth < _DEEPEST:
-            return self.waits(self._values[node.id], depth + 1)
+            return self._waited.get(node.func.id) if isinstance(node.func, ast.Name) else None
         return None
 
-    def gives_waited(self, node: ast.expr, depth: int = 0) -> tuple[str, str] | None:
+    def gives_waited(self, node: ast.expr, depth: int = 0) -> Waited | None:
         """As `waits`, for an argument that is such a call, or several of them."""
         if depth > _DEEPEST:
             return None
-        if isinstance(node, ast.Starred):
-            return self.gives_waited(node.value, depth + 1)
-        if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp):
-            return self.waits(node.elt)
-        if isinstance(node, ast.List | ast.Tuple | ast.Set):
-            return next(filter(None, (self.gives_waited(each, depth + 1) for each in node.elts)), None)
-        if isinstance(node, ast.Name) and node.id in self._values:
-            return self.gives_waited(self._values[node.id], depth + 1)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "map" and node.args:
-            mapped = node.args[0]
-            if isinstance(mapped, ast.Name) and mapped.id in self.waited:
-                return mapped.id, self.waited[mapped.id]
+        node = self._followed(node)
+        match node:
+            case ast.Starred(value=value):
+                return self.gives_waited(value, depth + 1)
+            case ast.ListComp(elt=elt) | ast.GeneratorExp(elt=elt) | ast.SetComp(elt=elt):
+                return self.waits(elt)
+            case ast.List(elts=elts) | ast.Tuple(elts=elts) | ast.Set(elts=elts):
+                return next(filter(None, (self.gives_waited(each, depth + 1) for each in elts)), None)
+            case ast.Call(func=ast.Name(id="map"), args=[ast.Name(id=mapped), *_]) if mapped in self._waited:
+                return self._waited[mapped]
         return self.waits(node)
 
+    def _followed(self, node: ast.expr) -> ast.expr:
+        """The value of a name that is bound once, or of one bound to such a name; any other expression itself."""
+        for _ in range(_DEEPEST):
+            if not isinstance(node, ast.Name) or node.id not in self._seen.assigned:
+                break
+            node = self._seen.assigned[node.id]
+        return node
+
     def _is_plain(self, node: ast.expr | None, depth: int = 0) -> bool:
-        """Whether a value is certainly no awaitable: a result of a tool, a part of one, or made by Python's syntax."""
+        """Whether a value is certainly not an awaitable: a result of a tool, a part of one, or a value of Python's."""
         if node is None or isinstance(node, _PLAIN):
             return True
         if depth > _DEEPEST:
             return False
-        if isinstance(node, ast.Subscript | ast.Attribute):
-            inner = node.value
-            while isinstance(inner, ast.Subscript | ast.Attribute):
-                inner = inner.value
-            return not isinstance(inner, _PLAIN) and self._is_plain(inner, depth + 1)
-        if isinstance(node, ast.Name):
-            return node.id in self._values and self._is_plain(self._values[node.id], depth + 1)
-        if isinstance(node, ast.IfExp):
-            return self._is_plain(node.body, depth + 1) and self._is_plain(node.orelse, depth + 1)
-        if isinstance(node, ast.BoolOp):
-            return all(self._is_plain(each, depth + 1) for each in node.values)
+        match node:
+            case ast.Subscript(value=inner) | ast.Attribute(value=inner):
+                return not isinstance(inner, _PLAIN) and self._is_plain(inner, depth + 1)
+            case ast.Name(id=name):
+                return name in self._seen.assigned and self._is_plain(self._seen.assigned[name], depth + 1)
+            case ast.IfExp(body=body, orelse=orelse):
+                return self._is_plain(body, depth + 1) and self._is_plain(orelse, depth + 1)
+            case ast.BoolOp(values=values):
+                return all(self._is_plain(each, depth + 1) for each in values)
         return id(node) in self.calls_in_def
 
 
-def _returned(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr | None]:
-    """What the `return` statements of a function give, those of functions inside it left out."""
+def _returned(function: ast.FunctionDef) -> Iterator[ast.expr | None]:
+    """The values of the `return` statements of a function, without those of functions inside it."""
     stack: list[ast.AST] = list(function.body)
     while stack:
         node = stack.pop()

@@ -13,7 +13,7 @@ walked, looked through ahead, and written as a plan.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from callgate.plan.expressions import Expression
 
 __all__ = [
     "Assign", "Augment", "Block", "CallTool", "Change", "Flow", "For", "Gather", "Has", "Hold", "If", "Item",
-    "Operation", "Part", "Print", "Pure", "Return", "Site", "Target", "names_in",
+    "Operation", "Order", "Part", "Print", "Pure", "Return", "Site", "Target", "names_in",
     "operations_of", "pures_of",
 ]  # fmt: skip
 
@@ -241,3 +241,44 @@ def names_in(target: Target) -> Iterator[str]:
     elif isinstance(target, tuple):
         for each in target:
             yield from names_in(each)
+
+
+class Order:
+    """Which calls of a program have to have ended before another one begins. The program's calls come one by one.
+
+    A call with effects comes after all calls that the program awaited before it. A call that only reads comes after
+    the calls with effects that were begun before it, awaited or not: begun earlier, it would not see these effects.
+    """
+
+    def __init__(self) -> None:
+        self._number: dict[str, int] = {}
+        self._before: dict[str, set[str]] = {}
+        self._ended: set[str] = set()
+        """Awaited calls, without those that another awaited call waits for."""
+        self._writes: set[str] = set()
+        """Awaited calls with effects, without those that another one waits for."""
+        self._begun: set[str] = set()
+        """Calls with effects that are not awaited yet."""
+
+    def begin(self, step: str, *, early: bool, needs: Collection[str] = ()) -> list[str]:
+        """The program comes to a call. Returns the calls that have to have ended, without those whose result it needs.
+
+        Args:
+            step: id of the call.
+            early: it only reads.
+            needs: calls whose results are among its arguments.
+        """
+        before = self._writes | self._begun if early else set(self._ended)
+        if not early:
+            self._begun.add(step)
+        self._number[step] = len(self._number)
+        self._before[step] = before
+        return sorted(before.difference(needs), key=self._number.__getitem__)
+
+    def end(self, steps: Iterable[str]) -> None:
+        """The program goes on once these calls have ended."""
+        for step in steps:
+            self._ended = self._ended - self._before[step] | {step}
+            if step in self._begun:
+                self._begun.discard(step)
+                self._writes = self._writes - self._before[step] | {step}

@@ -32,12 +32,12 @@ from .flow import (
     If,
     Item,
     Operation,
+    Order,
     Pure,
     Target,
     operations_of,
     pures_of,
 )
-from .order import Order
 from .reasons import NotAGraph, Refusal
 from .walking.effects import effects_of
 

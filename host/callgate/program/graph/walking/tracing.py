@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from callgate.plan.expressions import Budget
 from callgate.plan.expressions.kinds import DICTS
-from callgate.program.graph.flow import Augment, CallTool, Change, Flow, Gather, Item, Target
-from callgate.program.graph.order import Order
+from callgate.program.graph.flow import Augment, CallTool, Change, Flow, Gather, Item, Order, Target
 from callgate.program.graph.writing import json_argument
 
 from .ghost import Place

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from .callees import TOOL_CALL, Callee, Callees, imports_from, literal_name
 from .findings import Finding, Severity, ToolShape, is_name, nearest, shown
 from .survey import Survey
+from .tool_names import TOOL_CALL, CalledTool, ToolNames, imports_from, literal_name
 
 __all__ = ["tool_findings"]
 
@@ -19,7 +19,7 @@ _MOST_LISTED: Final = 20
 WhyAbsent = Callable[[str], str | None]
 
 
-def tool_findings(seen: Survey, known: Callees, why_absent: WhyAbsent | None = None) -> Iterator[Finding]:
+def tool_findings(seen: Survey, known: ToolNames, why_absent: WhyAbsent | None = None) -> Iterator[Finding]:
     """Findings for tools that do not exist and for arguments that do not fit.
 
     Args:
@@ -34,7 +34,7 @@ def tool_findings(seen: Survey, known: Callees, why_absent: WhyAbsent | None = N
         found = known.tool_of(call)
         if found is not None:
             yield from _arguments(call, found)
-        elif known.tool_call and isinstance(call.func, ast.Name) and call.func.id == TOOL_CALL:
+        elif known.has_tool_call and isinstance(call.func, ast.Name) and call.func.id == TOOL_CALL:
             name = literal_name(call)
             if name is not None:
                 way = 'tool_call("{}", ...)'
@@ -45,7 +45,7 @@ def _never_expected(_: str) -> str | None:
     return None
 
 
-def _unknown_imports(seen: Survey, known: Callees, why_absent: WhyAbsent) -> Iterator[Finding]:
+def _unknown_imports(seen: Survey, known: ToolNames, why_absent: WhyAbsent) -> Iterator[Finding]:
     for node, _ in seen.imports:
         namespace = imports_from(node) if isinstance(node, ast.ImportFrom) else None
         if namespace is None:
@@ -62,7 +62,7 @@ def _unknown_imports(seen: Survey, known: Callees, why_absent: WhyAbsent) -> Ite
                 yield _unknown_tool(alias, alias.name, known, namespace, way, severity, absent)
 
 
-def _unknown_attributes(seen: Survey, known: Callees, why_absent: WhyAbsent) -> Iterator[Finding]:
+def _unknown_attributes(seen: Survey, known: ToolNames, why_absent: WhyAbsent) -> Iterator[Finding]:
     for attribute in seen.attributes:
         if not isinstance(attribute.ctx, ast.Load) or attribute.attr.startswith("_"):
             continue
@@ -74,14 +74,14 @@ def _unknown_attributes(seen: Survey, known: Callees, why_absent: WhyAbsent) -> 
             yield _unknown_tool(attribute, attribute.attr, known, namespace, way, severity, absent)
 
 
-def _has(known: Callees, namespace: str, name: str) -> bool:
+def _has(known: ToolNames, namespace: str, name: str) -> bool:
     return known.member(namespace, name) is not None or (not namespace and name in known.namespaces)
 
 
 def _unknown_tool(
     node: ast.expr | ast.alias,
     name: str,
-    known: Callees,
+    known: ToolNames,
     namespace: str | None,
     way: str,
     severity: Severity = "error",
@@ -111,7 +111,7 @@ def _unknown_tool(
 
 
 def _unknown_namespace(
-    node: ast.stmt, name: str, known: Callees, way: str, severity: Severity, absent: str | None
+    node: ast.stmt, name: str, known: ToolNames, way: str, severity: Severity, absent: str | None
 ) -> Finding:
     servers = [each for each in known.namespaces if each]
     guess = nearest(name, servers)
@@ -121,7 +121,7 @@ def _unknown_namespace(
     return Finding.at(node, "unknown-tool", f"`tools` has no namespace `{shown(name)}`", hint, severity)
 
 
-def _arguments(call: ast.Call, callee: Callee) -> Iterator[Finding]:
+def _arguments(call: ast.Call, callee: CalledTool) -> Iterator[Finding]:
     shape, by_name, called = callee.shape, callee.by_name, callee.written
     positional = call.args[1:] if by_name else call.args
     unpacked = next((index for index, value in enumerate(positional) if isinstance(value, ast.Starred)), None)

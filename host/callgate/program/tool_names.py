@@ -1,0 +1,143 @@
+"""Which call is which tool's. Knows names of tools and of namespaces, no schemas.
+
+A call counts as a tool's only where that is certain: the program (or an earlier one of its session) binds the name to
+nothing else, anywhere. The ways to write it are ``name(...)``, ``tools.name(...)``, ``server.name(...)``,
+``tools.server.name(...)``, ``tool_call("name", ...)``, and names imported with ``from tools import name``,
+``from tools import server`` or ``from tools.server import name``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from .findings import ToolShape
+from .survey import Survey
+
+__all__ = ["NONE", "TOOLS", "TOOL_CALL", "CalledTool", "Namespaces", "ToolNames", "imports_from", "literal_name"]
+
+TOOLS: Final = "tools"
+TOOL_CALL: Final = "tool_call"
+
+Namespaces = Mapping[str, Mapping[str, str]]
+"""Names of tools in programs, by namespaces and by what they are called there; ``""`` is the module `tools`."""
+NONE: Final[Namespaces] = {}
+_EMPTY: Final[Mapping[str, str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class CalledTool:
+    """A tool that is called, and how."""
+
+    shape: ToolShape
+    written: str
+    """Its name, as the program has it."""
+    by_name: bool = False
+    """By way of ``tool_call``."""
+
+
+class ToolNames:
+    """What the names of a program stand for, where that is certain: see `check_program` for the arguments.
+
+    Attributes:
+        all_tools: every tool by its name, for ``tools.name``.
+        namespaces: every namespace, for ``tools.server.name``.
+        has_tool_call: `tool_call` is the function that every program is given.
+    """
+
+    def __init__(
+        self,
+        seen: Survey,
+        tools: Mapping[str, ToolShape],
+        known_names: Collection[str],
+        namespaces: Namespaces = NONE,
+        resolve: Callable[[str], str | None] = str,
+    ) -> None:
+        self.all_tools = tools
+        self.namespaces = namespaces
+        self._resolve = resolve
+        bound = dict(seen.counts)
+        imported: list[tuple[str, str, str]] = []
+        """Name in the program, namespace, name in that namespace."""
+        modules: set[str] = set()
+        for node, _ in seen.imports:
+            for alias in node.names:
+                name = alias.asname or alias.name
+                if isinstance(node, ast.ImportFrom):
+                    if (namespace := imports_from(node)) is not None and (not namespace or namespace in namespaces):
+                        bound[name] = bound.get(name, 0) - 1
+                        imported.append((name, namespace, alias.name))
+                elif alias.name == TOOLS:
+                    bound[name] = bound.get(name, 0) - 1
+                    if bound[name] == 0:
+                        modules.add(name)
+        taken = {name for name, count in bound.items() if count > 0}
+        if TOOLS not in taken and TOOLS not in known_names:
+            modules.add(TOOLS)
+        self.has_tool_call = TOOL_CALL not in taken and TOOL_CALL not in known_names and TOOL_CALL not in tools
+        self._modules = frozenset(modules)
+        """Names of the module `tools`."""
+        taken.update(name for name in known_names if name in tools or name in namespaces)
+        self._tools = tools
+        """Tools by their names in the program, aliases of imports included."""
+        if not taken.isdisjoint(tools):
+            self._tools = {name: shape for name, shape in tools.items() if name not in taken}
+        self._servers = {name: name for name in namespaces if name and name not in taken}
+        """Namespaces by their names in the program."""
+        own: dict[str, ToolShape] = {}
+        for name, namespace, member in imported:
+            if bound.get(name):
+                continue
+            if not namespace and member in namespaces and member not in tools:
+                self._servers[name] = member
+            elif (shape := self.member(namespace, member)) is not None:
+                own[name] = shape
+        if own:
+            self._tools = {**self._tools, **own}
+
+    def tool_of(self, call: ast.Call) -> CalledTool | None:
+        """The tool a call is for."""
+        function = call.func
+        if isinstance(function, ast.Name):
+            if (shape := self._tools.get(function.id)) is not None:
+                return CalledTool(shape, function.id)
+            if function.id == TOOL_CALL and self.has_tool_call and (name := literal_name(call)) is not None:
+                return None if (shape := self.by_any_name(name)) is None else CalledTool(shape, name, by_name=True)
+            return None
+        if not isinstance(function, ast.Attribute):
+            return None
+        namespace = self.namespace_of(function.value)
+        shape = None if namespace is None else self.member(namespace, function.attr)
+        return None if shape is None else CalledTool(shape, f"{ast.unparse(function.value)}.{function.attr}")
+
+    def namespace_of(self, node: ast.expr) -> str | None:
+        """The namespace that an expression is, ``""`` for the module `tools`; None for any other."""
+        if isinstance(node, ast.Name):
+            return "" if node.id in self._modules else self._servers.get(node.id)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in self._modules:
+            return node.attr if node.attr in self.namespaces and node.attr not in self.all_tools else None
+        return None
+
+    def member(self, namespace: str, name: str) -> ToolShape | None:
+        """The tool of that name in a namespace."""
+        if not namespace and (shape := self.all_tools.get(name)) is not None:
+            return shape
+        return self.all_tools.get(self.namespaces.get(namespace, _EMPTY).get(name, ""))
+
+    def by_any_name(self, name: str) -> ToolShape | None:
+        """The tool that ``tool_call`` finds."""
+        return self.all_tools.get(self._resolve(name) or "")
+
+
+def literal_name(call: ast.Call) -> str | None:
+    """The first positional argument of a call, where it is a text written out."""
+    first = call.args[0] if call.args else None
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
+
+
+def imports_from(node: ast.ImportFrom) -> str | None:
+    """The namespace that names are imported from, ``""`` for the module `tools`; None for any other module."""
+    package, _, namespace = (node.module or "").partition(".")
+    return namespace if package == TOOLS and not node.level else None
