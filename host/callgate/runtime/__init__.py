@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from .discovery.found import Described, Found, SearchResult
     from .fast_path.compilation import Compilation
     from .gate.approval import Allow, ApprovalRequest, Deny
-    from .gate.calls import CallRecord
     from .gate.events import (
         CallEnded,
         CallProgressed,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
         StepStarted,
         report_progress,
     )
+    from .gate.records import CallRecord
     from .offer import Source
     from .plans.result import PlanResult, StepResult
     from .plans.run import PlanApprovalRequest
@@ -73,7 +73,7 @@ __getattr__, __dir__ = names_from(
     {
         "answers": ("Answer",),
         "gate.approval": ("Allow", "ApprovalRequest", "Deny"),
-        "gate.calls": ("CallRecord",),
+        "gate.records": ("CallRecord",),
         "code_stream": ("CodeStream",),
         "discovery.conversation": ("Conversation",),
         "discovery.found": ("Described", "Found", "SearchResult"),

@@ -41,12 +41,10 @@ from .drive import PlanDrive
 from .early import EarlyCalls
 from .result import PlanResult
 
-__all__ = ["DEFAULT_TIMEOUT_SECONDS", "ApprovePlan", "PlanApprovalRequest", "PlanRun"]
+__all__ = ["ApprovePlan", "PlanApprovalRequest", "PlanRun"]
 
 T = TypeVar("T")
 
-DEFAULT_TIMEOUT_SECONDS = 30.0
-"""For one attempt of a tool that says nothing itself and has no history; as the tool planning engine has it."""
 _MANY = 500
 """Steps; a longer plan is written in a thread."""
 _LARGE = 16 * 1024
@@ -110,13 +108,7 @@ class PlanRun:
     ) -> None:
         if approve_plan is not None and not callable(approve_plan):
             raise ConfigurationError(f"approve_plan is a function of a PlanApprovalRequest, not {approve_plan!r}")
-        self.gate = gate.open(
-            caller="plan",
-            limits=limits,
-            allowed=tools,
-            on_event=on_event,
-            default_timeout_seconds=DEFAULT_TIMEOUT_SECONDS,
-        )
+        self.gate = gate.open(caller="plan", limits=limits, allowed=tools, on_event=on_event)
         self.limits = limits
         self.on_event = on_event
         self.approve_plan = approve_plan
