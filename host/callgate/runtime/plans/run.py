@@ -27,10 +27,10 @@ from callgate.plan.explain import ExplainFormat, explain, explained
 from callgate.plan.faults import PlanFault
 from callgate.plan.model import plan_json
 from callgate.plan.sizes import json_size, memory_of
+from callgate.runtime.context_task import event_loop
 from callgate.runtime.gate import Gate
 from callgate.runtime.gate.approval import Allow, Decision, Deny, answer_of
 from callgate.runtime.gate.events import Event
-from callgate.runtime.keeper import event_loop
 from callgate.runtime.result import RunError, RunUsage
 from callgate.runtime.run import host_error
 from callgate.tools.decoding import decoding
