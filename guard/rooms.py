@@ -11,7 +11,7 @@ SOURCES = ("host", "sandbox_image")
 _GUEST = "asking calls tool_calls explain json_forms link loops nursery output own_frames program session"
 
 SAMPLE = {
-    "gate": ["host/callgate/runtime/gate.py", "host/callgate/runtime/gate/*", "host/callgate/runtime/attempt.py"],
+    "gate": ["host/callgate/runtime/gate/*"],
     "engine": ["host/callgate/plan/engine.py", "host/callgate/plan/engine/*", "host/callgate/plan/steps.py"],
     "evaluator": ["host/callgate/plan/expressions/*", "host/callgate/plan/expressions.py"],
     "walk": [f"host/callgate/program/{each}" for each in ("graph/walking/*", "graph/flow.py", "walk*")],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import errors, runtime
 from .lazily import names_from
 from .version import __version__ as __version__
 
@@ -128,70 +129,13 @@ __all__ = [
 __getattr__, __dir__ = names_from(
     __name__,
     {
-        "agent": (
-            "Agent",
-            "AgentResult",
-            "Budget",
-        ),
-        "errors": (
-            "CallgateError",
-            "ConfigurationError",
-            "ContextExceeded",
-            "InvalidArguments",
-            "LimitReached",
-            "ModelError",
-            "ModelRejected",
-            "ModelUnavailable",
-            "ProtocolError",
-            "SandboxBusy",
-            "SandboxCrashed",
-            "SandboxError",
-            "SandboxUnavailable",
-            "ToolCancelled",
-            "ToolError",
-            "ToolNotAllowed",
-            "ToolNotFound",
-            "ToolTimedOut",
-        ),
+        "agent": ("Agent", "AgentResult", "Budget"),
+        "errors": errors.__all__,
         "limits": ("Limits",),
         "plan.faults": ("PlanFault",),
         "program.findings": ("Finding",),
-        "runtime": (
-            "Allow",
-            "Answer",
-            "ApprovalRequest",
-            "CallEnded",
-            "CallProgressed",
-            "CallRecord",
-            "CallStarted",
-            "CodeResult",
-            "Compilation",
-            "Conversation",
-            "Deny",
-            "Described",
-            "Event",
-            "Found",
-            "NotAGraph",
-            "PlanApprovalRequest",
-            "PlanResult",
-            "Printed",
-            "RunError",
-            "RunUsage",
-            "Runtime",
-            "SearchResult",
-            "Session",
-            "Source",
-            "StepEnded",
-            "StepResult",
-            "StepStarted",
-            "report_progress",
-        ),
+        "runtime": runtime.__all__,
         "sandbox.docker.backend": ("DockerBackend",),
-        "tools": (
-            "Registry",
-            "Retry",
-            "Tool",
-            "tool",
-        ),
+        "tools": ("Registry", "Retry", "Tool", "tool"),
     },
 )

@@ -1,10 +1,10 @@
-"""Imports that wait until somebody needs them: of public names (PEP 562), and of modules under an event loop."""
+"""Imports at the first use: of a package's public names (PEP 562), and of modules under an event loop."""
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -12,13 +12,13 @@ __all__ = ["imported", "names_from"]
 
 
 def names_from(
-    package: str, homes: Mapping[str, tuple[str, ...]]
+    package: str, homes: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """A package's ``__getattr__`` and ``__dir__``.
+    """Build a package's ``__getattr__`` and ``__dir__``.
 
     Args:
         package: its name.
-        homes: the names that each module of it has; modules by their names within the package.
+        homes: the public names of each module, by the module's name within the package.
     """
     home_of = {name: module for module, names in homes.items() for name in names}
 
@@ -35,7 +35,7 @@ def names_from(
 
 
 async def imported(module: str) -> ModuleType:
-    """The module of that name. Where it is new, a thread imports it, so that the event loop goes on meanwhile."""
+    """Return a module. A thread imports a new module, so that the event loop runs on."""
     if module not in sys.modules:
         import anyio.to_thread
 

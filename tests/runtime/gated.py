@@ -72,8 +72,8 @@ class Clock:
         return self.now
 
 
-def opened(gate: Gate, caller: Caller = "code", default_timeout_seconds: float | None = None, **limits: Any) -> RunGate:
-    return gate.open(caller=caller, limits=Limits(**limits), default_timeout_seconds=default_timeout_seconds)
+def opened(gate: Gate, caller: Caller = "code", **limits: Any) -> RunGate:
+    return gate.open(caller=caller, limits=Limits(**limits))
 
 
 def run_of(*tools: Tool, caller: Caller = "code", approve: Any = None, **limits: Any) -> RunGate:

@@ -66,7 +66,7 @@ async def test_a_built_in_tool_passes_the_gate_and_is_told_of_what_was_offered()
 async def test_a_built_in_tool_is_in_no_registry_and_no_listing() -> None:
     made = gate()
     run = made.open(caller="code", limits=Limits())
-    assert [each.name for each in run.tools] == ["echo", "look"]
+    assert [each.name for each in run.offer.tools] == ["echo", "look"]
     assert [each.name for each in run.offer.builtins] == ["search_tools", "describe_tools"]
     assert made.registry.names() == ("echo", "look")
     assert made.registry.resolve("search_tools") is None
@@ -119,7 +119,7 @@ async def test_tools_are_allowed_and_called_by_any_of_their_names() -> None:
     other = Tool.from_schema("s_b", "", {"type": "object"}, dict, server="my-s", server_tool="b")
     made = Gate(Registry([served, other, echo]))
     run = made.open(caller="code", limits=Limits(), allowed=["my-s.a", "my_s.b"])
-    assert [each.name for each in run.tools] == ["s_a", "s_b"]
+    assert [each.name for each in run.offer.tools] == ["s_a", "s_b"]
     assert await run.call("my_s.a", {}) == "{}"
     assert run.records[0].tool == "s_a"
     with pytest.raises(ToolNotAllowed, match=r"^tool 'echo' is not among the tools that this run may call$"):

@@ -16,7 +16,7 @@ import pytest
 from callgate.errors import ConfigurationError, InvalidArguments, LimitReached, ToolError, ToolNotAllowed, ToolNotFound
 from callgate.limits import Limits
 from callgate.runtime.gate import Gate
-from callgate.runtime.gate.calls import weight
+from callgate.runtime.gate.arguments import weight
 from callgate.runtime.gate.events import CallEnded, CallStarted, Event
 from callgate.tools import Registry, Tool, tool
 from runtime.gated import echo, failure_of, opened, run_of
@@ -98,7 +98,7 @@ async def test_what_may_not_be_called_so_is_refused_and_the_tool_never_called(
 ) -> None:
     gate = Gate(Registry([echo, take, only_direct, nobody, FOREIGN]))
     run = gate.open(caller="code", limits=Limits(), allowed=allowed)
-    assert [each.name for each in run.tools] == (["echo", "get-it", "take"] if allowed is None else [])
+    assert [each.name for each in run.offer.tools] == (["echo", "get-it", "take"] if allowed is None else [])
     error = await failure_of(run, name, arguments)
     assert type(error) is kind
     assert message in (None, error.message)
@@ -134,8 +134,8 @@ async def test_a_tool_that_is_added_later_is_seen_by_later_runs() -> None:
     gate = Gate(Registry([echo]))
     before = opened(gate, "direct")
     gate.registry.add(only_direct)
-    assert [each.name for each in opened(gate, "direct").tools] == ["echo", "only_direct"]
-    assert [each.name for each in before.tools] == ["echo"]
+    assert [each.name for each in opened(gate, "direct").offer.tools] == ["echo", "only_direct"]
+    assert [each.name for each in before.offer.tools] == ["echo"]
 
 
 async def test_more_calls_than_allowed_end_the_run() -> None:
@@ -145,7 +145,7 @@ async def test_more_calls_than_allowed_end_the_run() -> None:
     with pytest.raises(LimitReached, match=r"^limit reached: max_tool_calls is 2, used 2$"):
         await run.call("echo", {"text": "x"})
     with pytest.raises(LimitReached):
-        await run.refuse("echo", None, ToolError("no"))
+        await run.record_cancelled("echo", None)
     assert len(run.records) == 2
 
 
@@ -222,13 +222,12 @@ async def test_events_come_in_pairs_and_at_once(caplog: pytest.LogCaptureFixture
     run = Gate(Registry([echo])).open(caller="code", limits=Limits(), on_event=on_event)
     assert await run.call("echo", {"text": "x"}) == '"x"'
     await failure_of(run, "unknown")
-    await run.refuse("late", [], ToolError("not now"))
-    await run.give_up("never", {})
-    ends = {"echo": "succeeded", "unknown": "refused", "late": "refused", "never": "cancelled"}
+    await run.record_cancelled("never", {})
+    ends = {"echo": "succeeded", "unknown": "refused", "never": "cancelled"}
     assert events == [
         each for name, end in ends.items() for each in (("CallStarted", name, "pending"), ("CallEnded", name, end))
     ]
-    assert [record.error for record in run.records[2:]] == ["not now", "the call was cancelled before it had begun"]
+    assert run.records[-1].error == "the call was cancelled before it had begun"
     assert "the on_event callback failed" in caplog.text
 
 

@@ -16,7 +16,7 @@ import sniffio
 
 from callgate.errors import ToolError, ToolTimedOut
 from callgate.runtime.gate import Gate
-from callgate.runtime.gate.attempt import MAX_ERROR_CHARACTERS, MAX_ERROR_DATA_CHARACTERS
+from callgate.runtime.gate.failures import MAX_ERROR_CHARACTERS, MAX_ERROR_DATA_CHARACTERS
 from callgate.tools import Registry, Tool, tool
 from runtime.gated import failure_of, forever, opened, run_of, stats_of
 

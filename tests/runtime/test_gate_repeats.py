@@ -64,7 +64,7 @@ async def test_what_cannot_pass_is_not_tried_again(
 async def test_who_may_have_a_call_repeated(
     caller: Caller, options: dict[str, Any], asked: Retry | None, attempts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("callgate.runtime.gate.attempt.PLAN_RETRY", AT_ONCE)
+    monkeypatch.setattr("callgate.runtime.gate.attempts.PLAN_RETRY", AT_ONCE)
     run = run_of(flaky(*[RuntimeError()] * 5, **options), caller=caller)
     await failure_of(run, "flaky", retry=asked)
     assert run.records[0].attempts == attempts
@@ -97,25 +97,18 @@ async def test_every_attempt_gets_its_own_copy_of_the_arguments() -> None:
 
 
 async def test_neither_a_retry_that_waits_nor_a_person_who_thinks_holds_a_place() -> None:
-    waiting: list[str] = []
-
-    def draw() -> float:
-        waiting.append("a retry")
-        return 0.5
-
     async def approve(request: Any) -> bool:
-        waiting.append("a person")
         await anyio.sleep_forever()
         return True
 
     asking = Tool.from_function(forever, name="asking", requires_approval=True)
     tools = [flaky(RuntimeError(), retry=Retry(backoff_seconds=30)), asking, spare]
-    run = opened(Gate(Registry(tools), draw=draw, approve=approve), max_concurrent_calls=1)
+    run = opened(Gate(Registry(tools), approve=approve), max_concurrent_calls=1)
     async with anyio.create_task_group() as group:
         for name in ("flaky", "asking"):
             group.start_soon(run.call, name, {})
             await anyio.wait_all_tasks_blocked()
-        assert waiting == ["a retry", "a person"]
+        assert [(each.status, each.attempts) for each in run.records] == [("pending", 1), ("pending", 0)]
         with anyio.fail_after(5):
             await run.call("spare", {})
         group.cancel_scope.cancel()

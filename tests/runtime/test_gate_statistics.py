@@ -120,30 +120,24 @@ def with_history(read_only: bool, seconds: float, attempts: int = 20, **options:
     [(True, 0.1, 5), (True, 3, 12), (True, 99, 120), (False, 0.1, 30), (False, 20, 80)],
 )
 async def test_in_a_plan_the_timeout_adapts_to_the_history(read_only: bool, seconds: float, timeout: float) -> None:
-    run = opened(with_history(read_only, seconds), "plan", 30.0)
+    run = opened(with_history(read_only, seconds), "plan")
     assert timeout - 4 < float(await run.call("left", {})) <= timeout
 
 
 @pytest.mark.parametrize(
-    ("caller", "default", "asked", "tools_own", "attempts", "timeout"),
+    ("caller", "asked", "tools_own", "attempts", "timeout"),
     [
-        ("plan", 30.0, None, None, 19, 30),
-        ("plan", 30.0, 7.0, None, 20, 7),
-        ("plan", 30.0, None, 9.0, 20, 9),
-        ("plan", 30.0, 7.0, 9.0, 20, 7),
-        ("code", 30.0, None, None, 20, 30),
-        ("plan", None, None, None, 20, None),
-        ("code", None, None, None, 20, None),
+        ("plan", None, None, 19, 30),
+        ("plan", 7.0, None, 20, 7),
+        ("plan", None, 9.0, 20, 9),
+        ("plan", 7.0, 9.0, 20, 7),
+        ("code", None, 9.0, 20, 9),
+        ("code", None, None, 20, None),
     ],
 )
-async def test_only_a_plans_default_adapts(
-    caller: Caller,
-    default: float | None,
-    asked: float | None,
-    tools_own: float | None,
-    attempts: int,
-    timeout: float | None,
+async def test_only_a_plans_timeout_adapts(
+    caller: Caller, asked: float | None, tools_own: float | None, attempts: int, timeout: float | None
 ) -> None:
-    run = opened(with_history(True, 20.0, attempts, timeout_seconds=tools_own), caller, default)
+    run = opened(with_history(True, 20.0, attempts, timeout_seconds=tools_own), caller)
     left = await run.call("left", {}, timeout_seconds=asked)
     assert left == "null" if timeout is None else timeout - 4 < float(left) <= timeout

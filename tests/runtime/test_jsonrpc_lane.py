@@ -162,7 +162,7 @@ async def test_too_many_arguments_by_position_are_refused_and_recorded() -> None
     run = gate()
     reply = (await answer({"jsonrpc": "2.0", "method": "subtract", "params": [1, 2, 3], "id": 1}, run)).reply
     assert reply["error"]["code"] == -32602
-    assert reply["error"]["message"] == "subtract takes 2 arguments, not 3"
+    assert reply["error"]["message"] == "tool 'subtract': the arguments must be an object, got an array of 3 items"
     assert [record.status for record in run.records] == ["refused"]
 
 
@@ -182,7 +182,7 @@ async def test_a_limit_ends_the_run_and_is_answered() -> None:
 
 
 async def fast(number: Any, method: str, arguments: dict[str, Any], run: RunGate) -> bytes:
-    """What `Drive` does with a plain call."""
+    """What a guest's run does with a plain call."""
     try:
         return result_reply(number, await run.call(method, arguments))
     except ToolError as error:

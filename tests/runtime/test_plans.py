@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from callgate import Allow, ConfigurationError, Deny, Limits, PlanResult, Retry, Runtime
+from callgate.runtime.gate.attempts import retry_for
 from runtime.planned import world
 
 pytestmark = pytest.mark.anyio
@@ -103,14 +104,10 @@ async def test_a_tool_that_may_be_repeated_is_tried_again() -> None:
 
 async def test_reads_have_three_attempts_in_a_plan_by_default() -> None:
     async with world() as (runtime, _):
-        tool = runtime.registry.get("get")
-        assert tool.retry is None
-        made = runtime.gate.open(caller="plan", limits=Limits())
-        from callgate.runtime.gate.attempt import retry_for
-
-        assert retry_for(tool, None, made.caller) == Retry()
-        assert retry_for(runtime.registry.get("put"), None, made.caller) is None
-        assert retry_for(tool, None, "code") is None
+        get, put = runtime.registry.get("get"), runtime.registry.get("put")
+        assert get.retry is None
+        asked = [retry_for(get, None, "plan"), retry_for(put, None, "plan"), retry_for(get, None, "code")]
+        assert asked == [Retry(), None, None]
 
 
 async def test_a_timeout_of_a_tool_with_side_effects_has_an_unknown_outcome() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from callgate import CodeResult, ConfigurationError, Limits, Runtime, SandboxBusy, SandboxError, tool
+from callgate import CodeResult, ConfigurationError, Event, Limits, Runtime, SandboxBusy, SandboxError, tool
 from runtime.conftest import opened
 from runtime.offered import CANCELLED
 
@@ -107,8 +107,12 @@ async def test_programs_at_the_same_time_run_one_after_the_other(runtime: Runtim
 async def test_a_cancelled_program_ends_it(runtime: Runtime) -> None:
     CANCELLED.clear()
     async with runtime.session() as session:
-        with anyio.move_on_after(0.1):
-            await session.execute_code("await hang()")
+        with anyio.CancelScope() as scope:
+
+            def soon(event: Event) -> None:
+                scope.deadline = anyio.current_time() + 0.05
+
+            await session.execute_code("await hang()", on_event=soon)
         assert CANCELLED == ["hang"]
         assert not session.alive
         with pytest.raises(SandboxError, match=r"^this session is over: a program in it was cancelled; open a new one"):

@@ -1,27 +1,24 @@
-"""Statistics, and what searches taught, outlive the process in one file. `test_kept_files` has what all do."""
+"""Statistics, and what searches taught, outlive the process in one file. `test_notes_files` has what all do."""
 
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import anyio
-import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
 from callgate.limits import Limits
 from callgate.runtime import statistics_file
+from callgate.runtime.context_task import ContextTask
 from callgate.runtime.gate import Gate
-from callgate.runtime.keeper import Keeper
 from callgate.runtime.statistics_file import LearnedFile, StatisticsFile
 from callgate.search.learned import MAX_LESSONS, MAX_PER_TOOL, Learned
 from callgate.tools import Registry, tool
 from callgate.tools.statistics import WINDOW, Statistics, ToolStats
-from runtime.kept_files import database
+from runtime.notes_files import database
 
 pytestmark = pytest.mark.anyio
 
@@ -83,34 +80,27 @@ async def test_tools_that_are_called_otherwise_at_each_start_do_not_make_the_fil
     assert rows == [(300, "tool 2 0", "tool 4 99")]
 
 
-async def test_a_keeper_keeps_it(path: Path) -> None:
+async def test_a_file_may_be_kept_open_by_another_task(path: Path) -> None:
     @tool
     async def work() -> int:
         return 1
 
     registry = Registry([work])
-    keeper = Keeper(lambda: [StatisticsFile(path, registry.statistics)])
-    await keeper.open()
+    contexts = ContextTask(lambda: [StatisticsFile(path, registry.statistics)])
+    await contexts.open()
     run = Gate(registry).open(caller="code", limits=Limits())
     for _ in range(3):
         await run.call("work", {})
-    await keeper.close()
+    await contexts.close()
     assert (await read(path))["work"].calls == 3
 
 
-async def test_a_note_from_another_thread_does_not_touch_the_loop(path: Path) -> None:
+async def test_a_note_from_another_thread_is_written(path: Path) -> None:
     statistics = Statistics()
-
-    def note() -> None:
-        for _ in range(StatisticsFile.batch):
-            statistics.note("a", 1.0, "succeeded")
-
     async with StatisticsFile(path, statistics) as file:
-        thread = threading.Thread(target=note)
-        thread.start()
-        await anyio.to_thread.run_sync(thread.join)
+        await anyio.to_thread.run_sync(statistics.note, "a", 1.0, "succeeded")
         assert file.written == 0
-    assert file.written == StatisticsFile.batch
+    assert file.written == 1
 
 
 # what searches taught

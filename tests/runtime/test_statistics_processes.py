@@ -25,7 +25,7 @@ from callgate.tools.statistics import Statistics
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 TOOLS = 100
-BATCH = StatisticsFile.batch
+BATCH = 256
 
 
 def process(how: str, path: Path) -> subprocess.Popen[str]:
@@ -86,18 +86,6 @@ async def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None
 
 
 @pytest.mark.campaign
-async def test_a_process_that_is_killed_loses_less_than_a_batch(tmp_path: Path) -> None:
-    path = tmp_path / "statistics.sqlite"
-    child = process("wait", path)
-    try:
-        assert await line_of(child) == str(5 * BATCH - 1)
-    finally:
-        kill(child)
-    assert sound_rows(path) == 4 * BATCH
-    assert sum(each.calls for each in (await read(path)).all().values()) == 4 * BATCH
-
-
-@pytest.mark.campaign
 async def test_a_process_that_is_killed_in_the_middle_of_writing_leaves_a_sound_file(tmp_path: Path) -> None:
     path = tmp_path / "statistics.sqlite"
     for _ in range(3):
@@ -136,20 +124,8 @@ async def write(path: str) -> None:
             await file.flush()
 
 
-async def wait(path: str) -> None:
-    statistics_file.FLUSH_SECONDS = 1e6
-    statistics = Statistics()
-    async with StatisticsFile(path, statistics) as file:
-        for batch in range(4):
-            note(statistics, BATCH, batch * BATCH)
-            while file.written < (batch + 1) * BATCH:
-                await anyio.lowlevel.checkpoint()
-        note(statistics, BATCH - 1)
-        print(5 * BATCH - 1, flush=True)
-        await anyio.sleep_forever()
-
-
 async def hurry(path: str) -> None:
+    statistics_file.FLUSH_SECONDS = 0.001
     statistics = Statistics()
     async with StatisticsFile(path, statistics) as file:
         told = 0
@@ -186,4 +162,4 @@ async def full(path: str) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run({"write": write, "wait": wait, "hurry": hurry, "full": full}[sys.argv[1]], sys.argv[2])
+    anyio.run({"write": write, "hurry": hurry, "full": full}[sys.argv[1]], sys.argv[2])

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from callgate.plan.outcomes import StepStatus
-from callgate.runtime.gate.calls import CallRecord, CallStatus
+from callgate.runtime.gate.records import CallRecord, CallStatus
 from callgate.runtime.plans.result import PlanResult, StepResult
 from callgate.runtime.result import RunUsage
 

@@ -1,6 +1,6 @@
-"""The one room where the pure core meets I/O: the gate, and the runs that pass through it.
+"""The room where the pure core meets I/O: the gate, and the runs that pass through it.
 
-Importing this imports nothing else: each name comes from its module when it is asked for.
+Importing this package imports no module of it: `names_from` imports a name's module at the first use of the name.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ if TYPE_CHECKING:
     from callgate.program.graph.reasons import NotAGraph
 
     from .answers import Answer
-    from .code_stream import CodeStream
     from .discovery.conversation import Conversation
     from .discovery.found import Described, Found, SearchResult
     from .fast_path.compilation import Compilation
     from .gate.approval import Allow, ApprovalRequest, Deny
-    from .gate.calls import CallRecord
     from .gate.events import (
         CallEnded,
         CallProgressed,
@@ -29,12 +27,13 @@ if TYPE_CHECKING:
         StepStarted,
         report_progress,
     )
+    from .gate.records import CallRecord
     from .offer import Source
     from .plans.result import PlanResult, StepResult
     from .plans.run import PlanApprovalRequest
     from .result import CodeResult, RunError, RunUsage
     from .runtime import Runtime
-    from .session import Session
+    from .session import CodeStream, Session
 
 __all__ = [
     "Allow",
@@ -73,8 +72,7 @@ __getattr__, __dir__ = names_from(
     {
         "answers": ("Answer",),
         "gate.approval": ("Allow", "ApprovalRequest", "Deny"),
-        "gate.calls": ("CallRecord",),
-        "code_stream": ("CodeStream",),
+        "gate.records": ("CallRecord",),
         "discovery.conversation": ("Conversation",),
         "discovery.found": ("Described", "Found", "SearchResult"),
         "gate.events": (
@@ -93,6 +91,6 @@ __getattr__, __dir__ = names_from(
         "plans.result": ("PlanResult", "StepResult"),
         "result": ("CodeResult", "RunError", "RunUsage"),
         "runtime": ("Runtime",),
-        "session": ("Session",),
+        "session": ("CodeStream", "Session"),
     },
 )

@@ -18,11 +18,11 @@ if TYPE_CHECKING:  # imported when a model is there: whoever only runs programs 
     from callgate.search.learned import Learned
 
     from .answers import Answer, Answers
+    from .context_task import ContextTask
     from .discovery.conversation import Conversation
     from .discovery.found import Described, SearchResult
     from .discovery.loading import Loader
     from .discovery.search import ToolSearch
-    from .keeper import Keeper
     from .model.meta import DefinitionOptions, MetaTool
     from .model.providers import Provider
     from .run import Language
@@ -36,7 +36,7 @@ class ForModels:
 
     registry: Registry
     limits: Limits
-    _keeper: Keeper
+    _contexts: ContextTask
     _learned: Learned
     _language: Language
     _sandbox: tuple[Backend, WarmPool] | None
@@ -166,7 +166,7 @@ class ForModels:
         from .answers import Call, caller_of
         from .model.meta import META_TOOLS, checked_options
 
-        self._keeper.must_be_open()
+        self._contexts.must_be_open()
         if meta is None:
             meta = META_TOOLS
         checked_options({"meta": meta})

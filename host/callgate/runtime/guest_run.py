@@ -226,7 +226,7 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
                 if number % _CALLS_A_TURN == 0:
                     await anyio.lowlevel.checkpoint()
                 if not isinstance(call, Other):
-                    await self._gate.give_up(call.method, call.arguments)
+                    await self._gate.record_cancelled(call.method, call.arguments)
         except LimitReached as error:
             self.fail(error)
 

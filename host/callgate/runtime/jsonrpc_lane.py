@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from callgate.errors import CallgateError, InvalidArguments, LimitReached, ToolError
+from callgate.errors import CallgateError, LimitReached, ToolError
 from callgate.protocol.run import error_object
 from callgate_guest.wire import INVALID_REQUEST
 
@@ -83,15 +83,14 @@ class _Methods(dict[str, Callable[..., Any]]):
         return method
 
     async def _call(self, name: str, positional: tuple[Any, ...], arguments: dict[str, Any]) -> str:
-        if positional:
-            tool = self._gate.offer.by_name.get(self._gate.offer.canonical(name))
-            names = None if tool is None else tool.parameters
-            if names is not None and len(positional) > len(names):
-                error = InvalidArguments(f"{name} takes {len(names)} arguments, not {len(positional)}", tool=name)
-                await self._gate.refuse(name, list(positional), error)
-                raise error
-            arguments = dict(zip(names or (), positional, strict=False))
-        return await self._gate.call(name, arguments)
+        if not positional:
+            return await self._gate.call(name, arguments)
+        offer = self._gate.offer
+        tool = offer.by_name.get(offer.canonical(name))
+        given: Any = list(positional)
+        if tool is not None and len(positional) <= len(tool.parameters):
+            given = dict(zip(tool.parameters, positional, strict=False))
+        return await self._gate.call(name, given)  # the gate refuses a list
 
 
 async def answer(message: Any, gate: RunGate) -> Answer:

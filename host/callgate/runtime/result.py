@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from callgate.program import Finding
 
-from .gate.calls import CallRecord
+from .gate.records import CallRecord
 
 __all__ = ["NO_SANDBOX", "CodeResult", "RunError", "RunUsage", "calls_made", "cut", "members", "plain"]
 

@@ -21,17 +21,16 @@ from callgate.sandbox.pool import WarmPool
 from callgate.search.learned import Learned
 from callgate.tools import Registry, Tool
 
-from .code_stream import CodeStream, streaming
+from .context_task import ContextTask
 from .for_models import ForModels
 from .gate import Approve, Gate
 from .gate.cache import Effects
 from .gate.events import Event
 from .guest_run import in_guest
-from .keeper import Keeper
 from .offer import Source, search_builtins
 from .result import NO_SANDBOX, CodeResult
 from .run import CodeRun, Language, Looks, check_failure
-from .session import Session
+from .session import CodeStream, Session, streaming
 
 if TYPE_CHECKING:
     from callgate.plan.estimate import PlanEstimate
@@ -146,7 +145,9 @@ class Runtime(ForModels):
 
             files += [StatisticsFile(statistics, self.registry.statistics), LearnedFile(statistics, self._learned)]
         served = [_source(each).serving for each in sources]
-        self._keeper = Keeper(lambda: [*files, *(self._sandbox or ()), *(serving(self.registry) for serving in served)])
+        self._contexts = ContextTask(
+            lambda: [*files, *(self._sandbox or ()), *(serving(self.registry) for serving in served)]
+        )
 
     def _take(self, registry: Registry) -> None:
         self.registry = registry
@@ -164,14 +165,14 @@ class Runtime(ForModels):
         return other
 
     async def __aenter__(self) -> Runtime:
-        await self._keeper.open()
+        await self._contexts.open()
         self._looks.turn = anyio.Lock()  # that of an earlier event loop belongs to it
         return self
 
     async def __aexit__(self, *error: Any) -> None:
-        self._keeper.loop = None
+        self._contexts.loop = None
         await self._end_drives(*self._drives)
-        await self._keeper.close()
+        await self._contexts.close()
 
     async def _close(self) -> None:
         """End what is under way on the host over these tools."""
@@ -187,7 +188,7 @@ class Runtime(ForModels):
     @property
     def open_in(self) -> object:
         """The event loop in which the runtime is open; None where it is not."""
-        return self._keeper.loop
+        return self._contexts.loop
 
     @property
     def backend(self) -> Backend:
@@ -238,7 +239,7 @@ class Runtime(ForModels):
             ConfigurationError: an input is not JSON, `tools` names one that does not exist, or there is no such path.
             SandboxError: no guest can be had.
         """
-        self._keeper.must_be_open()
+        self._contexts.must_be_open()
         path = self._path if path is None else _checked_path(path)
         if path == "sandbox":
             self._confined()
@@ -255,7 +256,7 @@ class Runtime(ForModels):
             in_sandbox = None if path == "plan" or self._sandbox is None else self._in_sandbox
             why = "" if path == "plan" else _GRAPHS_ONLY
             found = await fast_path.look(run, self._looks)
-            self._keeper.must_be_open()  # it may have been left meanwhile
+            self._contexts.must_be_open()  # it may have been left meanwhile
             result: CodeResult | None = await fast_path.execute(run, found, self._drives, in_sandbox, why)
             if result is not None:
                 return result
@@ -281,7 +282,7 @@ class Runtime(ForModels):
         Raises:
             SandboxError: no guest can be had.
         """
-        self._keeper.must_be_open()
+        self._contexts.must_be_open()
         limits = self.limits if limits is None else limits
         guest = await self._pool.checkout(Allowance.of(limits))
         session = Session(self, guest, limits)
@@ -339,7 +340,7 @@ class Runtime(ForModels):
         Raises:
             ConfigurationError: `tools` names one that does not exist.
         """
-        self._keeper.must_be_open()
+        self._contexts.must_be_open()
         await imported("callgate.runtime.plans.run")
         return await self._plan(tools, limits, on_event, approve_plan).execute(plan)
 
@@ -366,7 +367,7 @@ class Runtime(ForModels):
             ConfigurationError: `tools` names one that does not exist, or a chunk is no text.
             Exception: what `chunks` raises; calls under way are given up.
         """
-        self._keeper.must_be_open()
+        self._contexts.must_be_open()
         await imported("callgate.runtime.plans.run")
         return await self._plan(tools, limits, on_event, approve_plan).execute_stream(chunks)
 

@@ -1,8 +1,11 @@
-"""A session: one guest whose state lives on between programs. Knows when it is over, and says so."""
+"""Two ways to run programs beside a plain call: `Session`, a guest whose variables stay, and `CodeStream`, a program's
+events as an async iterator."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import contextlib
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,15 +25,15 @@ from .run import CodeRun, check_failure
 if TYPE_CHECKING:
     from .runtime import Runtime
 
-__all__ = ["Session"]
+__all__ = ["CodeStream", "Session", "streaming"]
 
 
 class Session:
     """One open guest; made by `Runtime.session`. Programs run one after the other and see each other's variables.
 
     `cpu_seconds`, `memory_bytes`, `max_processes` and `max_file_bytes` hold for the session as a whole, since the
-    kernel counts them for its guest; the other limits hold for each program. A program that fails leaves the session
-    usable. One that reaches a limit, or is cancelled, ends it: its guest is killed.
+    kernel counts them for its guest; the other limits hold for each program. A failed program leaves the session
+    usable. A program that reaches a limit or is cancelled ends the session: its guest is killed.
     """
 
     def __init__(self, runtime: Runtime, guest: Guest, limits: Limits) -> None:
@@ -47,7 +50,7 @@ class Session:
 
     @property
     def alive(self) -> bool:
-        """Whether another program can run in it, now or when the one that is running is done."""
+        """Whether another program can run, now or after the running one."""
         return self._over is None
 
     async def execute_code(
@@ -59,7 +62,7 @@ class Session:
         on_event: Callable[[Event], None] | None = None,
         check: bool = True,
     ) -> CodeResult:
-        """Run a program in this session: see `Runtime.execute_code`. A second one at the same time waits for the first.
+        """Run a program in this session: see `Runtime.execute_code`. Programs run one after another.
 
         Raises:
             SandboxError: the session is over; the message says why.
@@ -98,6 +101,44 @@ class Session:
         return run.result(self._sandbox, exit)
 
     def _close(self) -> None:
-        """Its guest is about to be ended."""
+        """Close the session before its guest is ended."""
         self._closed = True
         self._over = self._over or "its block was left"
+
+
+class CodeStream:
+    """Events of a running program, to iterate over once. `result` is set when the iteration has ended."""
+
+    def __init__(self) -> None:
+        self.result: CodeResult | None = None
+        self._put, self._events = anyio.create_memory_object_stream[Event](math.inf)
+
+    # not an async generator, since trio warns if a loop leaves one unfinished
+
+    def __aiter__(self) -> CodeStream:
+        return self
+
+    async def __anext__(self) -> Event:
+        try:
+            return await self._events.__anext__()
+        except anyio.ClosedResourceError:  # the block was left
+            raise StopAsyncIteration from None
+
+
+@contextlib.asynccontextmanager
+async def streaming(execute: Callable[[Callable[[Event], None]], Awaitable[CodeResult]]) -> AsyncIterator[CodeStream]:
+    """Run `execute` with a listener that feeds the stream; leaving the block early cancels the run."""
+    stream = CodeStream()
+
+    async def run() -> None:
+        with stream._put:
+            stream.result = await execute(stream._put.send_nowait)
+
+    try:
+        with stream._events:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run)
+                yield stream
+                tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:  # raise a single error without the task group's wrapper
+        raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None

@@ -1,5 +1,5 @@
 """The log of selections outlives the process, in a file of its own or that of the statistics.
-`tests/runtime/test_kept_files.py` has what all such files do."""
+`tests/runtime/test_notes_files.py` has what all such files do."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from callgate.mcp.server.notes import Notes
-from callgate.runtime.gate.calls import CallRecord
 from callgate.runtime.gate.events import CallEnded, CallProgressed, CallStarted, Printed
+from callgate.runtime.gate.records import CallRecord
 from with_mcp.server.served import ERAS, Ear, Served, until
 
 pytestmark = pytest.mark.anyio

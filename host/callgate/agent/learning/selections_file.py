@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from callgate.agent.planning.outcome import SelectionOutcome
-from callgate.runtime.statistics_file import KeptFile
+from callgate.runtime.statistics_file import NotesFile
 
 from .memory import MAX_OUTCOMES
 
 __all__ = ["Failures", "SelectionsFile", "failures_of"]
 
 
-class SelectionsFile(KeptFile[SelectionOutcome]):
-    """A file that a `SelectionMemory` is read from and written to; see `KeptFile`."""
+class SelectionsFile(NotesFile[SelectionOutcome]):
+    """A file that a `SelectionMemory` is read from and written to; see `NotesFile`."""
 
     table = "selections"
     columns: ClassVar = {

@@ -28,8 +28,8 @@ from callgate.agent.planning.tool_plan import ExecutionContext, ToolExecution, T
 from callgate.errors import ConfigurationError
 from callgate.limits import Limits
 from callgate.runtime import Event, PlanResult, Runtime, StepEnded, StepStarted
+from callgate.runtime.gate.attempts import PLAN_TIMEOUT_SECONDS
 from callgate.runtime.gate.cache import keeping_reads
-from callgate.runtime.plans.run import DEFAULT_TIMEOUT_SECONDS
 from callgate.tools import Tool
 from callgate.tools.statistics import adaptive_timeout_seconds
 
@@ -221,7 +221,7 @@ class ToolOrchestrator:
                 }  # fmt: skip
             if step.timeout_seconds is None and tool.timeout_seconds is None:
                 seconds = self.settings.seconds_of(tool.category) or self.settings.default_timeout_seconds
-                if seconds != DEFAULT_TIMEOUT_SECONDS:  # that one the gate adapts by itself
+                if seconds != PLAN_TIMEOUT_SECONDS:  # that one the gate adapts by itself
                     stats = self._runtime.registry.statistics.of(tool.name)
                     adapted = adaptive_timeout_seconds(stats, seconds, tool.repeatable)
                     each["timeout_seconds"] = min(adapted, LONGEST_SECONDS)

@@ -20,8 +20,8 @@ import anyio
 from mcp.server.connection import allowed_log_levels
 from mcp_types import LoggingLevel, LoggingMessageNotification, LoggingMessageNotificationParams
 
-from callgate.runtime.gate.calls import CallRecord
 from callgate.runtime.gate.events import CallEnded, CallProgressed, CallStarted, Event, Printed, StepEnded
+from callgate.runtime.gate.records import CallRecord
 from callgate.tools.faults import printable
 
 from .clients import Client, Context, is_modern

@@ -93,7 +93,7 @@ class Conversation:
     async def __aenter__(self) -> Conversation:
         if self._entered:
             raise ConfigurationError("this conversation was entered already; make a new one")
-        self.runtime._keeper.must_be_open()
+        self.runtime._contexts.must_be_open()
         self._entered = True
         for search in self._state.searches:
             if search.loaded and self._loaded is not None:
@@ -195,7 +195,7 @@ class Conversation:
     # inside
 
     def _must_be_open(self) -> None:
-        self.runtime._keeper.must_be_open()
+        self.runtime._contexts.must_be_open()
         if self._left:
             raise ConfigurationError("this conversation was left already; make a new one, with state=...")
         if not self._entered and (self._loaded is not None or self._has_session):

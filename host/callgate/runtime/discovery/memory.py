@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from callgate.errors import ConfigurationError, InvalidArguments
-from callgate.runtime.gate.calls import CallRecord
+from callgate.runtime.gate.records import CallRecord
 from callgate.tools.names import MAX_NAME_CHARACTERS
 
 from .search import ToolSearch

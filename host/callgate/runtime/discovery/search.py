@@ -17,8 +17,8 @@ from weakref import WeakKeyDictionary
 import anyio.to_thread
 
 from callgate.errors import InvalidArguments
+from callgate.runtime.context_task import event_loop
 from callgate.runtime.gate.cache import Cache
-from callgate.runtime.keeper import event_loop
 from callgate.search.compounds import MAX_QUERY_TERMS_SPLIT, split_all
 from callgate.search.document import document_text, name_text, profile_of
 from callgate.search.index import Index, Ranked

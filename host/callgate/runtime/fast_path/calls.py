@@ -18,7 +18,7 @@ from callgate.program.graph.flow import Site
 from callgate.program.graph.walking.ghost import Place
 from callgate.program.graph.walking.walk import MadeCall
 from callgate.runtime.gate import RunGate
-from callgate.runtime.gate.calls import CallRecord
+from callgate.runtime.gate.records import CallRecord
 from callgate.tools.encoding import NotJson, canonical_json, compact_json
 
 __all__ = ["Journal", "OneCall", "Place", "same_arguments", "split"]

@@ -188,7 +188,7 @@ class GraphDrive(Driver[int, OneCall | None]):
         for call in self.calls:
             if call.reached is not None and call.record < 0:
                 try:
-                    await self._gate.give_up(call.site.tool, call.arguments)
+                    await self._gate.record_cancelled(call.site.tool, call.arguments)
                 except LimitReached:
                     return
 

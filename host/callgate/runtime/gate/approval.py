@@ -11,7 +11,7 @@ from typing import Any
 from callgate.errors import ToolNotAllowed
 from callgate.tools import Tool
 
-from .attempt import propagates
+from .failures import propagates
 
 __all__ = ["Allow", "ApprovalRequest", "Approve", "Decision", "Deny", "answer_of", "ask"]
 

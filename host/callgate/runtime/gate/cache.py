@@ -29,7 +29,7 @@ import anyio
 from callgate.errors import ToolError
 from callgate.tools import Tool
 
-from .attempt import copied
+from .failures import copied
 
 __all__ = ["Cache", "Effects", "ResultCache", "depends_on_the_caller", "keeping_reads", "reads_kept_seconds"]
 

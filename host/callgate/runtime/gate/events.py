@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio.from_thread
 
-from .calls import CallRecord
+from .records import CallRecord
 
 if TYPE_CHECKING:
     from callgate.runtime.plans.result import StepResult

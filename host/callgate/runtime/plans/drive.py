@@ -17,9 +17,9 @@ from callgate.plan.actions import Event as EngineEvent
 from callgate.plan.compile import CompiledPlan
 from callgate.plan.engine import Engine
 from callgate.runtime.driver import Driver
-from callgate.runtime.gate.attempt import in_turns
-from callgate.runtime.gate.calls import CallRecord
+from callgate.runtime.gate.arguments import in_turns
 from callgate.runtime.gate.events import StepEnded, StepStarted, tell
+from callgate.runtime.gate.records import CallRecord
 from callgate.tools.turns import at_once
 
 from .early import EarlyCalls, make_call

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from callgate.plan.explain import ExplainedStep, ExplainFormat, explain
 from callgate.plan.faults import PlanFault
 from callgate.plan.outcomes import StepStatus
-from callgate.runtime.gate.calls import CallRecord
+from callgate.runtime.gate.records import CallRecord
 from callgate.runtime.result import MODEL_CHARACTERS, RunError, RunUsage, calls_made, cut, members, plain
 from callgate.tools.faults import did_you_mean, printable
 

@@ -27,10 +27,10 @@ from callgate.plan.explain import ExplainFormat, explain, explained
 from callgate.plan.faults import PlanFault
 from callgate.plan.model import plan_json
 from callgate.plan.sizes import json_size, memory_of
+from callgate.runtime.context_task import event_loop
 from callgate.runtime.gate import Gate
 from callgate.runtime.gate.approval import Allow, Decision, Deny, answer_of
 from callgate.runtime.gate.events import Event
-from callgate.runtime.keeper import event_loop
 from callgate.runtime.result import RunError, RunUsage
 from callgate.runtime.run import host_error
 from callgate.tools.decoding import decoding
@@ -41,12 +41,10 @@ from .drive import PlanDrive
 from .early import EarlyCalls
 from .result import PlanResult
 
-__all__ = ["DEFAULT_TIMEOUT_SECONDS", "ApprovePlan", "PlanApprovalRequest", "PlanRun"]
+__all__ = ["ApprovePlan", "PlanApprovalRequest", "PlanRun"]
 
 T = TypeVar("T")
 
-DEFAULT_TIMEOUT_SECONDS = 30.0
-"""For one attempt of a tool that says nothing itself and has no history; as the tool planning engine has it."""
 _MANY = 500
 """Steps; a longer plan is written in a thread."""
 _LARGE = 16 * 1024
@@ -110,13 +108,7 @@ class PlanRun:
     ) -> None:
         if approve_plan is not None and not callable(approve_plan):
             raise ConfigurationError(f"approve_plan is a function of a PlanApprovalRequest, not {approve_plan!r}")
-        self.gate = gate.open(
-            caller="plan",
-            limits=limits,
-            allowed=tools,
-            on_event=on_event,
-            default_timeout_seconds=DEFAULT_TIMEOUT_SECONDS,
-        )
+        self.gate = gate.open(caller="plan", limits=limits, allowed=tools, on_event=on_event)
         self.limits = limits
         self.on_event = on_event
         self.approve_plan = approve_plan

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from callgate.cut import cut, duration
 from callgate.plan.outcomes import StepStatus
-from callgate.runtime.gate.calls import CallRecord
+from callgate.runtime.gate.records import CallRecord
 from callgate.tools.faults import printable
 
 if TYPE_CHECKING:

@@ -12,13 +12,14 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from string import Template
-from typing import Final
+from typing import Any, Final
 
 from callgate.cut import duration
-from callgate.runtime.gate.calls import CallRecord
+from callgate.runtime.gate.records import CallRecord
+from callgate.runtime.result import members
 from callgate.tools.faults import printable
 
-from .result import PlanResult, StepResult
+from .result import PlanResult
 from .timeline import MARKS, STATUS_WORDS, Row, lay_out, timeline_text
 
 __all__ = ["timeline_page"]
@@ -102,53 +103,39 @@ def _row(row: Row) -> str:
         tool=_text(step.tool, _SHORT_CHARACTERS),
         took="" if step.started_seconds is None else duration(step.duration_seconds),
         notes=_text(", ".join(words), _SHORT_CHARACTERS),
-        facts="".join(f"<dt>{word}</dt><dd>{_text(text)}</dd>" for word, text in _facts(row) if text),
+        facts="".join(f"<dt>{name.replace('_', ' ')}</dt><dd>{_text(text)}</dd>" for name, text in _facts(row) if text),
     )
 
 
 def _facts(row: Row) -> Iterator[tuple[str, str]]:
-    step = row.step
-    yield "Error", f"{step.error or ''}{f' ({step.kind})' if step.kind else ''}"
-    yield "Warnings", "\n".join(step.warnings[:10])
-    if step.started_seconds is not None:
-        ended = step.started_seconds + step.duration_seconds
-        yield "Time", f"{duration(step.started_seconds)} to {duration(ended)}, wave {step.wave}"
-        yield "Attempts", f"{step.attempts:,}{', every result from the cache' if step.cached else ''}"
-    if step.items is not None:
-        yield "Items", f"{step.items:,}{f', {step.items_failed:,} failed' if step.items_failed else ''}"
-    yield "Fallback", step.fallback or ""
-    yield "Needs", ", ".join(step.needs[:100])
-    yield "Begins after", ", ".join(step.after[:100])
-    yield "Arguments", _arguments(step)
-    yield "Result", _indented(step.result_json or "")
+    """The name and the text of every field that the step has a value for, and of its calls, failed ones first."""
+    for name, value in members(row.step, "id", "tool", "result_json", "calls").items():
+        if value is not None and value != () and value is not False:
+            yield name, value if isinstance(value, str) else _written(value)
+    yield "result", _indented(row.step.result_json or "")
     if len(row.calls) > 1:
-        yield "Calls", _calls(row.calls)
+        calls = sorted(row.calls, key=lambda call: (call.status == "succeeded", call.id))
+        more = [f"… and {len(calls) - MOST_CALLS:,} more"] if len(calls) > MOST_CALLS else []
+        yield "calls", "\n".join([*map(_call, calls[:MOST_CALLS]), *more])
 
 
-def _calls(calls: Sequence[CallRecord]) -> str:
-    """A line for each call, those that did not succeed first."""
-    shown = sorted(calls, key=lambda call: (call.status == "succeeded", call.id))[:MOST_CALLS]
-    lines = [
+def _call(call: CallRecord) -> str:
+    line = (
         f"{call.id} {call.tool[:_SHORT_CHARACTERS]}: {call.status.replace('_', ' ')}, began at "
-        f"{duration(call.started_seconds)}, took {duration(call.duration_seconds)}{', cached' if call.cached else ''}"
-        f"{f', {call.attempts} attempts' if call.attempts > 1 else ''}"
-        f"{f': {call.error[:_SHORT_CHARACTERS]}' if call.error else ''}"
-        for call in shown
-    ]
-    return "\n".join([*lines, *([f"… and {len(calls) - len(shown):,} more"] if len(calls) > len(shown) else [])])
+        f"{duration(call.started_seconds)}, took {duration(call.duration_seconds)}"
+    )
+    return f"{line}: {call.error[:_SHORT_CHARACTERS]}" if call.error else line
 
 
-def _arguments(step: StepResult) -> str:
-    if step.arguments is None:
-        return ""
+def _written(value: Any) -> str:
     try:
-        return _indented(json.dumps(step.arguments, ensure_ascii=False))
+        return _indented(json.dumps(value, ensure_ascii=False))
     except (RecursionError, ValueError) as fault:
         return f"cannot be shown: {type(fault).__name__}"
 
 
 def _indented(text: str) -> str:
-    """JSON as it is read best: indented, unless it is long or cannot be."""
+    """JSON text with indentation; long text, and text that is not JSON, stays as it is."""
     if len(text) <= _WORTH_INDENTING_CHARACTERS:
         with suppress(RecursionError, ValueError):
             return json.dumps(json.loads(text), ensure_ascii=False, indent=2)

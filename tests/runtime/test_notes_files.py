@@ -1,4 +1,4 @@
-"""What every kept file does: statistics, lessons of searches, and selections outlive the process.
+"""What every file of notes does: statistics, lessons of searches, and selections outlive the process.
 
 The rules are in `callgate.runtime.statistics_file`. What one kind of file does besides is tested beside that kind.
 """
@@ -21,20 +21,20 @@ from callgate.agent.learning.selections_file import SelectionsFile
 from callgate.agent.planning.outcome import SelectionOutcome
 from callgate.errors import ConfigurationError
 from callgate.runtime import statistics_file
-from callgate.runtime.statistics_file import KeptFile, LearnedFile, StatisticsFile
+from callgate.runtime.statistics_file import LearnedFile, NotesFile, StatisticsFile
 from callgate.search.learned import Learned
 from callgate.tools.statistics import Statistics
-from runtime.kept_files import database
+from runtime.notes_files import database
 
 pytestmark = pytest.mark.anyio
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of kept file: what it keeps, how something is noted there, and how much is known."""
+    """One kind of file: what it keeps, how something is noted there, and how much is known."""
 
     made: Callable[[], Any]
-    file: Callable[[Path, Any], KeptFile[Any]]
+    file: Callable[[Path, Any], NotesFile[Any]]
     note: Callable[[Any, int], object]
     known: Callable[[Any], int]
     table: str
@@ -74,7 +74,7 @@ async def read(kind: Kind, path: Path) -> int:
         return kind.known(kept)
 
 
-async def until_written(file: KeptFile[Any], notes: int) -> None:
+async def until_written(file: NotesFile[Any], notes: int) -> None:
     with anyio.fail_after(20):
         while file.written < notes:
             await anyio.lowlevel.checkpoint()
@@ -119,17 +119,6 @@ async def test_the_file_is_for_its_owner_alone(kind: Kind, path: Path) -> None:
     finally:
         os.umask(old)
     assert [each.name for each in path.parent.iterdir()] == [path.name]
-
-
-async def test_a_full_batch_is_written_at_once(kind: Kind, path: Path) -> None:
-    async with kind.file(path, kept := kind.made()) as file:
-        for n in range(file.batch - 1):
-            kind.note(kept, n)
-        assert file.written == 0
-        kind.note(kept, file.batch)
-        await until_written(file, file.batch)
-        with database(path) as connection:
-            assert connection.execute(f"SELECT count(*) FROM {kind.table}").fetchone() == (file.batch,)
 
 
 async def test_a_few_notes_are_written_after_a_while(kind: Kind, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,8 +188,8 @@ def content(path: Path) -> bytes:
 async def test_a_file_that_cannot_be_used_is_refused_and_left_as_it_is(kind: Kind, path: Path, what: str) -> None:
     change, words = UNUSABLE[what]
     if what == "damaged":
-        async with kind.file(path, kept := kind.made()) as file:
-            for n in range(2 * file.batch):
+        async with kind.file(path, kept := kind.made()):
+            for n in range(512):
                 kind.note(kept, n)
     change(path)
     before = content(path)

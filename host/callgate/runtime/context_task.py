@@ -1,7 +1,7 @@
-"""Async contexts kept open in a task of their own, so that they may be entered in one task and left in another.
+"""Keeps async contexts open in a task of their own: one task may enter them, and another may leave them.
 
-Cancel scopes and task groups belong to the task that made them. An async fixture, or a server's start-up and shutdown,
-may run in two. Knows tasks of asyncio and of trio, nothing of what it keeps.
+Cancel scopes and task groups belong to the task that made them, but an async fixture, or a server's start-up and
+shutdown, may run in two tasks. Knows tasks of asyncio and of trio, and nothing about the contexts.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import anyio
 
 from callgate.errors import ConfigurationError
 
-__all__ = ["Keeper", "event_loop"]
+__all__ = ["ContextTask", "event_loop"]
 
 
 def event_loop() -> object:
-    """What runs the current task: two calls give the same object in the same event loop, and only there."""
+    """The current event loop, as an object to compare: asyncio's loop or trio's token."""
     if _in_trio():
         return sys.modules["trio"].lowlevel.current_trio_token()
     return asyncio.get_running_loop()
@@ -32,26 +32,26 @@ def _in_trio() -> bool:
     return trio is not None and bool(trio.lowlevel.in_trio_run())
 
 
-class Keeper:
-    """Enters contexts in order, and leaves them in reverse order when told to, both in one task. May be opened again.
+class ContextTask:
+    """Enters contexts in order and leaves them in reverse order, both in one task. It may be opened again.
 
     Args:
-        contexts: gives the async context managers, which do not care what exception ends them.
+        contexts: returns the async context managers, which ignore the exception that ends them.
 
     Attributes:
-        loop: the event loop in which it is open; None where it is not.
+        loop: the event loop in which the contexts are open; None if they are closed.
     """
 
     def __init__(self, contexts: Callable[[], Iterable[AbstractAsyncContextManager[Any]]]) -> None:
         self.loop: object = None
         self._contexts = contexts
         self._opened = False
-        self._is_there = False
+        self._entered = False
         self._error: BaseException | None = None
         self._task: asyncio.Task[None] | None = None
 
     def must_be_open(self) -> None:
-        """Raises `ConfigurationError` where the runtime is not open in this event loop."""
+        """Raise `ConfigurationError` unless the runtime is open in this event loop."""
         if self.loop is None:
             if self._opened:
                 raise ConfigurationError("this runtime was left already; enter it again, or make another one")
@@ -63,10 +63,10 @@ class Keeper:
             )
 
     async def open(self) -> None:
-        """Enter; raises what entering raises, and leaves again when it is cancelled meanwhile."""
-        if self._is_there:
+        """Enter the contexts. Raises what entering raises; a cancellation leaves them again."""
+        if self._entered:
             raise ConfigurationError("this runtime is entered already; leave it first, or make another one")
-        self._is_there, loop = True, event_loop()
+        self._entered, loop = True, event_loop()
         self._ready, self._leave, self._gone = anyio.Event(), anyio.Event(), anyio.Event()
         if _in_trio():
             sys.modules["trio"].lowlevel.spawn_system_task(self._keep, name="callgate")
@@ -80,19 +80,19 @@ class Keeper:
             raise
         if self._error is not None:
             await self._gone.wait()
-            self._is_there = False
+            self._entered = False
             raise self._error
         self.loop, self._opened = loop, True
 
     async def close(self) -> None:
-        """Leave, and return when everything is left; raises what leaving raises."""
+        """Leave the contexts, and wait for the end. Raises what leaving raises."""
         self.loop = None
-        if not self._is_there:
+        if not self._entered:
             return
         self._leave.set()
         with anyio.CancelScope(shield=True):
             await self._gone.wait()
-        self._is_there = False
+        self._entered = False
         if self._error is not None and not isinstance(self._error, asyncio.CancelledError):
             raise self._error
 
@@ -104,7 +104,7 @@ class Keeper:
                     await stack.enter_async_context(context)
                 self._ready.set()
                 await self._leave.wait()
-        except BaseException as error:  # told to whoever opens or closes; the loop's own end cancels this task
+        except BaseException as error:  # `open` or `close` raises it; the end of the loop cancels this task
             self._error = error
             if isinstance(error, asyncio.CancelledError):
                 raise

@@ -1,0 +1,142 @@
+"""The arguments of a call: as a dict, validated, copied, measured, and as a cache key.
+
+Large values are handled in turns: after a few milliseconds of work the event loop runs other tasks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+import anyio.lowlevel
+
+from callgate.errors import InvalidArguments, ToolError
+from callgate.tools import Tool
+from callgate.tools.decoding import decoding
+from callgate.tools.encoding import canonical_json, compact_json, encoding
+from callgate.tools.faults import described
+from callgate.tools.turns import LARGE_BYTES, Work, at_once
+
+from .failures import crashed
+
+__all__ = ["as_dict", "copy_of", "in_turns", "key_of", "validated", "validated_by", "weighing", "weight"]
+
+T = TypeVar("T")
+
+_VALUES_A_TURN = 20_000
+_FLAT = frozenset({str, int, float, bool, type(None)})
+
+
+def as_dict(tool: Tool, arguments: Any) -> dict[str, Any]:
+    """The arguments as a dict. Raises `InvalidArguments` if they are not an object."""
+    if isinstance(arguments, Mapping):
+        return dict(arguments)
+    raise InvalidArguments(
+        f"tool {tool.name!r}: the arguments must be an object, got {described(arguments)}", tool=tool.name
+    )
+
+
+def validated_by(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that the tool receives. Raises `ToolError`; other exceptions are hidden as `ToolCrashed`."""
+    try:
+        return tool.validate(arguments)
+    except ToolError:
+        raise
+    except Exception as error:  # a validator of the operator's own
+        raise crashed(tool, error) from None
+
+
+async def validated(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Do the work of `validated_by`; validate large arguments in turns."""
+    if not _large(arguments):
+        return validated_by(tool, arguments)
+    try:
+        return await in_turns(tool.validating(arguments))
+    except ToolError:
+        raise
+    except Exception as error:
+        raise crashed(tool, error) from None
+
+
+async def key_of(tool: Tool, arguments: dict[str, Any]) -> str:
+    """The cache key of a call; the order of the arguments' keys does not matter."""
+    if _large(arguments):
+        text = hashlib.blake2b((await in_turns(encoding(arguments, sort_keys=True))).encode()).hexdigest()
+    else:
+        text = canonical_json(arguments)
+    return f"{tool.name}\n{text}"
+
+
+async def copy_of(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Copy `arguments` through JSON."""
+    if _large(arguments):
+        made: dict[str, Any] = await in_turns(decoding(await in_turns(encoding(arguments))))
+    else:  # at once: a call that needs no approval must not overtake it
+        made = json.loads(compact_json(arguments))
+    return made
+
+
+async def in_turns(work: Work[T]) -> T:
+    """Run long work to its end, with turns for other tasks in between. Raises what the work raises."""
+    while True:
+        await anyio.lowlevel.checkpoint()
+        try:
+            next(work)
+        except StopIteration as done:
+            result: T = done.value
+            break
+    await anyio.lowlevel.checkpoint()
+    return result
+
+
+def _large(arguments: dict[str, Any]) -> bool:
+    return weight(arguments, LARGE_BYTES) > LARGE_BYTES
+
+
+def weight(value: Any, enough: int) -> int:
+    """Memory of a JSON value in bytes, about. Counting stops above `enough`."""
+    if type(value) in _FLAT:
+        return sys.getsizeof(value)
+    if type(value) is dict and len(value) < 32 and _FLAT.issuperset(map(type, value.values())):  # most calls' arguments
+        return sys.getsizeof(value) + sum(map(sys.getsizeof, value)) + sum(map(sys.getsizeof, value.values()))
+    return at_once(weighing(value, enough))
+
+
+def weighing(value: Any, enough: int) -> Work[int]:
+    """Do the work of `weight`, in turns if there are many values.
+
+    Memory counts, not characters: one emoji makes every character of its text take four bytes. A key that several
+    objects share counts once, since the JSON decoder shares it.
+    """
+    total = seen = 0
+    keys: set[int] = set()
+    levels: list[Iterator[Any]] = [iter((value,))]
+    while levels and total <= enough:
+        for item in levels[-1]:
+            seen += 1
+            if seen % _VALUES_A_TURN == 0:
+                yield
+            total += sys.getsizeof(item)
+            if isinstance(item, dict):
+                levels.append(_inside(item, keys))
+                break
+            if isinstance(item, (list, tuple)):
+                levels.append(iter(item))
+                break
+            if total > enough:
+                break
+        else:
+            levels.pop()
+    return total
+
+
+def _inside(value: dict[Any, Any], keys: set[int]) -> Iterator[Any]:
+    """The values of `value`, and those of its keys that are not in `keys`."""
+    for key, below in value.items():
+        if id(key) not in keys:
+            keys.add(id(key))
+            yield key
+        yield below
