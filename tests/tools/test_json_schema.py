@@ -96,16 +96,22 @@ def nested(levels: int) -> dict[str, Any]:
     [
         ({"type": "objekt"}, "the input schema must be of type 'object', not 'objekt'"),
         ({"type": "array"}, "the input schema must be of type 'object', not 'array'"),
-        ({"properties": {"a": {"type": "objekt"}}}, 'the input schema is no valid JSON Schema: "objekt" is not valid'),
+        (
+            {"properties": {"a": {"type": "objekt"}}},
+            'the input schema is not a valid JSON Schema: "objekt" is not valid',
+        ),
         (
             {"properties": {"a": {"pattern": "(?=x)"}}},
-            'the input schema is no valid JSON Schema: "\\(\\?=x\\)" is not a',
+            'the input schema is not a valid JSON Schema: "\\(\\?=x\\)" is not a',
         ),
-        ({"properties": {"a": {"pattern": r"(a)\1"}}}, "the input schema is no valid JSON Schema"),
+        ({"properties": {"a": {"pattern": r"(a)\1"}}}, "the input schema is not a valid JSON Schema"),
         ({"$ref": "http://127.0.0.1:9/x.json"}, "schemas are never fetched"),
         ({"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "schemas are never fetched"),
-        ({"$ref": "#/$defs/missing"}, "the input schema is no valid JSON Schema: Pointer '/\\$defs/missing' does not"),
-        ({"$schema": "http://nowhere.example/draft"}, "the input schema is no valid JSON Schema"),
+        (
+            {"$ref": "#/$defs/missing"},
+            "the input schema is not a valid JSON Schema: Pointer '/\\$defs/missing' does not",
+        ),
+        ({"$schema": "http://nowhere.example/draft"}, "the input schema is not a valid JSON Schema"),
         ([], "the input schema must be a dict with a JSON Schema, not a list"),
         ({"default": {1, 2}}, "the input schema is not JSON: schema.default is a set, which is not JSON"),
         ({"description": "x" * MAX_SCHEMA_BYTES}, "the input schema has 1048594 bytes; at most 1048576 are accepted"),

@@ -174,7 +174,7 @@ def test_a_key_that_does_not_fit_is_told_also_of_a_large_object() -> None:
     check = SchemaCheck({"propertyNames": {"maxLength": 4}}, "it")
     value = {f"{n}": n for n in range(20_000)}
     (fault,) = faults_of(check, value, json.dumps(value))
-    assert (fault.path, fault.keyword, fault.details) == ((), "propertyNames", {"property": "10000"})
+    assert (fault.path, fault.keyword) == ((), "propertyNames")
 
 
 def test_a_limit_of_draft_4_is_asked_about_with_what_it_means() -> None:

@@ -329,5 +329,5 @@ def test_the_types_of_a_result_keep_to_what_they_may_take() -> None:
     told = result_types(foreign("f", output={"type": "object", "properties": keys}), "f", most=300)
     assert told.endswith("; ...")
     assert len(told) < 400
-    chosen = {"type": "object", "properties": {"x": {"enum": [f"value {n}" for n in range(200)]}}}
-    assert result_types(foreign("f", output=chosen), "f", most=100) == "FResult: {x?: FResultX}; FResultX: ..."
+    chosen = {"type": "object", "properties": {"x": {"enum": [f"value {n}" for n in range(100)]}}}
+    assert result_types(foreign("f", output=chosen), "f", most=100) == "FResult: {...}"

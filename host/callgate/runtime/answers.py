@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import anyio
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .plans.result import PlanResult
     from .runtime import Runtime
 
-__all__ = ["Answer", "Answers", "Call", "caller_of", "error_text"]
+__all__ = ["Answer", "Answers", "CallOptions", "ModelCall", "caller_of", "error_text"]
 
 _PROVIDERS_CODE = ("program", "code_execution_")
 """How Anthropic and OpenAI name callers that are programs of theirs, or begin to."""
@@ -112,16 +112,31 @@ def caller_of(caller: str) -> Caller:
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Call:
-    """How a model's call is to be answered: see `Runtime.answer`."""
+class CallOptions(TypedDict, total=False):
+    """The options of `Runtime.answer` that `Conversation.answer` has as well."""
 
+    caller: str
+    limits: Limits | None
+    on_event: Callable[[Event], None] | None
+    session: Session | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelCall:
+    """How to answer one call of a model: see `Runtime.answer`."""
+
+    tools: Collection[str] | None
+    meta: Collection[str]
     caller: Caller = "direct"
-    tools: Collection[str] | None = None
-    meta: Collection[str] = META_TOOLS
     limits: Limits | None = None
     on_event: Callable[[Event], None] | None = None
     session: Session | None = None
+
+    @classmethod
+    def of(cls, tools: Collection[str] | None, meta: Collection[str], options: CallOptions) -> ModelCall:
+        """Raises `ConfigurationError` where there is no such caller."""
+        given: dict[str, Any] = {**options, "caller": caller_of(options.get("caller", "direct"))}
+        return cls(tools=tools, meta=meta, **given)
 
 
 class Answers:
@@ -141,7 +156,7 @@ class Answers:
         """What the model is told of the tools."""
         self.names = self.definitions.names
 
-    async def answer(self, name: str, arguments: Mapping[str, Any] | str | None, call: Call) -> Answer:
+    async def answer(self, name: str, arguments: Mapping[str, Any] | str | None, call: ModelCall) -> Answer:
         """See `Runtime.answer`."""
         name = str(name)
         if self.names.resolve(name) is None:
@@ -160,7 +175,7 @@ class Answers:
         except LimitReached as error:
             return Answer(name=name[:256], text=f"Error: {error}", ok=False)
 
-    async def _meta(self, name: MetaTool, given: Any, call: Call) -> Answer:
+    async def _meta(self, name: MetaTool, given: Any, call: ModelCall) -> Answer:
         runtime = self.runtime
         if name == "execute_tool_plan":  # it reads what it is given in more forms than a schema says
             plan = await runtime.execute_tool_plan(given, tools=call.tools, limits=call.limits, on_event=call.on_event)
@@ -188,7 +203,7 @@ class Answers:
         text = result.for_model(describe="describe_tools" in call.meta)
         return Answer(name=name, text=text, result=result, found=tuple(each.tool.name for each in result.found))
 
-    async def _tool(self, given_name: str, given: Any, call: Call) -> Answer:
+    async def _tool(self, given_name: str, given: Any, call: ModelCall) -> Answer:
         name = self.names.resolve(given_name) or given_name
         limits = self.runtime.limits if call.limits is None else call.limits
         gate = self.runtime.gate.open(caller=call.caller, limits=limits, allowed=call.tools, on_event=call.on_event)
@@ -228,7 +243,7 @@ class Answers:
         return None if len(within) == len(tools) else within
 
 
-def _hint(error: ToolError, given: str, tool: Tool | None, call: Call) -> str:
+def _hint(error: ToolError, given: str, tool: Tool | None, call: ModelCall) -> str:
     """What the model may do instead."""
     if tool is None and "did you mean" not in error.message:
         search = "; search_tools finds the tools that there are" if "search_tools" in call.meta else ""

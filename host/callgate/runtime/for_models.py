@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 from callgate.limits import Limits
 from callgate.tools import Registry, Tool
 
-from .gate.events import Event
-from .session import Session
-
 if TYPE_CHECKING:  # imported when a model is there: whoever only runs programs needs none of it
     from callgate.sandbox.backend import Backend
     from callgate.sandbox.pool import WarmPool
     from callgate.search.learned import Learned
 
-    from .answers import Answer, Answers
+    from .answers import Answer, Answers, CallOptions
     from .context_task import ContextTask
     from .discovery.conversation import Conversation
     from .discovery.found import Described, SearchResult
@@ -134,12 +131,9 @@ class ForModels:
         name: str,
         arguments: Mapping[str, Any] | str | None,
         *,
-        caller: str = "direct",
         tools: Collection[str] | None = None,
         meta: Collection[MetaTool] | None = None,
-        limits: Limits | None = None,
-        on_event: Callable[[Event], None] | None = None,
-        session: Session | None = None,
+        **options: Unpack[CallOptions],
     ) -> Answer:
         """Answer a model's call: of ``search_tools``, ``describe_tools``, ``execute_code``, ``execute_tool_plan``, or
         of a tool.
@@ -149,29 +143,28 @@ class ForModels:
         Args:
             name: as the model wrote it: the name in `tool_definitions`, the tool's own, ``server.tool``.
             arguments: as the model gave them: an object, or its JSON as text.
-            caller: ``"direct"`` for the model itself; ``"code"`` for the provider's own code execution, or the type of
-                the call's `caller` as the provider writes it (``"code_execution_20260120"``, ``"program"``).
-            tools: names of the tools that there are for this model; None: all. The same as for `tool_definitions`.
-            meta: the meta-tools that this model has; None: all. The same as for `tool_definitions`: others are refused,
-                and no answer names them.
-            limits: what a program, a plan or a call may spend, instead of the runtime's own; a session has its own.
-                `wall_seconds` bounds a call of one tool, too: retries, fallbacks and approval included.
-            on_event: told of prints, steps, call starts and call ends as they happen.
-            session: where ``execute_code`` is to run; None: each program in a guest of its own.
+            tools: names of the tools that this model has; None: all. Give `tool_definitions` the same names.
+            meta: the meta-tools that this model has; None: all. Give `tool_definitions` the same names. Other
+                meta-tools are refused, and no answer names them.
+            options: `caller`: ``"direct"`` (the default) for the model itself; ``"code"`` for the provider's own code
+                execution, or the type of the call's `caller` as the provider writes it (``"program"``,
+                ``"code_execution_20260120"``). `limits`: what a program, a plan or a call may spend, instead of the
+                runtime's own; a session has its own; `wall_seconds` bounds a call of one tool, too: retries, fallbacks
+                and approval included. `on_event`: called with prints, steps, call starts and call ends as they happen.
+                `session`: where ``execute_code`` runs; None: each program in a guest of its own.
 
         Raises:
             SandboxError: no guest can be had, or the session is over.
             ConfigurationError: `tools` or `meta` names what does not exist, or there is no such caller.
         """
-        from .answers import Call, caller_of
+        from .answers import ModelCall
         from .model.meta import META_TOOLS, checked_options
 
         self._contexts.must_be_open()
         if meta is None:
             meta = META_TOOLS
         checked_options({"meta": meta})
-        call = Call(caller=caller_of(caller), tools=tools, meta=meta, limits=limits, on_event=on_event, session=session)
-        return await self._answers.answer(name, arguments, call)
+        return await self._answers.answer(name, arguments, ModelCall.of(tools, meta, options))
 
     def tool_result(
         self, provider: Provider, answer: Answer, call_id: str, **options: Unpack[DefinitionOptions]

@@ -1,14 +1,14 @@
-"""Arguments and results of functions with annotations. The door to pydantic.
+"""Contracts of functions with annotations: their arguments and results. Uses pydantic.
 
 Rules:
 
-1. Values are judged as JSON, strictly: ``"5"`` and ``true`` are no integers, ``5`` is a float, ``5.0`` is no integer.
-   What JSON cannot say (a tuple, a set, an enum, a date, a model) is accepted in its JSON form.
-2. Arguments are written as JSON and read again: a tool gets its own copy, and types can be built from JSON. pydantic
-   reads at most 200 levels of nesting.
-3. A result is taken as the type it should be or, failing that, by its JSON form: a dict is accepted for a model, a
-   tuple for a list.
-4. A default stays in the function; it is shown in the schema when it is JSON.
+1. Values are checked strictly as JSON: an integer parameter refuses ``"5"``, ``true`` and ``5.0``; a float parameter
+   takes ``5``. A type that JSON does not have (a tuple, a set, an enum, a date, a model) takes its JSON form.
+2. Arguments are written as JSON and read again, so that a tool gets its own copy and types are built from JSON.
+   pydantic reads at most 200 levels of nesting.
+3. A result passes if it is a value of the return type, or if its JSON form is: a dict passes for a model, a tuple for a
+   list.
+4. A default stays in the function; the schema shows the default if it is JSON.
 
 Knows types and values; calls no tool.
 """
@@ -39,18 +39,18 @@ from .turns import LARGE_BYTES, Work, at_once, uncollected
 __all__ = ["Arguments", "FunctionArguments", "TypedResult", "UntypedResult"]
 
 _MOST_ERRORS = 5_000
-"""So many errors pydantic is made to tell: some milliseconds."""
+"""Most errors that pydantic is asked to list; listing them takes some milliseconds."""
 _FIRST_BEGINNING = 1_000
-"""Members of a long argument that pydantic is asked about first."""
+"""Members of a long argument that are checked first."""
 _OF_A_CUT = frozenset({"too_short", "missing", "union_tag_not_found", "value_error", "assertion_error"})
-"""Types of errors that may come of what was cut off."""
+"""Types of errors that cutting an argument may cause."""
 
 
 _Mode = typing.Literal["validation", "serialization"]
 
 
 class _PlainSchema(GenerateJsonSchema):
-    """Without a title for every field: they repeat the names, and the model pays for them."""
+    """Leaves out titles of fields: they repeat the names, and the model pays for them."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 -- pydantic's own declaration
 
@@ -63,20 +63,20 @@ class _PlainSchema(GenerateJsonSchema):
 
 
 class _Utf8Bytes(str):
-    """The format of bytes that would be written as if they were UTF-8; a type with a form of its own replaces it."""
+    """Marks bytes that would be written as if they were UTF-8. A type with its own JSON form replaces the mark."""
 
     __slots__ = ()
 
 
 class Arguments:
-    """The contract of a call's arguments. What they are checked by is the subclasses' own."""
+    """The contract of a call's arguments. A subclass says how they are checked."""
 
     schema: dict[str, Any]
     names: tuple[str, ...]
     positional_only: tuple[str, ...] = ()
 
     def validate(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The keyword arguments of the call, a copy; raises `InvalidArguments` that names the faults."""
+        """A checked copy of the keyword arguments. Raises `InvalidArguments` that names every fault."""
         try:
             text = compact_json(arguments, "arguments")
         except NotJson as error:
@@ -84,7 +84,7 @@ class Arguments:
         return at_once(self._validated(tool, arguments, text))
 
     def validating(self, tool: str, arguments: dict[str, Any]) -> Work[dict[str, Any]]:
-        """The same in turns, for arguments that are large."""
+        """`validate` in turns, for large arguments."""
         try:
             text = yield from encoding(arguments, "arguments")
         except NotJson as error:
@@ -100,19 +100,19 @@ class FunctionArguments(Arguments):
     """The contract of a function's arguments.
 
     Args:
-        tool: its name, for errors.
-        parameters: with types for annotations.
-        words: descriptions, by parameter.
+        tool: the tool's name, for errors.
+        parameters: the function's parameters; their annotations are types.
+        words: descriptions by parameter.
 
     Raises:
-        ConfigurationError: a parameter's type has no JSON form.
+        ConfigurationError: the type of a parameter has no JSON form.
     """
 
     def __init__(self, tool: str, parameters: Sequence[inspect.Parameter], words: Mapping[str, str]) -> None:
         self.names = tuple(parameter.name for parameter in parameters)
         positional = [each for each in parameters if each.kind is each.POSITIONAL_ONLY]
         self.positional_only = tuple(parameter.name for parameter in positional)
-        # A positional argument cannot be skipped: here the defaults are filled in.
+        # a positional argument cannot be skipped, so its default is filled in
         self._positional_defaults = {
             parameter.name: parameter.default
             for parameter in positional
@@ -138,7 +138,7 @@ class FunctionArguments(Arguments):
         if len(text) <= LARGE_BYTES:
             return self._typed(tool, arguments, text)
         unknown = [name for name in arguments if name not in self.names]
-        if len(unknown) > MAX_LOOKED_AT:  # no need to look at the others
+        if len(unknown) > MAX_LOOKED_AT:  # the other arguments need no check
             faults = [Fault(name, self._problem("extra_forbidden", "", (name,))) for name in unknown[:MAX_FAULTS]]
             raise refusal(tool, faults, f"; and {len(unknown) - len(faults)} more")
         if (first := (yield from self._first_errors(arguments))) is not None:
@@ -158,10 +158,10 @@ class FunctionArguments(Arguments):
         return self._filled(typed)
 
     def _first_errors(self, arguments: dict[str, Any]) -> Work[pydantic.ValidationError | None]:
-        """The first errors of members of long arguments, or None where those are not to blame.
+        """The first errors of members of long arguments; None where the members fit.
 
-        pydantic tells all errors or none, and to tell 200,000 takes a second. So it is asked about beginnings of the
-        arrays and objects that are arguments, ever longer ones, and where errors begin, more closely.
+        pydantic lists all errors, and listing 200,000 takes a second. So growing beginnings of the long arguments are
+        checked until one has errors.
         """
         longest = max((len(value) for value in arguments.values() if isinstance(value, (dict, list))), default=0)
         sound, step = 0, _FIRST_BEGINNING
@@ -176,7 +176,7 @@ class FunctionArguments(Arguments):
                 if error.error_count() <= _MOST_ERRORS:
                     blames_a_cut = any(each["type"] in _OF_A_CUT for each in _details(error))
                     return None if blames_a_cut else error
-                if step == _FIRST_BEGINNING:  # very many for each member
+                if step == _FIRST_BEGINNING:  # each member has very many errors
                     return None
                 step = _FIRST_BEGINNING
                 continue
@@ -224,7 +224,7 @@ class FunctionArguments(Arguments):
         self.schema["properties"][parameter.name].setdefault("default", shown)
 
     def _faults(self, error: pydantic.ValidationError, arguments: dict[str, Any]) -> list[Fault]:
-        """One fault for each argument; the branches of a union that failed are told together."""
+        """One fault for each path; the failed branches of a union share one fault."""
         problems: dict[tuple[str | int, ...], list[str]] = {}
         got: dict[tuple[str | int, ...], str] = {}
         for detail in _details(error)[:MAX_LOOKED_AT]:
@@ -256,7 +256,7 @@ class FunctionArguments(Arguments):
 
 
 class TypedResult:
-    """The contract of a function that says what it returns.
+    """The contract of a function with a return annotation.
 
     Raises:
         ConfigurationError: the return type has no JSON form.
@@ -273,7 +273,7 @@ class TypedResult:
         self._serialize = adapter.serializer.to_python
 
     def encode(self, tool: str, result: Any) -> str:
-        """Compact JSON text; raises `ToolError` when the tool broke its own contract."""
+        """The result as compact JSON text. Raises `ToolError` when the tool broke its own contract."""
         try:
             return self._typed(result)
         except (pydantic.ValidationError, NotJson, pydantic_core.PydanticSerializationError):
@@ -290,7 +290,7 @@ class TypedResult:
         raise broken_contract(tool, problem)
 
     def encoding(self, tool: str, result: Any) -> Work[str]:
-        """The same, for a result that is large. In turns where the value is written; checking it is one step."""
+        """`encode` for a large result: in turns where the value is its own JSON form, otherwise in one step."""
         if not self._plain:
             return self.encode(tool, result)
         try:
@@ -330,7 +330,7 @@ class UntypedResult:
 
 
 def _beginning(value: Any, most: int) -> Any:
-    """An array or object with its first members alone."""
+    """The first `most` members of an array or object."""
     if isinstance(value, list):
         return value[:most]
     return dict(itertools.islice(value.items(), most)) if isinstance(value, dict) else value
@@ -341,17 +341,17 @@ def _details(error: pydantic.ValidationError) -> list[pydantic_core.ErrorDetails
 
 
 def broken_contract(tool: str, problem: str) -> ToolError:
-    """The tool, not the program, is at fault."""
+    """The error for a result that does not fit the tool's own contract."""
     return ToolError(f"tool {tool!r} returned what it must not: {problem}", tool=tool)
 
 
 def expected(message: str) -> str:
-    """pydantic's message as what was expected: ``Input should be a valid integer`` is ``a valid integer``."""
+    """pydantic's message as an expectation: ``Input should be a valid integer`` becomes ``a valid integer``."""
     return message.removeprefix("Input should be ").removeprefix("Value error, ")[:300]
 
 
 def is_plain(annotation: Any) -> bool:
-    """Whether every value of the type is its own JSON form, so that nothing needs converting."""
+    """Whether every value of the type is its own JSON form."""
     if annotation in (str, int, float, bool, None, type(None), Any, list, dict):
         return True
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
@@ -405,7 +405,7 @@ def _adapter(annotation: Any, what: str, mode: _Mode = "validation") -> pydantic
 
 
 def _has_bytes(schema: dict[str, Any]) -> bool:
-    """Whether a value has bytes where it cannot have text: ``str | bytes`` may well be text."""
+    """Whether a value has bytes where the type allows no text; ``str | bytes`` allows text."""
     todo: list[Any] = [schema]
     while todo:
         each = todo.pop()
@@ -423,7 +423,7 @@ def _schema(adapter: pydantic.TypeAdapter[Any], mode: _Mode) -> dict[str, Any]:
 
 
 def _path_in(arguments: Any, location: tuple[str | int, ...], kind: str) -> tuple[str | int, ...]:
-    """pydantic's location without the names of union branches, which are no part of the value."""
+    """pydantic's location without the names of union branches, which are not in the value."""
     path: list[str | int] = []
     value = arguments
     for index, part in enumerate(location):

@@ -1,8 +1,8 @@
-"""JSON text as a value, strict where the standard library is lenient. `ValueError` says what is wrong with it.
+"""Reads JSON text, strictly. `ValueError` says what is wrong with the text.
 
-Refused: duplicate keys (which one wins differs between parsers), NaN and infinities, numbers that overflow to
-infinity, integers of more digits than `int` takes. Nesting beyond the interpreter's own stack raises
-`RecursionError`.
+Refused, other than by the standard library: duplicate keys (parsers differ in which one wins), NaN and infinities,
+numbers that overflow to infinity, integers with more digits than `int` takes. Nesting beyond the interpreter's stack
+raises `RecursionError`.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ __all__ = ["counting", "decoding", "depth", "outside_strings", "strict_json"]
 
 _LONG = 1 << 16
 _MAX_DIGITS = 400
-"""Of an integer in a text of more than 64 KiB: reading digits takes time that grows with their square."""
+"""Digits of an integer in a text above 64 KiB: reading digits takes time that grows with their square."""
 _MAX_LEVELS = 900
-"""Of a long text; of a short one as many as the interpreter's stack takes, which is about the same."""
+"""Levels of nesting in a long text. A short text may have as many as the interpreter's stack takes, about as many."""
 _PIECE = 1 << 15
-"""Characters that the standard library's parser is given at once."""
+"""Characters that the standard library's parser gets at once."""
 _TURN = 1 << 18
 """Characters between two turns of others: a few milliseconds."""
 _STEP = 256
-"""What one step of our own counts for, in characters."""
+"""Characters that one step of our own parser counts for."""
 
 _BLOCK_BYTES = 256 * 1024
 _MARKS_BYTES = 4 * 1024 * 1024
-"""Looked through at once, for a few milliseconds."""
+"""Bytes that are searched at once, in a few milliseconds."""
 _BACKSLASHES = re.compile(rb"\\+")
 _WHITESPACE = re.compile(r"[ \t\n\r]*")
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _FLAT = rf'[^"\[\]{{}}]*(?:{_STRING}[^"\[\]{{}}]*)*'
 _ITEM = rf'[^"\[\]{{}},]*(?:(?:{_STRING}|\[{_FLAT}\]|\{{{_FLAT}\}})[^"\[\]{{}},]*)*,'
 _ITEMS = re.compile(rf"(?:{_ITEM})*", re.DOTALL)
-"""Whole items of an array or object, each with its comma, with at most one more level inside. What follows a part never
-fits that part, so giving back takes no more steps than taking did. (Possessive quantifiers inside each other go wrong
-in CPython 3.11.)"""
+"""Whole items of an array or object, each with its comma and at most one more level inside. Text after a part never
+fits that part, so backtracking takes no more steps than matching did. (Nested possessive quantifiers fail in CPython
+3.11.)"""
 
 
 def _constant(name: str) -> NoReturn:
@@ -87,11 +87,11 @@ def strict_json(text: str) -> Any:
 
 
 def decoding(text: str) -> Work[Any]:
-    """The same as `strict_json`, in turns where the text is long.
+    """`strict_json` in turns, for a text that may be long.
 
     Raises:
-        ValueError: it is not JSON; `json.JSONDecodeError` for bad syntax.
-        RecursionError: it is nested too deeply.
+        ValueError: the text is not JSON; `json.JSONDecodeError` for bad syntax.
+        RecursionError: the text is nested too deeply.
     """
     if len(text) < _LONG:
         return _decode(text)
@@ -99,7 +99,7 @@ def decoding(text: str) -> Work[Any]:
 
 
 class _Long:
-    """A long text: read piece by piece, with the arrays and objects that are not complete on a stack."""
+    """Reads a long text piece by piece; arrays and objects that are not complete are on a stack."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -153,7 +153,7 @@ class _Long:
         self._at = found.end()
 
     def _begin(self) -> tuple[Any, bool]:
-        """The value that is here, and whether it is an array or object of which only the bracket was read."""
+        """The next value, and whether it is an array or object of which only the bracket was read."""
         first = self._text[self._at : self._at + 1]
         if first in ("[", "{") and first:
             self._at += 1
@@ -162,7 +162,7 @@ class _Long:
         return value, False
 
     def _name(self, above: dict[str, Any]) -> str:
-        """The name of the member that is here; its value comes next."""
+        """The name of the next member; its value comes after it."""
         text = self._text
         if not text.startswith('"', self._at):
             raise JSONDecodeError("Expecting property name enclosed in double quotes", text, self._at)
@@ -177,7 +177,7 @@ class _Long:
         return str(name)
 
     def _after_item(self, above: list[Any] | dict[str, Any]) -> bool:
-        """Whether a comma comes; otherwise a closing bracket does."""
+        """Whether a comma comes next, and not a closing bracket."""
         self._skip()
         if self._text.startswith(",", self._at):
             self._at += 1
@@ -187,7 +187,7 @@ class _Long:
         return False
 
     def _items(self, above: list[Any] | dict[str, Any]) -> bool:
-        """Take the whole items that are here, as many as fit a piece; whether there were any."""
+        """Read the next whole items, as many as fit a piece. Returns whether there were any."""
         found = _ITEMS.match(self._text, self._at, min(self._at + _PIECE, len(self._text)))
         assert found is not None
         if not found[0]:
@@ -212,8 +212,10 @@ class _Long:
 
 
 def counting(text: bytes, enough: int) -> Work[int]:
-    """How many JSON values `text` holds, at most, in turns; beyond `enough` counting ends. What only looks like values
-    inside strings is left out where there seem to be more than enough."""
+    """Upper bound on the JSON values in `text`; counting ends beyond `enough`. In turns.
+
+    Commas and brackets inside strings are left out only if there seem to be more values than `enough`.
+    """
     marks = 0
     for start in range(0, len(text), _MARKS_BYTES):
         if start:
@@ -230,7 +232,7 @@ def counting(text: bytes, enough: int) -> Work[int]:
 
 
 def depth(value: Any, enough: int = sys.maxsize) -> int:
-    """Levels of objects and arrays of a JSON value; beyond `enough` counting ends. Never recurses."""
+    """Levels of objects and arrays in a JSON value; counting ends beyond `enough`. Never recurses."""
     level = [value] if type(value) is dict or type(value) is list else []
     levels = 0
     while level and levels <= enough:
@@ -241,12 +243,12 @@ def depth(value: Any, enough: int = sys.maxsize) -> int:
 
 
 def outside_strings(text: bytes) -> Iterator[bytes]:
-    """What of a JSON text stands outside strings, block by block."""
+    """The parts of a JSON text outside strings, block by block."""
     inside, at = False, 0
     while at < len(text):
         end = at + _BLOCK_BYTES
         if backslashes := _BACKSLASHES.match(text, end - 1):
-            end = backslashes.end() + 1  # an escape is not cut
+            end = backslashes.end() + 1  # do not cut an escape
         parts = text[at:end].replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
         yield b"".join(parts[inside::2])
         inside ^= len(parts) % 2 == 0

@@ -1,7 +1,7 @@
-"""Python values to JSON text. Knows what JSON is: no NaN, no infinity, no cycle, no lone surrogate; integers are exact.
+"""Writes Python values as JSON text: no NaN, no infinity, no cycle, no lone surrogate; integers are exact.
 
-Dates, decimals, models, arrays and their like are written in the form of the one table, `callgate_guest.json_forms`.
-Refuses to guess: a value without a form is an error that says where it sits.
+Dates, decimals, models, arrays and the like have the JSON form that `callgate_guest.json_forms` lists. A value without
+a form is an error that names its place.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .turns import Work, at_once
 __all__ = ["NotJson", "TooLong", "canonical_json", "compact_json", "encoding"]
 
 _MOST_AT_ONCE = 2_000
-"""Members that the library writes at once."""
+"""Members that the standard library writes at once."""
 _TURN = 1 << 18
 """Characters between two turns of others: a few milliseconds."""
 _STEP = 256
-"""What one step of our own counts for, in characters."""
+"""Characters that one step of our own writer counts for."""
 _BITS_SQUARED = 10_000
-"""Writing an integer takes the square of its length: so many bits, squared, count for a character."""
+"""Bits of an integer, squared, that count for one character: the time to write an integer grows with the square."""
 _MAX_LEVELS = 900
 _WALKED = (dict, list, tuple)
 
@@ -34,7 +34,7 @@ _canonical = encoder(sort_keys=True)
 
 
 class NotJson(ValueError):
-    """The value is not JSON; the message says what is wrong and where, without the word for the root."""
+    """The value is not JSON. The message says what is wrong and where."""
 
 
 class TooLong(ValueError):
@@ -42,14 +42,15 @@ class TooLong(ValueError):
 
 
 def compact_json(value: Any, root: str = "value") -> str:
-    """Compact JSON text that can always be written as UTF-8.
+    """Compact JSON text that can always be encoded as UTF-8.
 
     Args:
-        value: dicts, lists, tuples, strings, numbers, booleans and None; or what has a form in the table.
-        root: what to call the value itself in an error's path.
+        value: dicts, lists, tuples, strings, numbers, booleans, None, and values that `json_forms` has a form for.
+        root: the name of the whole value in the path of an error.
 
     Raises:
-        NotJson: anything else, NaN, an infinity, a cycle, a lone surrogate, or nesting beyond Python's recursion limit.
+        NotJson: any other value, NaN, an infinity, a cycle, a lone surrogate, or nesting beyond Python's recursion
+            limit.
     """
     try:
         return _checked(_compact(value))
@@ -58,15 +59,15 @@ def compact_json(value: Any, root: str = "value") -> str:
 
 
 def encoding(value: Any, root: str = "value", most: int | None = None, *, sort_keys: bool = False) -> Work[str]:
-    """The same as `compact_json`, in turns: for a value that is large.
+    """`compact_json` in turns, for a large value.
 
-    A part that is not a dict, list, tuple or string is written in one step, with all that is in it.
+    A part that is not a dict, list, tuple or string is written in one step with everything in it.
 
     Args:
         value: as for `compact_json`.
         root: as for `compact_json`.
-        most: characters, about, after which nothing more is written.
-        sort_keys: the text is the same whatever the order of keys is.
+        most: about as many characters are written at most.
+        sort_keys: write keys in sorted order, so that equal values give equal texts.
 
     Raises:
         NotJson: as for `compact_json`.
@@ -88,7 +89,7 @@ def _checked(text: str) -> str:
 
 
 def _pieces(value: Any, most: int | None, sort_keys: bool) -> Work[str]:
-    """JSON text. The library writes runs of members that hold no others; the levels around them are written here."""
+    """JSON text. The standard library writes runs of flat members; this function writes the levels around them."""
     if type(value) is str:
         return "".join((yield from _long_text(value)))
     if not value or type(value) not in _WALKED:
@@ -133,7 +134,7 @@ def _pieces(value: Any, most: int | None, sort_keys: bool) -> Work[str]:
 
 
 def _long_text(text: str) -> Work[list[str]]:
-    """A text as JSON, in pieces: a character is written as it is wherever it stands."""
+    """A text as JSON, in pieces. In turns."""
     done = ['"']
     for start in range(0, len(text), _TURN):
         done.append(_checked(_compact(text[start : start + _TURN]))[1:-1])
@@ -160,7 +161,7 @@ def _members(value: dict[Any, Any] | list[Any] | tuple[Any, ...], sort_keys: boo
 
 
 def _flat(members: Iterator[Any], named: bool) -> tuple[list[Any], tuple[Any, Any] | None]:
-    """The next members, up to one that holds others, and that one."""
+    """The next flat members, and the member with members of its own that ends them."""
     found: list[Any] = []
     size = 0
     for member in members:
@@ -181,7 +182,7 @@ def _flat(members: Iterator[Any], named: bool) -> tuple[list[Any], tuple[Any, An
 
 
 def canonical_json(value: Any, root: str = "value") -> str:
-    """JSON text that is equal for equal values, whatever the order of their keys. Raises `NotJson`."""
+    """JSON text with sorted keys, equal for equal values. Raises `NotJson`."""
     try:
         return _canonical(value)
     except (TypeError, ValueError, RecursionError):
@@ -194,7 +195,7 @@ _END = object()
 
 
 def _first_fault(value: Any, root: str) -> Work[str]:
-    """Where and why a value is not JSON; walks without recursion, in turns."""
+    """Where and why a value is not JSON. Walks without recursion, in turns."""
     above: set[int] = set()
     inside: list[tuple[Any, Iterator[tuple[_Path, Any]]]] = [(None, iter([((), value)]))]
     seen = 0

@@ -1,12 +1,12 @@
-"""Annotations as a contract reads them: exact where pydantic is not, and refused where JSON has nothing to say.
+"""Rewrites annotations for a contract: exact where pydantic is lenient, refused where JSON has no form.
 
-1. `Literal[1, 2]` and an enum of numbers take the numbers they list: Python holds ``1 == True == 1.0``, JSON does not.
-2. An iterable parameter is a list: pydantic would check its items only while the function reads them. The result of a
-   sync tool may be an iterator, and is read to its end with the call; an asynchronous one has nobody to read it.
-3. A text within `Annotated` describes what it annotates, as a `Field` and `Doc` do.
+1. `Literal[1, 2]` and an enum of numbers take only the numbers they list. In Python ``1 == True == 1.0``; in JSON these
+   are three values.
+2. An iterable parameter becomes a list: pydantic would check the items only while the function reads them. The result
+   of a sync tool may be an iterator, which the call reads to its end. An asynchronous iterator is refused.
+3. A text within `Annotated` is a description, as `Field` and `Doc` are.
 
-Knows types; sees no value but through the checks it makes. Inside models, dataclasses and TypedDicts pydantic's rules
-hold.
+Inside models, dataclasses and TypedDicts pydantic's own rules hold.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ASYNCHRONOUS = (collections.abc.AsyncIterator, collections.abc.AsyncIterable, c
 
 
 def parameter_type(annotation: Any, what: str) -> Any:
-    """The type that a parameter is checked by. Raises `ConfigurationError` for iterators, which JSON cannot carry."""
+    """The type that checks a parameter. Raises `ConfigurationError` for iterators, which have no JSON form."""
 
     def plainer(origin: Any, arguments: tuple[Any, ...]) -> Any:
         if origin in (*_ITERATORS, *_ASYNCHRONOUS):
@@ -44,7 +44,7 @@ def parameter_type(annotation: Any, what: str) -> Any:
 
 
 def result_type(annotation: Any, tool: str) -> Any:
-    """The type that a result is checked by. Raises `ConfigurationError` for asynchronous iterators."""
+    """The type that checks a result. Raises `ConfigurationError` for asynchronous iterators."""
 
     def plainer(origin: Any, arguments: tuple[Any, ...]) -> Any:
         if origin in _ASYNCHRONOUS:
@@ -58,7 +58,7 @@ def result_type(annotation: Any, tool: str) -> Any:
 
 
 def words_of(annotation: Any) -> str:
-    """The text that `Annotated` has for a person, also within a union; empty where there is none."""
+    """The description in an `Annotated`, also inside a union; empty where there is none."""
     if typing.get_origin(annotation) is typing.Annotated:
         inner, *metadata = typing.get_args(annotation)
         for each in metadata:
@@ -72,7 +72,7 @@ def words_of(annotation: Any) -> str:
 
 
 def _rewritten(annotation: Any, plainer: Callable[[Any, tuple[Any, ...]], Any]) -> Any:
-    """The annotation with its parts made exact; the very same object where nothing is to be done."""
+    """The annotation with exact parts; the same object where nothing changes."""
     origin, arguments = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
     if origin is typing.Literal or (isinstance(annotation, type) and issubclass(annotation, enum.Enum)):
         return _exact(annotation, arguments if origin is typing.Literal else tuple(annotation))
@@ -113,5 +113,5 @@ def _exact(annotation: Any, members: tuple[Any, ...]) -> Any:
 
 
 def _holds(kind: type, given: type) -> bool:
-    """Whether a number of type `given` is one of type `kind` in JSON: an integer may stand for a float."""
+    """Whether JSON takes a number of type `given` for one of type `kind`; an integer passes for a float."""
     return issubclass(kind, float) if given is float else issubclass(kind, bool) == (given is bool)

@@ -1,8 +1,8 @@
-"""Words for what is wrong with a value: where, what was expected, what was got, what was probably meant.
+"""Words for a wrong value: its place, what was expected, what was given, which name was probably meant.
 
-Knows JSON values and the paths into them. Bounds everything it says: the other side may be hostile. The one door to
-`rapidfuzz`, which tells how near two words are: the share of letters that they have in common, in their order. That is
-twice those, of the letters of both; upper and lower case are the same.
+Knows JSON values and the paths into them. Every text is bounded, because the other side may be hostile. The only file
+that imports `rapidfuzz`, which measures how similar two words are: twice the letters that both have in the same order,
+divided by all letters of both, ignoring case.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ __all__ = [
 ]
 
 MAX_FAULTS = 10
-"""So many faults are spelled out; the rest is counted."""
+"""Faults that are spelled out; further ones are counted."""
 MAX_LOOKED_AT = 100
-"""So many faults are looked at; the guest may send a million wrong arguments."""
+"""Faults that are looked at; a guest may send a million wrong arguments."""
 
 _MAX_SHOWN = 60
 _MAX_WORD = 64
 _MOST_NAMES = 100
 _MOST_LOOKED_AT = 10_000
-"""Names that are compared with a word; further ones are not. So many take about 2 ms."""
+"""Names that are compared with a word, in about 2 ms; further names are ignored."""
 _CLOSE = 0.6
-"""The share of letters in common (see `near`); what `difflib.get_close_matches` takes for close, too."""
+"""Similarity (see `near`) from which a name is suggested; `difflib.get_close_matches` has the same bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Fault:
 
     Attributes:
         argument: path of the value, e.g. ``"filters.tags[0]"``.
-        problem: what was expected and what was got, as words.
+        problem: what was expected and what was given, in words.
     """
 
     argument: str
@@ -57,15 +57,15 @@ class Fault:
 
 
 def near(word: str, known: Iterable[str], share: float, limit: int = 1) -> list[str]:
-    """The names that have at least this share of letters in common with a word, the nearest first.
+    """The names most similar to a word, the best first.
 
     Args:
-        word: what was written.
-        known: the names; of equally near ones the first come first. 10,000 are looked at.
-        share: from 0 to 1.
-        limit: how many at most.
+        word: the word that was written.
+        known: the names, of which the first 10,000 are compared; equally similar names keep their order.
+        share: the least similarity, from 0 to 1.
+        limit: the most names to return.
     """
-    from rapidfuzz import fuzz, process  # where something is wrong already: nobody else waits for the import
+    from rapidfuzz import fuzz, process  # imported only once something is wrong
 
     names = list(islice(known, _MOST_LOOKED_AT))
     lowered = [name.lower() for name in names]
@@ -74,18 +74,18 @@ def near(word: str, known: Iterable[str], share: float, limit: int = 1) -> list[
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``"; did you mean get_weather?"``, or nothing when no known name is close. Bounded in time (see `near`)."""
+    """``"; did you mean get_weather?"``, or an empty text when no name is similar. Bounded in time (see `near`)."""
     close = [] if len(word) > _MAX_WORD else near(word, known, _CLOSE)
     return f"; did you mean {close[0]}?" if close else ""
 
 
 def unknown_argument(name: str, names: Sequence[str]) -> str:
-    """What is wrong with an argument that there is none of, and which there are."""
+    """The problem text for an argument that the tool does not have."""
     return f"unknown argument {name!r}{did_you_mean(name, names) or _names_of_all(names)}"
 
 
 def _names_of_all(names: Sequence[str]) -> str:
-    """``"; the arguments are: a, b"``, of very many the first."""
+    """``"; the arguments are: a, b"``, at most the first 100."""
     if not names:
         return "; the tool takes no arguments"
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
@@ -93,7 +93,7 @@ def _names_of_all(names: Sequence[str]) -> str:
 
 
 def described(value: Any) -> str:
-    """A JSON value in few words: ``'"5" (a string)'``, ``"an array of 3 items"``."""
+    """A JSON value in a few words: ``'"5" (a string)'``, ``"an array of 3 items"``."""
     match value:
         case None:
             return "null"
@@ -136,13 +136,13 @@ def sentence(faults: Sequence[Fault]) -> str:
 
 
 def refusal(tool: str, faults: Sequence[Fault], more: str = "") -> InvalidArguments:
-    """The error for arguments with these faults; `more` stands behind them."""
-    told = [{"argument": fault.argument, "problem": fault.problem} for fault in faults[:MAX_FAULTS]]
-    return InvalidArguments(f"tool {tool!r}: {sentence(faults)}{more}", data={"faults": told}, tool=tool)
+    """The error for arguments with these faults; `more` follows them in the message."""
+    listed = [{"argument": fault.argument, "problem": fault.problem} for fault in faults[:MAX_FAULTS]]
+    return InvalidArguments(f"tool {tool!r}: {sentence(faults)}{more}", data={"faults": listed}, tool=tool)
 
 
 def printable(line: str) -> str:
-    """One line, and nothing in it that a terminal would obey or that could not be seen: escapes stand for that."""
+    """The line with escapes in place of control characters and invisible ones."""
     if line.isprintable():
         return line
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in line)

@@ -1,13 +1,12 @@
-"""Arguments and results of tools that bring a plain JSON Schema.
+"""Contracts of tools with a plain JSON Schema: their arguments and results.
 
 Rules:
 
-1. A schema comes from outside: its size and depth are bounded, nothing is ever fetched, patterns run in linear time
-   (no look-around, no back-references), and what a check may cost is counted beforehand (`schema_cost`): a schema that
-   branches too often is refused, and so is a value that is too large for one that branches much.
-2. A misspelt argument is refused: where the schema lists `properties` and does not say what else may come, nothing
-   else may.
-3. Defaults are not filled in; the function does that.
+1. A schema comes from outside. Its size and depth are bounded, nothing is fetched, patterns run in linear time (no
+   look-around, no back-references), and the cost of a check is known before it begins (`schema_cost`): a schema that
+   branches too often is refused, and so is a value that is too large for a schema that branches much.
+2. A misspelt argument is refused: a schema that lists `properties` and does not allow others takes no others.
+3. Defaults are not filled in; the function fills them in.
 
 Knows schemas and values; calls no tool.
 """
@@ -33,7 +32,7 @@ MAX_SCHEMA_BYTES = 1024 * 1024
 MAX_SCHEMA_DEPTH = 100
 """Levels of nesting of one schema; a deeper one is refused."""
 
-# Beside these, `properties` alone does not say which arguments exist.
+# with one of these, `properties` alone does not say which arguments exist
 _OPEN_KEYWORDS = frozenset(
     {"additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames", "allOf", "anyOf", "oneOf"}
     | {"if", "not", "$ref", "$dynamicRef", "$recursiveRef", "dependentSchemas", "dependencies"}
@@ -44,7 +43,7 @@ class SchemaArguments(Arguments):
     """The contract of arguments by JSON Schema.
 
     Raises:
-        ConfigurationError: it is no valid schema of an object, is too large, or refers to another place.
+        ConfigurationError: the schema is not a valid schema of an object, is too large, or refers to another document.
     """
 
     def __init__(self, tool: str, schema: dict[str, Any]) -> None:
@@ -62,12 +61,13 @@ class SchemaArguments(Arguments):
     def _validated(self, tool: str, arguments: dict[str, Any], text: str) -> Work[dict[str, Any]]:
         copy: dict[str, Any] = json.loads(text) if len(text) <= LARGE_BYTES else (yield from decoding(text))
         unknown = [name for name in copy if name not in self._known] if self._closed or self._says_so else []
-        if self._says_so and len(unknown) <= MAX_LOOKED_AT:  # the check finds them; very many are not worth one
+        large = len(text) > LARGE_BYTES
+        if self._says_so and not large:  # the check reports them
             unknown = []
         faults = self._unknown(unknown[:MAX_FAULTS])
-        faults += [Fault(name[:60], "") for name in unknown[MAX_FAULTS:MAX_LOOKED_AT]]  # these are only counted
+        faults += [Fault(name[:60], "") for name in unknown[MAX_FAULTS:MAX_LOOKED_AT]]  # only counted
         try:
-            found = [] if len(unknown) > MAX_LOOKED_AT else (yield from self._check.checking(copy, text))
+            found = [] if unknown and large else (yield from self._check.checking(copy, text))
             for fault in found:
                 faults.extend(self._faults(fault))
         except ValueError as error:
@@ -98,7 +98,7 @@ class SchemaResult:
     """The contract of a result by JSON Schema.
 
     Raises:
-        ConfigurationError: it is no valid schema, is too large, or refers to another place.
+        ConfigurationError: the schema is not valid, is too large, or refers to another document.
     """
 
     def __init__(self, tool: str, schema: dict[str, Any]) -> None:
@@ -107,12 +107,12 @@ class SchemaResult:
         self._check = SchemaCheck(self.schema, what)
 
     def encode(self, tool: str, result: Any) -> str:
-        """Compact JSON text; raises `ToolError` when the tool broke its own contract."""
+        """The result as compact JSON text. Raises `ToolError` when the tool broke its own contract."""
         text = UntypedResult.encode(tool, result)
         return at_once(self._checked(tool, json.loads(text), text))
 
     def encoding(self, tool: str, result: Any) -> Work[str]:
-        """The same in turns, for a result that is large."""
+        """`encode` in turns, for a large result."""
         text = yield from UntypedResult().encoding(tool, result)
         value = yield from decoding(text)
         return (yield from self._checked(tool, value, text))
@@ -127,7 +127,7 @@ class SchemaResult:
 
 
 def problem(fault: SchemaFault) -> str:
-    """What was expected and what was got, in few words."""
+    """What was expected and what was given, in a few words."""
     details = fault.details
     got = described(fault.value)
     match fault.keyword:
@@ -158,7 +158,7 @@ def _some(options: list[Any]) -> str:
 
 
 def own_copy(schema: object, what: str) -> dict[str, Any]:
-    """A copy of a schema within the bounds. Raises `ConfigurationError` for what is no JSON object, or beyond them."""
+    """A copy of a schema. Raises `ConfigurationError` if it is not a JSON object, or is too large or too deep."""
     if not isinstance(schema, dict):
         raise ConfigurationError(f"{what} must be a dict with a JSON Schema, not a {type(schema).__name__}")
     try:

@@ -1,12 +1,13 @@
-"""What a tool may be called, and which Python name a program knows it by. The one rule, used everywhere.
+"""Which names a tool may have, and the Python name that programs use for it.
 
-1. The name is NFKC-normalised, as Python's own parser does with identifiers.
-2. Every character that cannot stand in an identifier becomes ``_``.
-3. A name that cannot begin an identifier (a leading digit) gets ``_`` in front; one of underscores alone gets ``tool``.
-4. A dunder ends in one ``_`` instead of two.
-5. A keyword, a soft keyword, a builtin, or a name every program has gets ``_`` behind: no tool shadows ``list``.
+1. The name is NFKC-normalised, as Python's parser does with identifiers.
+2. A character that an identifier cannot have becomes ``_``.
+3. A name that cannot begin an identifier (a leading digit) gets ``_`` in front. A name of underscores alone gets
+   ``tool`` in front.
+4. A dunder name ends in one ``_`` instead of two.
+5. A keyword, a soft keyword, a builtin, or a name that every program has gets ``_`` at its end: no tool hides ``list``.
 
-Knows single names; collisions between two tools are the registry's business.
+Knows single names; the registry handles two tools with the same name.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ RESERVED_NAMES = frozenset(
         "print",
         "execute",
         "cancel",
-        # what the model itself is offered
+        # meta-tools
         "execute_code",
         "execute_tool_plan",
         "search_tools",
@@ -44,11 +45,11 @@ RESERVED_NAMES = frozenset(
 """Names no tool may have; names that start with ``rpc.`` are reserved as well (JSON-RPC 2.0, section 8)."""
 
 MAX_NAME_CHARACTERS = 256
-"""A tool's name is a label for a model, not a document."""
+"""Longest name of a tool."""
 
 _MAX_IMPORTED = 128
 
-# Keywords and builtins of Python 3.11 to 3.14, so that the rule is the same whichever of them runs it.
+# keywords and builtins of Python 3.11 to 3.14, so that the rule is the same on each of them
 _TAKEN = (
     RESERVED_NAMES
     | frozenset(dir(builtins))
@@ -64,9 +65,9 @@ def is_reserved(name: str) -> bool:
 
 
 def python_name(name: str) -> str:
-    """The identifier under which a program calls the tool of that name; any text gives a valid one.
+    """The identifier by which a program calls the tool of that name. Takes any text.
 
-    The result is an NFKC-normal identifier that is no keyword, builtin, dunder or reserved name, and it maps to itself.
+    The identifier is NFKC-normal and not a keyword, builtin, dunder or reserved name; its own `python_name` is itself.
     """
     kept = "".join(c if ("_" + c).isidentifier() else "_" for c in unicodedata.normalize("NFKC", name))
     if not kept.strip("_"):
@@ -79,7 +80,7 @@ def python_name(name: str) -> str:
 
 
 def is_attribute(name: str) -> bool:
-    """Whether ``holder.name`` can be written, and means that very name."""
+    """Whether ``holder.name`` is valid Python and means exactly this name."""
     dunder = name.startswith("__") and name.endswith("__")
     return (
         name.isidentifier() and not keyword.iskeyword(name) and not dunder and unicodedata.is_normalized("NFKC", name)
@@ -87,10 +88,10 @@ def is_attribute(name: str) -> bool:
 
 
 def spellings(parameters: Collection[str]) -> dict[str, str]:
-    """How programs write the parameters that are no Python names, and which these are: ``{"from_": "from"}``.
+    """Python spellings of the parameters that are not Python names, and their real names: ``{"from_": "from"}``.
 
-    ``from`` is written ``from_`` and ``page-size`` is written ``page_size``. A parameter whose spelling is another
-    one's name, or another one's spelling, has none: it is given as ``**{"from": ...}``.
+    ``from`` is spelled ``from_``, and ``page-size`` is spelled ``page_size``. If another parameter has that name or
+    that spelling, the parameter has no spelling, and programs pass it as ``**{"from": ...}``.
 
     Args:
         parameters: the names of one tool's parameters; any text.
@@ -110,18 +111,18 @@ def _spelled(name: str) -> str:
 
 
 def imported_name(server: str, tool: str) -> str:
-    """``server_tool``: the name under which a server's tool is added to a registry, whatever the server calls it.
+    """``server_tool``: the name that a server's tool gets in a registry.
 
-    An identifier of at most 128 characters; two tools may come out alike, and then the registry renames the second.
+    An identifier of at most 128 characters. Two tools may get the same name; the registry then renames the second.
     """
     return python_name(f"{server[:_MAX_IMPORTED]}_{tool[:_MAX_IMPORTED]}"[:_MAX_IMPORTED])[:_MAX_IMPORTED]
 
 
 def check_name(name: object, what: str = "a tool's name") -> None:
-    """Refuse what cannot name a tool, or a server.
+    """Check the name of a tool or a server.
 
     Raises:
-        ConfigurationError: not text, empty, too long, or with characters that do not print.
+        ConfigurationError: the name is not text, is empty, too long, or has characters that do not print.
     """
     if not isinstance(name, str):
         raise ConfigurationError(f"{what} must be a string, not {name!r}")

@@ -1,14 +1,14 @@
-"""Under which names the tools of one moment are known: their own, those in programs, and ``server.tool``.
+"""The names of the tools of one moment: their own names, their names in programs, and ``server.tool``.
 
-1. In programs a tool is known by its `python_name`, a server by its own, and there a tool by the `python_name` of what
-   the server calls it. A name that needs no change keeps it, the others follow in sorted order, and one that comes too
-   late gets `_2`, `_3`, ...
-2. A namespace whose name is that of a tool gets ``_`` behind, as often as it takes: no server takes a tool's name away.
-3. One server cannot take the names of another: where ``a.b.c`` may mean two tools, the longest server name wins.
-4. A server whose tools are expected and not there has no names; what would be one of them is told apart from a typing
-   error.
+1. A program calls a tool by its `python_name`. A server's namespace has the `python_name` of the server; in it a tool
+   has the `python_name` of its name on the server. Tools whose name needs no change keep it. The others get theirs in
+   sorted order; a name that is taken gets `_2`, `_3`, ...
+2. A namespace with the name of a tool gets ``_`` at its end until the name is free: no server hides a tool.
+3. Where ``a.b.c`` may mean two tools, the longest server name wins.
+4. A server whose tools are expected but absent has no names. A name that would belong to such a server gets an answer
+   of its own, instead of a spelling hint.
 
-Refuses to know which of the tools a run may call. Names come from servers, and so may be anything.
+Does not know which tools a run may call. Names come from servers, and may be any text.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Vocabulary:
-    """The names of some tools. Nothing in it changes.
+    """The names of some tools. Immutable.
 
     Args:
         tools: sorted by name.
-        absent: why the tools of a server are not there, by its name.
+        absent: why the tools of a server are absent, by the server's name.
     """
 
     def __init__(self, tools: tuple[Tool, ...], absent: Mapping[str, str] = _NONE) -> None:
@@ -41,25 +41,23 @@ class Vocabulary:
 
     @cached_property
     def callable_names(self) -> dict[str, str]:
-        """The identifier of every tool in programs, by its name, sorted."""
+        """The identifier of every tool in programs, by the tool's name, sorted."""
         return _unique(self._names)
 
     @cached_property
     def namespaces(self) -> dict[str, dict[str, str]]:
-        """Names of tools, by the identifiers of their servers and their own there, sorted."""
+        """Names of tools by the identifier of their server and their identifier in its namespace, sorted."""
         return _namespaces(self.tools, set(self.callable_names.values()))
 
     def resolve(self, name: str) -> str | None:
-        """The name of the tool that is meant: written as it is, as ``server.tool``, or as in programs; exactly, and not
-        nearly. None where none is meant."""
+        """The name of the tool that has exactly this name, this ``server.tool`` or this identifier; else None."""
         return name if name in self._names else self._ways.get(name)
 
     def why_absent(self, name: str) -> str | None:
-        """Why the tool that is meant, or the server, is not there: of a server whose tools are expected. None where the
-        name is none of such a server's.
+        """Why the server of this name, or of a tool of this name, is absent. None for any other name.
 
         Args:
-            name: that no tool has: ``server``, ``server.tool``, or ``server_tool``, in upper or lower case.
+            name: a name that no tool has: ``server``, ``server.tool`` or ``server_tool``, in upper or lower case.
         """
         if not self._absent:
             return None
@@ -76,17 +74,17 @@ class Vocabulary:
 
 
 def _is_of(name: str, server: str) -> bool:
-    """Whether the name is the server's, or that of a tool of it."""
+    """Whether the name is the server's, or the name of one of its tools."""
     forms = (server.casefold(), python_name(server).casefold())
     return name in forms or name.startswith(tuple(form + mark for form in forms for mark in "._"))
 
 
 class Numbered:
-    """Gives names that are not taken yet: `wanted`, or else `wanted_2`, `wanted_3`, ... Linear in how many it gives.
+    """Gives free names: `wanted`, or else `wanted_2`, `wanted_3`, ... Takes linear time.
 
     Args:
-        taken: what is taken; names that are given are not added here.
-        form: what is made of a name with a number.
+        taken: the names that are taken; the caller adds the names that it gets.
+        form: changes a numbered name into a valid one.
     """
 
     def __init__(self, taken: Container[str], form: Callable[[str], str] = str) -> None:
@@ -95,7 +93,7 @@ class Numbered:
         self._last: dict[str, int] = {}
 
     def name(self, wanted: str) -> str:
-        """A free name like `wanted`."""
+        """A free name: `wanted`, or `wanted` with a number."""
         candidate, number = wanted, self._last.get(wanted, 1)
         while candidate in self._taken or (number > 1 and candidate == wanted):
             number += 1
@@ -105,11 +103,11 @@ class Numbered:
 
 
 def _unique(names: Iterable[str], not_these: Collection[str] = ()) -> dict[str, str]:
-    """An identifier for each of several different texts, by text, sorted.
+    """A unique identifier for each text, by text, sorted.
 
     Args:
         names: any texts, each once.
-        not_these: identifiers that somebody else has; one of them gets ``_`` behind.
+        not_these: identifiers that are taken; a text with one of them gets ``_`` at its end.
     """
     ordered = sorted(names)
     chosen = {name: name for name in ordered if python_name(name) == name and name not in not_these}
@@ -126,10 +124,10 @@ def _unique(names: Iterable[str], not_these: Collection[str] = ()) -> dict[str, 
 
 
 def _namespaces(tools: Iterable[Tool], taken: Collection[str]) -> dict[str, dict[str, str]]:
-    """Registry names by the Python names of their servers and by their Python names there, all sorted.
+    """Registry names by the identifier of their server and their identifier in its namespace, sorted.
 
     Args:
-        tools: in the order of their names; those without a server are passed over.
+        tools: in the order of their names; tools without a server are ignored.
         taken: the identifiers of all tools.
     """
     servers: dict[str, list[Tool]] = {}
@@ -155,12 +153,11 @@ def _members(tools: list[Tool]) -> dict[str, str]:
 
 
 def _dotted(tools: Iterable[Tool], namespaces: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Registry names by everything that ``server.tool`` may be written as: either half as the server has it, or as
-    Python does.
+    """Registry names by every way to write ``server.tool``: each half as on the server, or as its identifier.
 
     Args:
         tools: in the order of their names.
-        namespaces: what `_namespaces` made of them.
+        namespaces: the result of `_namespaces` for the tools.
     """
     places = {tool: (server, member) for server, members in namespaces.items() for member, tool in members.items()}
     imported = [tool for tool in tools if tool.server is not None]

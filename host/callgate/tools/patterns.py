@@ -1,7 +1,7 @@
-"""How much work a regular expression is: its states, with every repetition written out.
+"""Estimates the work of a regular expression: its states, with every repetition written out.
 
-The engine needs a time that grows with the states times the text, at worst; it never tries one thing after another.
-Knows just enough of the notation to count; what it cannot read counts as one character.
+The engine never backtracks; at worst its time grows with the states times the text. This file reads just enough of the
+notation to count. Whatever it cannot read counts as one character.
 """
 
 from __future__ import annotations
@@ -22,23 +22,22 @@ _CHARACTER = rf"(?:{_UNICODE}|{_WIDE}|{_NARROW}|[^\\()|*+?{{}}\[^$])"
 _BEGINNING = re.compile(
     rf"\^(?:{_CHARACTER}(?:\{{\d+\}})?(?![*+?{{]))*(?:{_CHARACTER}(?:[*+?]|\{{\d+,\d*\}}))?\$?", re.DOTALL
 )
-"""Up to the first choice of a pattern that stands at the beginning: one state is at work, which the length of what was
-read tells."""
+"""The anchored beginning of a pattern up to its first choice: only one state is active there."""
 _STATES_OF_WIDE = 3
-"""Of a class that holds much of Unicode, which is several bytes to the engine; by measurement."""
+"""States of a class with much of Unicode in it, whose characters are several bytes to the engine; measured."""
 _STATES_OF_UNICODE = 9
-"""Of a class by a property of Unicode; by measurement."""
+"""States of a class by a property of Unicode; measured."""
 _ONE_BY_ONE = 3
-"""States of a repeated character that are at work together, however often it is repeated; by measurement."""
+"""States of a repeated character that are active together, whatever the number of repetitions; measured."""
 _FEW = 32
-"""A pattern of no more states is a table in the engine."""
+"""Most states of a pattern that the engine makes a table of."""
 _LAST_REPEAT = re.compile(r"\{(\d{1,9}),\d{0,9}\}$")
 _MANY = 10**12
 
 
 def pattern_work(pattern: str) -> int:
     """Units of work (see `schema_cost`) for each byte of a text, at worst."""
-    needed = _LAST_REPEAT.sub(r"{\1}", pattern)  # the engine stops where it is sure
+    needed = _LAST_REPEAT.sub(r"{\1}", pattern)  # the engine stops at the first match
     states = pattern_states(needed)
     if "|" not in needed and (beginning := _BEGINNING.match(needed)):
         states = min(states, _ONE_BY_ONE + pattern_states(needed[beginning.end() :]))
@@ -46,7 +45,7 @@ def pattern_work(pattern: str) -> int:
 
 
 def pattern_states(pattern: str) -> int:
-    """The states of a pattern: ``"(ab{3}){10}"`` has 40. At least 1; more than any limit where it has very many."""
+    """The number of states of a pattern, at least 1: ``"(ab{3}){10}"`` has 40."""
     before, last = 0, 0
     groups: list[int] = []
     for token in _TOKEN.finditer(pattern):

@@ -1,10 +1,9 @@
-"""The tools of one runtime, by name, and how their calls went. Refuses duplicates and reserved names; knows the Python
-name of each, and what there is to tell a planner about it.
+"""The tools of one runtime by name, and the statistics of their calls. Refuses duplicates and reserved names.
 
-Listing is sorted by name, and so byte-stable: the same tools give the same bytes, in whatever order they were added.
+Listings are sorted by name: the same tools give the same bytes, in any order of adding.
 
-Tools come and go while programs run: `tools()` is the same object for as long as nothing has changed, which is what
-everybody who keeps something made of the tools goes by. A run has the tools that were there when it began.
+Tools come and go while programs run. `tools()` returns the same object until something changes, so callers can keep
+what they derive from the tools until that object is another one. A run has the tools of the moment it began.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["Registry", "ToolInfo"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolInfo:
-    """What a planner may want to know of a tool: what its author says of it, and how its calls went so far."""
+    """A tool as a planner sees it: what its author wrote, and how its calls went so far."""
 
     name: str
     description: str
@@ -37,11 +36,11 @@ class ToolInfo:
     capabilities: tuple[str, ...]
     limitations: tuple[str, ...]
     cost: float | str | None
-    """What a call costs, in the operator's own unit."""
+    """Cost of a call, in the operator's own unit."""
     calls: int
     """Attempts so far; 0 for a tool without a history."""
     average_seconds: float | None
-    """What an attempt takes; None without a history."""
+    """Mean duration of an attempt; None without a history."""
     p95_seconds: float | None
     """95 of 100 attempts took no longer; None without a history."""
     failure_rate: float | None
@@ -62,7 +61,7 @@ class Registry:
 
     def __init__(self, tools: Iterable[Tool | Callable[..., Any]] = ()) -> None:
         self.statistics = Statistics()
-        """How the calls of these tools went; the gate notes here."""
+        """How the calls of these tools went; the gate writes here."""
         self._tools: dict[str, Tool] = {}
         self._sorted: tuple[Tool, ...] | None = None
         self._vocabulary: Vocabulary | None = None
@@ -73,11 +72,11 @@ class Registry:
             self.add(each)
 
     def add(self, tool: Tool | Callable[..., Any], *, rename: bool = False) -> Tool:
-        """Take a tool in; returns it as it is known here.
+        """Add a tool. Returns the tool under its name in this registry.
 
         Args:
-            tool: a tool, or a function to make one of.
-            rename: for foreign tools: a name that is reserved or taken is changed (`print_`, `search_2`), not refused.
+            tool: a tool, or a function to make a tool of.
+            rename: change a name that is reserved or taken (`print_`, `search_2`) instead of refusing it.
 
         Raises:
             ConfigurationError: the name is taken or reserved, or the function cannot be a tool.
@@ -96,27 +95,27 @@ class Registry:
         return made
 
     def remove(self, name: str) -> Tool:
-        """Take a tool out; runs that have begun keep it. Its statistics stay. Raises `ToolNotFound`."""
+        """Remove a tool. Runs that have begun keep the tool, and its statistics stay. Raises `ToolNotFound`."""
         tool = self.get(name)
         del self._tools[name]
         self._changed()
         return tool
 
     def replace_server(self, server: str, tools: Iterable[Tool]) -> tuple[Tool, ...]:
-        """Put these tools in the place of all that were imported from `server`, at once.
+        """Replace all tools that were imported from `server`, in one step.
 
-        A tool that the server had before, under the same name of its own, keeps the name it has here. For the others, a
-        name that is reserved or taken is changed (`print_`, `search_2`).
+        A tool that had the same `server_tool` before keeps its name in this registry. The name of any other tool is
+        changed if it is reserved or taken (`print_`, `search_2`).
 
         Args:
-            server: its name; the tools' `server`.
-            tools: none, to take them all out.
+            server: the server's name; every tool has it as its `server`.
+            tools: the new tools; none to remove them all.
 
         Returns:
-            The tools as they are known here, in the order given.
+            The tools under their names in this registry, in the order given.
 
         Raises:
-            ConfigurationError: a tool is another server's. Nothing has changed then.
+            ConfigurationError: a tool has another server. Nothing has changed then.
         """
         check_name(server, "a server's name")
         given = list(tools)
@@ -129,7 +128,7 @@ class Registry:
             if tool.server == server:
                 before.setdefault(tool.server_tool, []).append(tool.name)
         for names in before.values():
-            names.reverse()  # the first is taken first
+            names.reverse()  # `pop` takes the first name first
         made: list[Tool | None] = []
         for tool in given:
             known = before.get(tool.server_tool)
@@ -146,12 +145,12 @@ class Registry:
         return tuple(tool for tool in made if tool is not None)
 
     def expect_server(self, server: str, why_absent: str | None) -> None:
-        """Say that tools of a server are expected, and why they are not there yet: whoever names one is told so.
+        """Note that a server's tools are expected, and why they are absent. An error about such a tool says so.
 
         Args:
-            server: its name.
-            why_absent: a sentence for models and people; None when they are not expected any more. `replace_server`
-                does that too.
+            server: the server's name.
+            why_absent: a sentence for models and people; None when the tools are not expected any more, which
+                `replace_server` also notes.
         """
         if self._absent.get(server) == why_absent:
             return
@@ -164,11 +163,11 @@ class Registry:
 
     @property
     def has_servers(self) -> bool:
-        """Whether tools of servers come and go here: a name that no tool has may be a tool's later."""
+        """Whether tools of servers come and go here: a name without a tool may get one later."""
         return bool(self._servers)
 
     def get(self, name: str) -> Tool:
-        """The tool of that name; raises `ToolNotFound`, with the nearest name there is."""
+        """The tool of that name. Raises `ToolNotFound` that suggests the most similar name."""
         try:
             return self._tools[name]
         except KeyError:
@@ -177,7 +176,7 @@ class Registry:
             raise ToolNotFound(f"there is no tool {name[:60]!r}{hint}", tool=name[:60]) from None
 
     def tools(self) -> tuple[Tool, ...]:
-        """All tools, sorted by name; the same object until one comes, changes or goes, or a server is expected."""
+        """All tools, sorted by name; the same object until a tool or an expected server changes."""
         if self._sorted is None:
             self._sorted = tuple(self._tools[name] for name in sorted(self._tools))
         return self._sorted
@@ -187,17 +186,17 @@ class Registry:
         return tuple(tool.name for tool in self)
 
     def by_capability(self, capability: str) -> tuple[Tool, ...]:
-        """The tools that list this capability, sorted by name; upper and lower case are the same."""
+        """The tools that list this capability, sorted by name; case does not matter."""
         wanted = capability.casefold()
         return tuple(tool for tool in self if any(each.casefold() == wanted for each in tool.capabilities))
 
     def by_category(self, category: str) -> tuple[Tool, ...]:
-        """The tools of this category, sorted by name; upper and lower case are the same."""
+        """The tools of this category, sorted by name; case does not matter."""
         wanted = category.casefold()
         return tuple(tool for tool in self if tool.category is not None and tool.category.casefold() == wanted)
 
     def info(self, name: str) -> ToolInfo:
-        """What there is to know of the tool of that name; raises `ToolNotFound`."""
+        """The tool of that name as a planner sees it. Raises `ToolNotFound`."""
         tool = self.get(name)
         stats = self.statistics.of(name)
         return ToolInfo(
@@ -217,36 +216,35 @@ class Registry:
         )
 
     def callable_name(self, name: str) -> str:
-        """The identifier under which a program calls the tool of that name; raises `ToolNotFound`."""
+        """The identifier by which a program calls the tool of that name. Raises `ToolNotFound`."""
         return self.callable_names()[self.get(name).name]
 
     def callable_names(self) -> dict[str, str]:
-        """The identifier of every tool, by tool name, sorted.
+        """The identifier of every tool, by the tool's name, sorted.
 
-        `python_name` decides; a tool whose name needs no change always keeps it, the others follow in sorted order, and
-        one that comes too late gets `_2`, `_3`, ...
+        The identifier is the `python_name`. A tool whose name needs no change keeps it. The others get theirs in sorted
+        order; a name that is taken gets `_2`, `_3`, ...
         """
         return self.vocabulary().callable_names
 
     def namespaces(self) -> dict[str, dict[str, str]]:
-        """Names of tools by the identifiers of their servers and their own there: ``["github"]["create_issue"]``."""
+        """Names of tools by the identifiers of server and tool: ``["github"]["create_issue"]``."""
         return self.vocabulary().namespaces
 
     def resolve(self, name: str) -> str | None:
-        """The name of the tool that is meant: written as here, as ``server.tool``, or as in programs. None where none
-        is."""
+        """The name of the tool that has this name, this ``server.tool`` or this identifier in programs; else None."""
         return self.vocabulary().resolve(name)
 
     def vocabulary(self) -> Vocabulary:
-        """All these names as they are now; the same object for as long as `tools` is."""
+        """All names as they are now; the same object as long as `tools` is."""
         if self._vocabulary is None:
             self._vocabulary = Vocabulary(self.tools(), dict(self._absent))
         return self._vocabulary
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Have `listener` called after every change, where the change was made; what it returns ends that.
+        """Call `listener` after every change, in the thread of the change. Returns a function that ends this.
 
-        A listener must not raise, nor change the tools.
+        A listener must not raise or change the tools.
         """
         token = object()
         self._listeners[token] = listener
@@ -276,5 +274,5 @@ def _named(tool: Tool, name: str) -> Tool:
 
 
 def _renamed(tool: Tool, numbered: Numbered) -> Tool:
-    """The tool under a name that is free."""
+    """The tool under a free name."""
     return _named(tool, numbered.name(python_name(tool.name) if is_reserved(tool.name) else tool.name))

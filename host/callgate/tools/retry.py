@@ -1,4 +1,4 @@
-"""How often and how patiently a failed call is tried again. Arithmetic only: no clock, no randomness, no calls."""
+"""How often a failed call is tried again, and after which waits. Arithmetic only: no clock, no randomness, no calls."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ __all__ = ["Retry"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retry:
-    """Exponential backoff: 1 s, 2 s, 4 s, ... each spread by the jitter, so that those who failed together part ways.
+    """Exponential backoff: 1 s, 2 s, 4 s, ... Jitter spreads each wait, so that calls that failed together are not
+    tried again together.
 
     Raises:
         ConfigurationError: a field is out of its range.
     """
 
     attempts: int = 3
-    """Calls in all, the first included; 1 means no retry."""
+    """Calls in all, with the first one; 1 means no retry."""
     backoff_seconds: float = 1.0
     """Wait after the first failure; 0 tries again at once."""
     factor: float = 2.0
-    """Each further wait is this many times the one before; at least 1."""
+    """Factor between one wait and the next; at least 1."""
     max_backoff_seconds: float = 30.0
-    """No wait is longer, before jitter."""
+    """The longest wait before jitter."""
     jitter: float = 0.25
-    """Share of the wait, from 0 to 1, by which it is spread both ways."""
+    """Share of a wait, from 0 to 1, by which jitter lengthens or shortens it."""
 
     def __post_init__(self) -> None:
         if type(self.attempts) is not int or self.attempts < 1:
@@ -45,10 +46,10 @@ class Retry:
                 raise ConfigurationError(f"retry {name} must be a finite number, {span}, not {value!r}")
 
     def delay_seconds(self, failures: int, random: float) -> float:
-        """Seconds to wait after so many failures (1 or more).
+        """Seconds to wait before the next attempt.
 
         Args:
-            failures: how many attempts have failed so far.
+            failures: attempts that have failed so far; 1 or more.
             random: a number from 0 to 1, drawn by the caller; 0.5 gives the wait without jitter.
         """
         try:

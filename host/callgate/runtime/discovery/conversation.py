@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -21,8 +21,7 @@ import anyio
 
 from callgate.errors import ConfigurationError, ToolError
 from callgate.limits import Limits
-from callgate.runtime.answers import Answer, Answers, Call, caller_of
-from callgate.runtime.gate.events import Event
+from callgate.runtime.answers import Answer, Answers, CallOptions, ModelCall
 from callgate.runtime.model.decoding import decoded
 from callgate.runtime.model.definitions import Beside, ModelTools
 from callgate.runtime.model.meta import META_TOOLS, DefinitionOptions, checked_options
@@ -151,14 +150,7 @@ class Conversation:
         return (await self.answer(name, arguments, **options)).text
 
     async def answer(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | str | None,
-        *,
-        caller: str = "direct",
-        limits: Limits | None = None,
-        on_event: Callable[[Event], None] | None = None,
-        session: Session | None = None,
+        self, name: str, arguments: Mapping[str, Any] | str | None, **options: Unpack[CallOptions]
     ) -> Answer:
         """Answer a model's call: see `Runtime.answer`.
 
@@ -166,7 +158,7 @@ class Conversation:
         text. A call of a tool that this conversation has not made visible is refused, in words that say how to find it.
         """
         self._must_be_open()
-        kind = caller_of(caller)
+        call = ModelCall.of(None, self._meta, {**options, "limits": options.get("limits") or self._limits})
         if self._loaded is not None:
             self._loaded.refresh()
         hidden = self._hidden(str(name))
@@ -176,17 +168,10 @@ class Conversation:
         loaded: tuple[str, ...] = ()
         if name == "search_tools" and self._loaded is not None:
             note, loaded = await self._loaded.load(_query(arguments))
-        elif name == "execute_code" and self._has_session and session is None:
+        elif name == "execute_code" and self._has_session and call.session is None:
             session, note = await self._open_session()
-        call = Call(
-            caller=kind,
-            tools=self._within,
-            meta=self._meta,
-            limits=self._limits if limits is None else limits,
-            on_event=on_event,
-            session=session,
-        )
-        answer = await self._answers.answer(name, arguments, call)
+            call = replace(call, session=session)
+        answer = await self._answers.answer(name, arguments, replace(call, tools=self._within))
         await self._learn(answer)
         if isinstance(answer.result, SearchResult):
             answer = self._with_loaded(answer, answer.result, loaded)

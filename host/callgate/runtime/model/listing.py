@@ -108,11 +108,11 @@ def listing_beside(
 
 
 def _compact(module: str) -> str:
-    """The declarations of a module of stubs, without what a model need not read: its head, and bodies. What is said
-    alike of several is said once."""
+    """The declarations of a module of stubs, without its head and its bodies. Of a server's second names only the first
+    is written."""
     _, _, declarations = module.partition("\n\n\n")
     written: list[str] = []
-    before = ""
+    before = ""  # the server whose tools had a second name in the line before
     inside = False  # a docstring of several lines
     for line in declarations.split("\n"):
         words = line.lstrip()
@@ -120,27 +120,15 @@ def _compact(module: str) -> str:
             inside = not words.endswith('"""') if inside else words == '"""' or not words.endswith('"""')
             if cleaned := one_line(words, len(words)):
                 written.append(f"{line[: len(line) - len(words)]}{cleaned}")
-            before = ""
-            continue
-        if not words or words == "raise NotImplementedError":
-            continue
-        name, _, value = line.partition(" = ")
-        server, _, member = value.partition(".")
-        if name.isidentifier() and value.isidentifier():  # one more name of a type
-            if value == before:
-                written[-1] = f"{written[-1].removesuffix(value)}{name} = {value}"
-            else:
-                written.append(line)
-            before = value
-        elif member and name == f"{server}_{member}":
-            if before != server:
+        elif words and words != "raise NotImplementedError":
+            name, _, second = line.partition(" = ")
+            server, _, member = second.partition(".")
+            server = server if name == f"{server}_{member}" else ""
+            if not server or server != before:
                 written.append(line)
             elif not written[-1].endswith(_AND_SO_ON):
                 written[-1] += _AND_SO_ON
             before = server
-        else:
-            written.append(line)
-            before = ""
     return "\n".join(written)
 
 

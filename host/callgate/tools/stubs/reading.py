@@ -7,21 +7,20 @@
 2. A schema, what its references lead to and its ``allOf`` hold together: they are read as one, in which the first
    counts where two say something by one keyword. Alternatives beside keys, items or values are left out, and so are
    conditions (`if`, `not`, `dependentSchemas`, ...): without them an annotation takes more, never less.
-3. An object that names keys is a `Type`; so is a long annotation, and one that leads back to itself. Everything else
-   stands in place.
+3. An object that names keys is a `Type`. Everything else stands in place; an annotation that would be longer than
+   `MOST_ANNOTATION` characters, or would contain itself other than through a class, is `ANY`.
 4. A schema comes from outside, and the work for one is bounded. What the limits below cut is told in `Reader.notes`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from callgate.errors import ConfigurationError
 from callgate.tools.schema_references import References
 
 from .texts import Schema, about, is_plain
-from .types import ANY, BUILT_IN, TYPING, Field, Form, Type, Types, mark, named, one_of, written
+from .types import ANY, BUILT_IN, TYPING, Field, Form, Type, Types, mark, one_of, written
 
 __all__ = ["MOST_FIELDS", "MOST_VALUES", "Reader"]
 
@@ -33,12 +32,12 @@ MOST_FIELDS = 200
 """Keys of one object; an object of more is a `dict`."""
 MOST_VALUES = 300
 """Values of one enum, and `MOST_VALUE_CHARACTERS` of them; of more, only the types. And alternatives of a union."""
-MOST_VALUE_CHARACTERS = 6_000
+MOST_VALUE_CHARACTERS = 2_000
 MOST_KEY_CHARACTERS = 200
 """Characters of a key, and it may not be empty: pyright refuses a `TypedDict` with such a key."""
 MOST_DEPTH = 40
-_LONG = 150
-"""Characters of an annotation that has no name of its own."""
+MOST_ANNOTATION = 2_500
+"""Characters of one annotation."""
 _HIDING = BUILT_IN | {*TYPING, "OMITTED"}
 """In the body of a class, a key of such a name would hide what annotations mean."""
 
@@ -168,8 +167,11 @@ class Reader:
         self._left -= 1
         if key in self._done:
             return self._done[key]
-        if key in self._open:
-            return self._again(self._open[key])
+        if (
+            above := self._open.get(key)
+        ) is not None:  # pyright takes a type that contains itself as plain classes alone
+            plain = above.is_object and all(each.plain for each in self._open.values())
+            return (mark(self._types.reserve(above)),) if plain else ANY
         if self._left < 0 or len(self._open) > MOST_DEPTH:
             self._note("what is nested deepest" if self._left >= 0 else f"all after the first {MOST_PARTS:,} parts")
             return ANY
@@ -178,17 +180,11 @@ class Reader:
         if form and said.get("nullable") is True:
             form = one_of([form, ("None",)])
         del self._open[key]
-        if not made.is_object and (made.name is not None or len(written(form)) > _LONG):
-            made.body = form
-            form = self._types.add(made, self._tool)
+        if len(written(form)) > MOST_ANNOTATION:
+            self._note(f"{name}: a long annotation")
+            form = ANY
         self._done[key] = form
         return form
-
-    def _again(self, made: Type) -> Form:
-        """A type that leads back to itself. For pyright, one of odd keys must not, but through a class in between."""
-        if not (made.is_object and made.plain) and not all(each.plain for each in self._open.values()):
-            return ANY
-        return (mark(self._types.reserve(made)),)
 
     def _unread(self, said: Schema, name: str, made: Type) -> Form:
         kinds = _kinds(said)
@@ -234,14 +230,7 @@ class Reader:
         own = made if made.is_object else Type(made.wanted, made.titled, is_object=True, plain=made.plain)
         own.about = about({"description": said.get("description")})
         own.fields = self._fields(said, keys, own.wanted)
-        if not own.plain:
-            own.fields = [replace(each, form=ANY) if self._leads_on(each.form) else each for each in own.fields]
         return self._types.add(own, self._tool)
-
-    def _leads_on(self, form: Form) -> bool:
-        """Whether an alias in it names other types: pyright cannot follow these from an object of odd keys."""
-        aliases = [known for name in named(form) if (known := self._types.known.get(name)) and not known.is_object]
-        return any(name in self._types.known for alias in aliases for name in named(alias.body))
 
     def _fields(self, said: Schema, keys: Schema, name: str) -> list[Field]:
         """Keys of an object, at most `MOST_FIELDS`; of more, those that are required come first."""

@@ -15,7 +15,7 @@ from .texts import class_name, comment, docstring, one_line, shortened, shown_de
 
 __all__ = ["ANY", "BUILT_IN", "TYPING", "Field", "Form", "Type", "Types", "mark", "named", "one_of", "written"]
 
-TYPING = ("Any", "Literal", "NotRequired", "TypeAlias", "TypedDict")
+TYPING = ("Any", "Literal", "NotRequired", "TypedDict")
 BUILT_IN = frozenset({"str", "int", "float", "bool", "None", "list", "dict", "staticmethod", "NotImplementedError"})
 _MOST_ABOUT = 500
 _MARK = re.compile("\0(.+?)\0")
@@ -82,7 +82,7 @@ class Field:
 
 @dataclass(slots=True)
 class Type:
-    """A `TypedDict`, or an alias."""
+    """A `TypedDict`."""
 
     wanted: str
     """The name it would like, in words."""
@@ -93,14 +93,8 @@ class Type:
     """Whether its keys can stand in a class."""
     about: str = ""
     fields: list[Field] = field(default_factory=list)
-    body: Form = ()
-    """What an alias stands for."""
     name: str | None = None
-    """Given before it is complete where it leads back to itself."""
-
-    @property
-    def forms(self) -> list[Form]:
-        return [each.form for each in self.fields] if self.is_object else [self.body]
+    """Given before the type is complete where the type contains itself."""
 
 
 class Types:
@@ -153,7 +147,7 @@ class Types:
             if name in self.known and name not in seen:
                 seen.add(name)
                 yield name
-                todo += [below for form in self.known[name].forms for below in named(form)]
+                todo += [below for field in self.known[name].fields for below in named(field.form)]
 
     def local(self, text: str) -> str:
         """A text with names in the places of its marks."""
@@ -177,9 +171,6 @@ class Types:
     def _text(self, made: Type, name: str) -> str:
         """The text of a type; without a name, with marks in it."""
         final = self.local if name else str
-        if not made.is_object:
-            body = final(written(made.body))
-            return f"{name}: {mark('TypeAlias')} = {body!r}\n" if name else body
         total = any(each.required for each in made.fields)
         forms = [final(each.key_form if total else written(each.form)) for each in made.fields]
         told = [each.told() if self._words else "" for each in made.fields]

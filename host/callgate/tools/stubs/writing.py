@@ -8,7 +8,7 @@ from callgate.tools.tool import Tool
 
 from .reading import Reader
 from .texts import comment, docstring, first_line, is_plain, one_line, shortened
-from .types import ANY, Field, Form, Types, mark, named, written
+from .types import ANY, Field, Form, Types, named, written
 
 __all__ = ["ToolStub"]
 
@@ -62,12 +62,8 @@ class ToolStub:
         return "; ".join(told)
 
     def _keys(self, name: str, most: int) -> str:
-        made = self._types.known[name]
-        if not made.is_object:
-            text = self._types.local(written(made.body))
-            return text if len(text) <= most else "..."
         keys: list[str] = []
-        for field in made.fields:
+        for field in self._types.known[name].fields:
             key = field.key if is_plain(field.key) else repr(field.key)
             keys.append(f"{key}{'' if field.required else '?'}: {self._types.local(written(field.form))}")
             most -= len(keys[-1])
@@ -138,10 +134,6 @@ class ToolStub:
         value = field.default
         if field.required or not isinstance(value, (str, int, float, type(None))) or len(repr(value)) > _MOST_DEFAULT:
             return None
-        members = set(field.form)
-        for name in named(field.form):
-            if name in self._types.known and mark(name) in field.form:
-                members.update(self._types.known[name].body)
         kind = "None" if value is None else type(value).__name__
-        fits = {ANY[0], kind, f"={value!r}", "float" if kind == "int" else kind} & members
+        fits = {ANY[0], kind, f"={value!r}", "float" if kind == "int" else kind}.intersection(field.form)
         return repr(value) if fits else None
