@@ -13,8 +13,8 @@ from callgate.agent.learning import experiment as module
 from callgate.agent.learning.experiment import Experiment
 from callgate.agent.learning.memory import SelectionMemory
 from callgate.agent.learning.selections_file import SelectionsFile
-from callgate.agent.planning.outcome import SelectionOutcome
-from callgate.agent.planning.tool_plan import DecomposedQuery, Selection, SubQuery, ToolChoice
+from callgate.agent.planning.selection import Selection, SelectionOutcome, ToolChoice
+from callgate.agent.planning.tool_plan import DecomposedQuery, SubQuery
 from callgate.errors import ConfigurationError
 from callgate.tools.registry import ToolInfo
 

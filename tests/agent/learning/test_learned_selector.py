@@ -14,8 +14,8 @@ import pytest
 from callgate.agent.learning.memory import SelectionMemory
 from callgate.agent.learning.ranked import LearnedSelector, equals
 from callgate.agent.learning.selections_file import SelectionsFile
-from callgate.agent.planning.outcome import SelectionOutcome
-from callgate.agent.planning.tool_plan import DecomposedQuery, Selection, SubQuery, ToolChoice
+from callgate.agent.planning.selection import Selection, SelectionOutcome, ToolChoice
+from callgate.agent.planning.tool_plan import DecomposedQuery, SubQuery
 from callgate.tools.registry import ToolInfo
 
 pytestmark = pytest.mark.anyio

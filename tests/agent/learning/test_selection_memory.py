@@ -17,7 +17,7 @@ from callgate.agent.learning.memory import (
     wilson,
 )
 from callgate.agent.learning.selections_file import failures_of
-from callgate.agent.planning.outcome import Combination, SelectionOutcome, ToolAdvice
+from callgate.agent.planning.selection import Combination, SelectionOutcome, ToolAdvice
 from callgate.errors import ConfigurationError
 from callgate.tools import Registry, Tool
 

@@ -23,8 +23,8 @@ from importlib.util import find_spec
 from statistics import median
 from typing import Literal
 
-from callgate.agent.planning.outcome import SelectionOutcome
-from callgate.agent.planning.tool_plan import DecomposedQuery, Selection, Selector
+from callgate.agent.planning.selection import Selection, SelectionOutcome, Selector
+from callgate.agent.planning.tool_plan import DecomposedQuery
 from callgate.errors import ConfigurationError
 from callgate.extras import how_to_install
 from callgate.tools.registry import ToolInfo

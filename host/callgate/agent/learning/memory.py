@@ -25,7 +25,7 @@ from dataclasses import replace
 from heapq import nlargest
 from statistics import NormalDist, fmean
 
-from callgate.agent.planning.outcome import Advice, Combination, SelectionOutcome, ToolAdvice
+from callgate.agent.planning.selection import Advice, Combination, SelectionOutcome, ToolAdvice
 from callgate.errors import ConfigurationError
 from callgate.search.words import query_terms
 from callgate.tools import Registry

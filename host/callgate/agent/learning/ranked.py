@@ -22,8 +22,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from callgate.agent.planning.outcome import Combination, Memory, ToolAdvice
-from callgate.agent.planning.tool_plan import DecomposedQuery, Selection, Selector, ToolChoice
+from callgate.agent.planning.selection import Combination, Memory, Selection, Selector, ToolAdvice, ToolChoice
+from callgate.agent.planning.tool_plan import DecomposedQuery
 from callgate.errors import ConfigurationError
 from callgate.tools.registry import ToolInfo
 

@@ -22,7 +22,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from callgate.agent.planning.outcome import Memory
+from callgate.agent.planning.selection import Memory
 from callgate.agent.planning.settings import LONGEST_SECONDS, PlannerSettings
 from callgate.agent.planning.tool_plan import ExecutionContext, ToolExecution, ToolPlan, ToolResult, ToolStep
 from callgate.errors import ConfigurationError

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from callgate.agent.planning.outcome import SelectionOutcome
+from callgate.agent.planning.selection import SelectionOutcome
 from callgate.agent.planning.tool_plan import ToolExecution, ToolPlan, ToolResult, ToolStep
 from callgate.runtime import PlanResult, StepResult
 from callgate.tools import Registry
