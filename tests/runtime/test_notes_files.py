@@ -18,7 +18,7 @@ import pytest
 
 from callgate.agent.learning.memory import SelectionMemory
 from callgate.agent.learning.selections_file import SelectionsFile
-from callgate.agent.planning.outcome import SelectionOutcome
+from callgate.agent.planning.selection import SelectionOutcome
 from callgate.errors import ConfigurationError
 from callgate.runtime import statistics_file
 from callgate.runtime.statistics_file import LearnedFile, NotesFile, StatisticsFile

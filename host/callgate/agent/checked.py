@@ -1,4 +1,5 @@
-"""Options that are held against their types and bounds when they are made: pydantic's checks, the operator's words."""
+"""Checks the options of a dataclass against their types and bounds: pydantic's checks, errors in the operator's
+words."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ __all__ = ["check", "has"]
 
 
 def check(options: DataclassInstance) -> None:
-    """Hold each field of a dataclass against its annotation.
+    """Check each field of a dataclass against its annotation.
 
     Raises:
         ConfigurationError: a value does not fit; the error names the field and the value.
@@ -27,13 +28,13 @@ def check(options: DataclassInstance) -> None:
         _model(type(options)).model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        name, said = first["loc"][0], first["msg"].removeprefix("Value error, ")
+        name, fault = first["loc"][0], first["msg"].removeprefix("Value error, ")
         given = f"{values[str(name)]!r:.60}"
-        raise ConfigurationError(f"{name} cannot be {given}: {said[0].lower()}{said[1:200]}") from None
+        raise ConfigurationError(f"{name} cannot be {given}: {fault[0].lower()}{fault[1:200]}") from None
 
 
 def has(method: str, example: str) -> AfterValidator:
-    """A check that a value has a method, with an example of one that has it."""
+    """A check that a value has a method; the error names an example that has it."""
 
     def checked(value: Any) -> Any:
         if value is not None and not callable(getattr(value, method, None)):

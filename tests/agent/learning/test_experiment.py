@@ -13,8 +13,8 @@ from callgate.agent.learning import experiment as module
 from callgate.agent.learning.experiment import Experiment
 from callgate.agent.learning.memory import SelectionMemory
 from callgate.agent.learning.selections_file import SelectionsFile
-from callgate.agent.planning.outcome import SelectionOutcome
-from callgate.agent.planning.tool_plan import DecomposedQuery, Selection, SubQuery, ToolChoice
+from callgate.agent.planning.selection import Selection, SelectionOutcome, ToolChoice
+from callgate.agent.planning.tool_plan import DecomposedQuery, SubQuery
 from callgate.errors import ConfigurationError
 from callgate.tools.registry import ToolInfo
 
@@ -122,7 +122,7 @@ async def test_before_the_end_there_is_no_test_and_what_comes_after_it_changes_n
         noted(made, f"q{n}", made.arm(f"q{n}") == "treatment")
     report = made.report()
     assert (report.finished, report.p_value, report.winner) == (False, None, None)
-    assert report.words.endswith("; there is no test before 30 trials in each arm")
+    assert report.words.endswith("; nothing is tested before 30 trials in each arm")
     filled(made, 3, {"control": 0.5, "treatment": 0.5})
     before = made.report()
     assert before.finished

@@ -16,8 +16,9 @@ from callgate.agent.learning.selections_file import SelectionsFile
 from callgate.agent.models.scripted import ScriptedModel
 from callgate.agent.orchestration.orchestrator import ToolOrchestrator
 from callgate.agent.planning.planner import ToolPlanner
+from callgate.agent.planning.selection import Selection, ToolChoice
 from callgate.agent.planning.settings import PlannerSettings
-from callgate.agent.planning.tool_plan import DecomposedQuery, Selection, ToolChoice
+from callgate.agent.planning.tool_plan import DecomposedQuery
 from callgate.tools.registry import ToolInfo
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from callgate.agent.learning.memory import SelectionMemory
-from callgate.agent.learning.ranked import LearnedSelector, equals
+from callgate.agent.learning.ranked import LearnedSelector, can_stand_in
 from callgate.agent.learning.selections_file import SelectionsFile
-from callgate.agent.planning.outcome import SelectionOutcome
-from callgate.agent.planning.tool_plan import DecomposedQuery, Selection, SubQuery, ToolChoice
+from callgate.agent.planning.selection import Selection, SelectionOutcome, ToolChoice
+from callgate.agent.planning.tool_plan import DecomposedQuery, SubQuery
 from callgate.tools.registry import ToolInfo
 
 pytestmark = pytest.mark.anyio
@@ -152,7 +152,7 @@ async def test_what_did_better_together_takes_the_places() -> None:
     ],
 )
 def test_equal_is_what_can_do_the_same_with_the_same_arguments(other: ToolInfo, may: bool) -> None:
-    assert equals(A, other) is may
+    assert can_stand_in(other, A) is may
 
 
 STRING, NUMBER, INTEGER = {"type": "string"}, {"type": "number"}, {"type": "integer"}
@@ -181,7 +181,7 @@ def test_equal_tools_take_arguments_of_the_same_types(one: Any, other: Any, may:
         replace(info(name, "forecast"), parameters={"properties": {"city": schema}, "required": ["city"]})
         for name, schema in (("a", one), ("b", other))
     )
-    assert equals(first, second) is may
+    assert can_stand_in(second, first) is may
 
 
 @pytest.mark.parametrize(
@@ -194,8 +194,8 @@ async def test_statistics_never_choose_what_changes_something(one: ToolInfo, oth
     for _ in range(30):
         memory.note(outcome("a", success=False, failed=("a",)))
         memory.note(outcome("b"))
-    assert equals(A, B)
-    assert not equals(one, other)
+    assert can_stand_in(B, A)
+    assert not can_stand_in(other, one)
     first = First()
     selection = await LearnedSelector(first, memory).select(WEATHER, [one, other])
     assert first.offered == [("a", "b")]

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from callgate.agent.learning import memory as module
 from callgate.agent.learning.memory import (
     FORGIVEN_AFTER,
     MAX_TEXT_CHARACTERS,
@@ -17,8 +18,7 @@ from callgate.agent.learning.memory import (
     wilson,
 )
 from callgate.agent.learning.selections_file import failures_of
-from callgate.agent.planning.outcome import Combination, SelectionOutcome, ToolAdvice
-from callgate.errors import ConfigurationError
+from callgate.agent.planning.selection import Combination, SelectionOutcome, ToolAdvice
 from callgate.tools import Registry, Tool
 
 
@@ -130,14 +130,13 @@ def test_a_quick_tool_that_fails_often_makes_no_other_slow() -> None:
     assert avoided(memory, "weather", "quick", "slow").keys() == {"quick"}
 
 
-def test_the_newest_are_remembered_and_the_oldest_forgotten() -> None:
-    memory = SelectionMemory(max_outcomes=3)
+def test_the_newest_are_remembered_and_the_oldest_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_OUTCOMES", 3)
+    memory = SelectionMemory()
     for city in ("Paris", "Rome", "Oslo", "Bern"):
         memory.note(outcome(f"weather {city}", city.lower()))
     assert [each.tools for each in memory.outcomes] == [("rome",), ("oslo",), ("bern",)]
     assert [each.tool for each in memory.advice("weather", ["paris", "rome"]).tools] == ["rome"]
-    with pytest.raises(ConfigurationError, match="max_outcomes must be 1 or more"):
-        SelectionMemory(max_outcomes=0)
 
 
 def test_what_a_model_wrote_is_bounded() -> None:

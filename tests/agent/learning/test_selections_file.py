@@ -10,7 +10,7 @@ import pytest
 from callgate import Runtime
 from callgate.agent.learning.memory import SelectionMemory
 from callgate.agent.learning.selections_file import SelectionsFile
-from callgate.agent.planning.outcome import SelectionOutcome
+from callgate.agent.planning.selection import SelectionOutcome
 from callgate.runtime import statistics_file
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ from typing import Any
 
 from callgate import Limits, Runtime, ToolError, tool
 from callgate.agent.orchestration.orchestrator import ToolOrchestrator
-from callgate.agent.planning.outcome import Advice, Memory, SelectionOutcome
+from callgate.agent.planning.selection import Advice, Memory, SelectionOutcome
 from callgate.agent.planning.settings import PlannerSettings
 from callgate.agent.planning.tool_plan import PlanSource, ToolExecution, ToolPlan, ToolStep
 

@@ -187,24 +187,6 @@ async def test_a_category_is_the_same_in_any_case_and_no_step_asks_for_more_than
     assert execution.plan_result.plan["steps"][0]["timeout_seconds"] == 3600
 
 
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        (PlannerSettings(default_timeout_seconds=90), "a step's timeout of 90 s is longer than a whole plan may take"),
-        (PlannerSettings(timeout_seconds_by_category={"synthesis": 61}), "a step's timeout of 61 s is longer"),
-        (PlannerSettings(), ""),
-    ],
-)
-async def test_a_timeout_that_the_wall_limit_cuts_short_is_warned_of(
-    settings: PlannerSettings, told: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with orchestrator([], settings):
-        assert (told in caplog.text) if told else not caplog.records
-    caplog.clear()
-    async with orchestrator([], settings, limits=Limits(wall_seconds=600)):
-        assert not caplog.records
-
-
 async def test_a_plan_that_runs_into_the_wall_limit_keeps_what_it_has() -> None:
     @tool(read_only=True)
     async def sleepy(q: str) -> str:

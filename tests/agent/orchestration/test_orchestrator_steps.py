@@ -10,7 +10,7 @@ import pytest
 
 from agent.orchestration.orchestrated import Noted, compare, fail, lookup, orchestrator, plan, step
 from callgate import ConfigurationError, tool
-from callgate.agent.planning.outcome import SelectionOutcome
+from callgate.agent.planning.selection import SelectionOutcome
 from callgate.agent.planning.tool_plan import ExecutionContext, ToolExecution, ToolResult
 
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from callgate.agent.orchestration.results import confidence_of
-from callgate.agent.orchestration.sources import MAX_SOURCES, MAX_TEXT_CHARACTERS, sources_in
+from callgate.agent.orchestration.results import MAX_SOURCES, MAX_TEXT_CHARACTERS, confidence_of, sources_in
 
 
 @pytest.mark.parametrize(

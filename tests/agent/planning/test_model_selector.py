@@ -10,13 +10,12 @@ import pytest
 from agent.planning.rulebook import answer, chosen, decomposed, rulebook
 from callgate import ModelRejected, ModelUnavailable, Tool
 from callgate.agent.models.scripted import Calls, Say, ScriptedModel, Turn
-from callgate.agent.planning.decomposition import as_one_part
 from callgate.agent.planning.prompts import MAX_PROMPT_CHARACTERS
 from callgate.agent.planning.reading import MAX_CHOICES
+from callgate.agent.planning.selection import Selection
 from callgate.agent.planning.selector import MAX_SHOWN_TOOLS, ModelSelector
-from callgate.agent.planning.tool_plan import DecomposedQuery, Selection
+from callgate.agent.planning.tool_plan import DecomposedQuery, as_one_part
 from callgate.runtime import Runtime
-from callgate.tools import tool
 
 pytestmark = pytest.mark.anyio
 
@@ -69,10 +68,9 @@ async def test_the_prompt_tells_what_the_template_tells() -> None:
         '"expected_result":"the rule of movement"}',
         "takes 0.25 s on average, fails 50 % of the time, costs 0.2",
         "For each sub-query, select the best tool(s) to use.",
-        "Use hyde-search or vector-search for semantic lookups",
-        "Use keyword-search for exact matches",
-        "Use hybrid-search for best of both",
-        "Use validation tools (validate-answer) after synthesis",
+        "Use semantic (vector) search for questions of meaning, keyword search for exact matches, ",
+        "hybrid search for both",
+        "validation tools after synthesis",
         "Prefer fewer tools over more",
         '{"reasoning": "...", "toolChain": [',
     ):
@@ -124,28 +122,6 @@ async def test_a_confidence_that_is_no_number_costs_neither_its_entry_nor_the_ot
     assert len(model.requests) == 1
 
 
-async def test_a_tools_name_in_other_case_is_its_name_where_it_can_be_no_others() -> None:
-    selection, model = await select(answer(chosen("Vector-Search", query="x")))
-    assert calls(selection) == [("vector-search", {"query": "x"})]
-    assert "toolChain[0].tool 'Vector-Search' was taken for 'vector-search'" in selection.faults
-    assert len(model.requests) == 1
-
-    @tool(read_only=True)
-    async def find(query: str) -> str:
-        """Find it."""
-        return query
-
-    @tool(name="FIND", read_only=True)
-    async def shout(query: str) -> str:
-        """Find it, loudly."""
-        return query
-
-    words = [answer(chosen(name, query="x")) for name in ("Find", "FIND")]
-    selection, model = await select(*words, runtime=rulebook(find, shout))
-    assert calls(selection) == [("FIND", {"query": "x"})]
-    assert "there is no tool 'Find'" in str(model.requests[1].messages[-1])
-
-
 @pytest.mark.parametrize(
     "sub_query", ["toughness of Dreadnoughts", "Toughness of  dreadnoughts", "the Dreadnoughts?", 1, "1"]
 )
@@ -158,11 +134,13 @@ BAD = [
     pytest.param("I would use the vector search.", "the answer is prose", id="prose"),
     pytest.param("", "the answer is empty", id="nothing"),
     pytest.param('{"toolChain": [{"tool": "vector-se', "breaks off", id="half a JSON"),
-    pytest.param('{"reasoning": "none"}', "toolChain is missing", id="no chain"),
-    pytest.param('{"toolChain": {"tool": "x"}}', "toolChain has to be an array, got an object", id="an object"),
-    pytest.param('{"toolChain": ["vector-search"]}', "has to be an object", id="an entry that is text"),
+    pytest.param('{"reasoning": "none"}', "toolChain: Field required", id="no chain"),
+    pytest.param(
+        '{"toolChain": {"tool": "x"}}', "toolChain: Input should be a valid list, got an object", id="an object"
+    ),
+    pytest.param('{"toolChain": ["vector-search"]}', "should be a valid dictionary", id="an entry that is text"),
     pytest.param(answer(chosen("vector-serch", query="x")), "did you mean vector-search?", id="an unknown tool"),
-    pytest.param(answer({"parameters": {}}), "toolChain[0].tool is missing", id="no tool"),
+    pytest.param(answer({"parameters": {}}), "toolChain[0].tool: Field required", id="no tool"),
     pytest.param(answer(chosen("vector-search")), "query", id="a parameter is missing"),
     pytest.param(answer(chosen("vector-search", query="x", limit="many")), "limit", id="a parameter of another type"),
     pytest.param(answer(chosen("vector-search", qery="x")), "qery", id="an unknown parameter"),
@@ -170,15 +148,24 @@ BAD = [
     pytest.param(
         answer({"tool": "vector-search", "parameters": "{quer"}), "not JSON", id="parameters that are no JSON"
     ),
-    pytest.param(answer(chosen("vector-search", query="$ref:c7")), "no such entry", id="a reference to nothing"),
-    pytest.param(answer(chosen("vector-search", query="$ref:c0.x")), "refers to itself", id="a reference to itself"),
     pytest.param(
-        answer({**chosen("vector-search", query="x"), "dependsOn": [5]}), "no such entry", id="a dependency on nothing"
+        answer(chosen("vector-search", query="$ref:c7")),
+        "it needs c7, which does not exist",
+        id="a reference to nothing",
     ),
     pytest.param(
-        answer({"tool": "vector-search", "parameters": {"query": json.loads("[" * 60 + "]" * 60)}}), "levels", id="deep"
+        answer(chosen("vector-search", query="$ref:c0.x")), "refers to itself in a circle", id="a reference to itself"
     ),
-    pytest.param(answer(chosen("vector-search", query="x" * 70_000)), "longer than", id="long parameters"),
+    pytest.param(
+        answer({**chosen("vector-search", query="x"), "dependsOn": [5]}),
+        "it needs c5, which does not exist",
+        id="a dependency on nothing",
+    ),
+    pytest.param(
+        answer({"tool": "vector-search", "parameters": {"query": json.loads("[" * 60 + "]" * 60)}}),
+        "must be a valid string",
+        id="deep",
+    ),
     pytest.param("{" * 100_000, "breaks off", id="endless braces"),
     pytest.param(
         answer(chosen("vector-search", query="$ref:c1.hits.0"), chosen("keyword-search", query="$ref:c0.hits.0")),
@@ -187,7 +174,7 @@ BAD = [
     ),
     pytest.param(
         answer(chosen("hybrid-search", query="x")).replace('"x"', '"x", "alpha": 1e999'),
-        "value.alpha is inf",
+        "alpha is inf",
         id="a number beyond all bounds",
     ),
     pytest.param(answer(chosen("vector-search", query="\ud800")), "half of a surrogate pair", id="half a character"),

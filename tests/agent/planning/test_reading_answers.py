@@ -11,14 +11,8 @@ from hypothesis import strategies as st
 
 from agent.planning.rulebook import RULEBOOK, answer, chosen, decomposed, rulebook
 from callgate.agent.planning.prompts import repair
-from callgate.agent.planning.reading import (
-    MAX_CHOICES,
-    MAX_PARTS,
-    Reading,
-    json_in,
-    read_decomposition,
-    read_selection,
-)  # fmt: skip
+from callgate.agent.planning.reading import MAX_CHOICES, Reading, json_in, read_decomposition, read_selection
+from callgate.agent.planning.tool_plan import MAX_PARTS
 
 NAMES = [each.name for each in RULEBOOK]
 QUERY = decomposed("a or b", "about a", "about b")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from agent.planning.rulebook import RULEBOOK, decomposed, keyword_search, rulebook, vector_search
-from callgate.agent.planning.decomposition import as_one_part
 from callgate.agent.planning.fallback_plan import RuleSelector
-from callgate.agent.planning.tool_plan import DecomposedQuery, Selection
+from callgate.agent.planning.selection import Selection
+from callgate.agent.planning.tool_plan import DecomposedQuery, as_one_part
 from callgate.runtime import Runtime
 from callgate.tools import Tool, tool
 

@@ -1,17 +1,17 @@
-"""Two selection strategies on the same traffic, compared: an A/B test that is a selector itself.
+"""An A/B test of two selection strategies on the same traffic; the test is a selector itself.
 
-1. **Arms**: a hash of the experiment's name and the query says which strategy chooses. So the same query always has the
-   same arm, in every process and after every restart, and two experiments divide the traffic differently.
-2. **Trials** are outcomes that a memory has noted with the strategy's name, ``NAME:control`` or ``NAME:treatment``. A
-   query counts once, the first time: its repetitions tell nothing new of a strategy. The outcome of a cached plan that
-   the other arm had made does not count.
-3. **The end is fixed** before the first trial: `samples` in each arm. Later trials change nothing, and there is no test
-   before: a p-value that is looked at again and again finds differences where there are none. A memory holds its newest
-   10,000 outcomes, so read the report while the trials are among them.
-4. One measure decides, named beforehand: success, or the seconds of trials that succeeded. Without significance there
-   is no winner.
+1. **Arms**: a hash of the experiment's name and the query picks the strategy. So a query always has the same arm, in
+   every process and after every restart, and two experiments divide the traffic differently.
+2. **Trials** are outcomes in a memory with the strategy ``NAME:control`` or ``NAME:treatment``. A query counts once,
+   the first time: repetitions teach nothing new about a strategy. An outcome of the other arm's cached plan does not
+   count.
+3. **The end is fixed** before the first trial: `samples` in each arm. Later trials change nothing, and nothing is
+   tested before: repeated looks at a p-value find differences that do not exist. A memory holds its newest 10,000
+   outcomes, so read the report while the trials are among them.
+4. One measure decides, named beforehand: success, or the seconds of successful trials. Without significance, the report
+   names no winner.
 
-The one door of scipy: Wilson's intervals, Fisher's exact test, the ranks of Mann and Whitney; both tests two-sided.
+The one door of scipy: Fisher's exact test, and the ranks of Mann and Whitney; both two-sided.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from importlib.util import find_spec
 from statistics import median
 from typing import Literal
 
-from callgate.agent.planning.outcome import SelectionOutcome
-from callgate.agent.planning.tool_plan import DecomposedQuery, Selection, Selector
+from callgate.agent.planning.selection import Selection, SelectionOutcome, Selector
+from callgate.agent.planning.tool_plan import DecomposedQuery
 from callgate.errors import ConfigurationError
 from callgate.extras import how_to_install
 from callgate.tools.registry import ToolInfo
 
-from .memory import MAX_OUTCOMES, MAX_TEXT_CHARACTERS, SelectionMemory
+from .memory import MAX_OUTCOMES, MAX_TEXT_CHARACTERS, SelectionMemory, wilson
 
 __all__ = ["Arm", "ArmReport", "Experiment", "Report"]
 
@@ -42,11 +42,11 @@ class ArmReport:
 
     Attributes:
         strategy: the selector's name.
-        trials: that count.
-        successes: of them.
+        trials: number of trials that count.
+        successes: number of successful trials.
         rate: share of successes; 0 without trials.
-        rate_interval: the shares that fit what was seen (Wilson, 95 %).
-        median_seconds: of the successes; None without any.
+        rate_interval: Wilson's 95 % interval of the rate.
+        median_seconds: of the successes; None without a success.
     """
 
     strategy: str
@@ -67,12 +67,12 @@ class Report:
     """The state of an experiment.
 
     Attributes:
-        control: the one arm.
-        treatment: the other.
+        control: the arm of the existing strategy.
+        treatment: the arm of the new strategy.
         finished: whether both arms have their samples.
-        p_value: how likely a difference at least so large is where there is none; None until it is finished.
+        p_value: the probability of such a difference, or a larger one, between equal strategies; None until finished.
         winner: None without significance.
-        words: all of it in a sentence.
+        words: the report in a sentence.
     """
 
     control: ArmReport
@@ -88,13 +88,13 @@ class Experiment:
 
     Args:
         name: of the experiment; another name divides the traffic differently.
-        control: the strategy there is.
-        treatment: the new one.
-        memory: where the orchestrator notes outcomes; `SelectionsFile` keeps it across restarts.
-        split: share of the queries that the treatment gets, above 0 and below 1.
-        metric: the measure that decides: ``"success"``, or ``"seconds"`` of what succeeded.
-        samples: trials in each arm at which it ends.
-        alpha: how often a winner is named where there is no difference.
+        control: the existing strategy.
+        treatment: the new strategy.
+        memory: the orchestrator's memory; `SelectionsFile` keeps it across restarts.
+        split: share of the queries for the treatment, above 0 and below 1.
+        metric: the measure that decides: ``"success"``, or ``"seconds"`` of successful trials.
+        samples: trials in each arm at which the experiment ends.
+        alpha: how often equal strategies may have a winner.
 
     Raises:
         ConfigurationError: a value is wrong, or scipy is missing.
@@ -138,62 +138,60 @@ class Experiment:
         return "treatment" if share < self._split * 2**64 else "control"
 
     async def select(self, query: DecomposedQuery, tools: Sequence[ToolInfo]) -> Selection:
-        """Choose as the query's arm does; raises what that raises."""
+        """Choose as the query's arm does."""
         arm = self.arm(query.query)
         return replace(await self._selectors[arm].select(query, tools), strategy=f"{self.name}:{arm}")
 
     def report(self) -> Report:
-        """The state of the experiment. Look as often as you like: there is no test before the end."""
-        from scipy import stats
-
+        """The state of the experiment. May be called at any time: nothing is tested before the end."""
         trials, finished = self._trials()
-        control, treatment = (self._arm_report(arm, list(trials[arm].values())) for arm in ("control", "treatment"))
-        if not finished:
-            words = f"{self.name}: {control}, {treatment}; there is no test before {self._samples} trials in each arm"
-            return Report(
-                control=control, treatment=treatment, finished=False, p_value=None, winner=None, words=words
-            )  # fmt: skip
-        if self._metric == "success":
-            table = [[each.successes, each.trials - each.successes] for each in (control, treatment)]
-            p_value, gain = float(stats.fisher_exact(table).pvalue), treatment.rate - control.rate
-        else:
-            p_value, gain = 1.0, 0.0
-            seconds = [_seconds(list(trials[arm].values())) for arm in ("control", "treatment")]
-            if all(seconds) and len({*seconds[0], *seconds[1]}) > 1:  # of anything else scipy says nan
-                found = stats.mannwhitneyu(*seconds)
-                p_value = float(found.pvalue)
-                gain = float(found.statistic) / (len(seconds[0]) * len(seconds[1])) - 0.5
+        control, treatment = (self._arm_report(arm, trials[arm]) for arm in ("control", "treatment"))
+        p_value: float | None = None
         winner: Arm | None = None
-        if p_value < self._alpha:
-            winner = "treatment" if gain > 0 else "control"
-        told = f"{winner} is better" if winner else "no difference was shown"
-        words = f"{self.name}: {told} in {self._metric}, p = {p_value:.3g}: {control}, {treatment}"
+        if finished:
+            p_value, gain = self._test(control, treatment, *map(_seconds, trials.values()))
+            if p_value < self._alpha:
+                winner = "treatment" if gain > 0 else "control"
+            found = f"{winner} is better" if winner else "no difference was shown"
+            words = f"{self.name}: {found} in {self._metric}, p = {p_value:.3g}: {control}, {treatment}"
+        else:
+            words = f"{self.name}: {control}, {treatment}; nothing is tested before {self._samples} trials in each arm"
         return Report(
-            control=control, treatment=treatment, finished=True, p_value=p_value, winner=winner, words=words
+            control=control, treatment=treatment, finished=finished, p_value=p_value, winner=winner, words=words
         )  # fmt: skip
 
-    def _trials(self) -> tuple[dict[Arm, dict[str, SelectionOutcome]], bool]:
-        """The outcomes that count, by arm and query, and whether they are enough."""
+    def _test(
+        self, control: ArmReport, treatment: ArmReport, control_seconds: list[float], treatment_seconds: list[float]
+    ) -> tuple[float, float]:
+        """The p-value, and a number above 0 where the treatment is better."""
+        from scipy import stats
+
+        if self._metric == "success":
+            table = [[each.successes, each.trials - each.successes] for each in (control, treatment)]
+            return float(stats.fisher_exact(table).pvalue), treatment.rate - control.rate
+        if not (control_seconds and treatment_seconds) or len({*control_seconds, *treatment_seconds}) == 1:
+            return 1.0, 0.0  # scipy gives nan
+        ranks = stats.mannwhitneyu(control_seconds, treatment_seconds)
+        return float(ranks.pvalue), float(ranks.statistic) / (len(control_seconds) * len(treatment_seconds)) - 0.5
+
+    def _trials(self) -> tuple[dict[Arm, list[SelectionOutcome]], bool]:
+        """The outcomes that count, by arm, and whether they are enough."""
         trials: dict[Arm, dict[str, SelectionOutcome]] = {"control": {}, "treatment": {}}
+        finished = False
         for outcome in self._memory.outcomes:
             arm = self.arm(outcome.query)
             if outcome.strategy == f"{self.name}:{arm}":
                 trials[arm].setdefault(outcome.query, outcome)
-                if min(map(len, trials.values())) >= self._samples:
-                    return trials, True
-        return trials, False
+                finished = min(map(len, trials.values())) >= self._samples
+            if finished:
+                break
+        return {arm: list(outcomes.values()) for arm, outcomes in trials.items()}, finished
 
     def _arm_report(self, arm: Arm, trials: Sequence[SelectionOutcome]) -> ArmReport:
-        from scipy import stats
-
-        successes, interval = sum(trial.success for trial in trials), (0.0, 1.0)
-        if trials:
-            found = stats.binomtest(successes, len(trials)).proportion_ci(method="wilson")
-            interval = float(found.low), float(found.high)
-        seconds = _seconds(trials)
+        successes, seconds = sum(trial.success for trial in trials), _seconds(trials)
         return ArmReport(
             strategy=self._selectors[arm].name, trials=len(trials), successes=successes,
-            rate=successes / len(trials) if trials else 0.0, rate_interval=interval,
+            rate=successes / len(trials) if trials else 0.0, rate_interval=wilson(successes, len(trials)),
             median_seconds=median(seconds) if seconds else None,
         )  # fmt: skip
 

@@ -1,19 +1,18 @@
-"""Outcomes of selections, remembered, and the advice that they give for the next one.
+"""Remembers outcomes of selections, and advises on the next one.
 
-1. For a query, the newest outcomes of similar queries are looked at: how often each tool's selections succeeded, and
-   which tools were chosen together with success. A fallback that stood in is not a success of the tool. Two queries are
-   as similar as Dice's coefficient of their terms says: twice the shared terms over all of both. Numbers are values,
-   not terms.
-2. A tool is to be avoided where it fails often or is slow. It fails often where the least failure rate that fits what
-   was seen (the lower bound of Wilson's 80 % interval) is above 20 %, of 5 outcomes at least: so 3 failures of 5 are
-   enough, and 2 of 5 or 5 of 20 are not. Outcomes of similar queries count where there are 5 of them, else the tool's
-   newest 64.
-3. It is forgiven when its newest 5 outcomes all succeeded.
-4. It is slow where an attempt takes it twice as long, on average, as another tool with one of its capabilities, which
+1. Advice for a query rests on the newest outcomes of similar queries: how often each tool's selections succeeded, and
+   which tools were chosen together with success. A fallback that stood in is not a success of the tool. The similarity
+   of two queries is Dice's coefficient of their terms: twice the shared terms over all terms of both. Numbers are
+   values, not terms.
+2. A tool should be avoided where it fails often or is slow. A tool fails often where the lower bound of Wilson's 80 %
+   interval of its failure rate is above 20 %, of 5 outcomes at least: 3 failures of 5 are enough; 2 of 5 or 5 of 20 are
+   not. Outcomes of similar queries count where there are 5, else the tool's newest 64.
+3. A tool is forgiven when its newest 5 outcomes all succeeded.
+4. A tool is slow where an attempt takes twice as long, on average, as another tool with one of its capabilities, which
    is offered too and does not fail often; by the registry's statistics, of 20 attempts of each at least.
-5. The newest 10,000 outcomes are remembered. Texts are bounded: they are a model's and a user's.
+5. The newest 10,000 outcomes are remembered. Texts are bounded, because a model or a user wrote them.
 
-Knows no file and no clock: `selections_file` keeps it. Belongs to one event loop, like `Statistics`.
+Knows no file and no clock: `selections_file` keeps the outcomes. Belongs to one event loop, like `Statistics`.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ from dataclasses import replace
 from heapq import nlargest
 from statistics import NormalDist, fmean
 
-from callgate.agent.planning.outcome import Advice, Combination, SelectionOutcome, ToolAdvice
-from callgate.errors import ConfigurationError
+from callgate.agent.planning.selection import Advice, Combination, SelectionOutcome, ToolAdvice
 from callgate.search.words import query_terms
 from callgate.tools import Registry
 
@@ -40,25 +38,25 @@ MAX_TEXT_CHARACTERS = 1_000
 """Of a query, a name, a reasoning and an error."""
 
 LEAST_SIMILARITY = 0.4
-"""Below, two queries are not alike: two questions of four words that share one have 0.25, that share two 0.5."""
+"""Queries below are not similar: two questions of four words that share one have 0.25, that share two 0.5."""
 MOST_ALIKE = 64
-"""Similar queries that count: enough to know a rate to some 12 points."""
+"""The most similar queries that count: enough to know a rate to some 12 points."""
 MIN_SAMPLES = 5
-"""Fewer outcomes say nothing against a tool: it is unlucky three times in a row soon enough."""
+"""Fewer outcomes say nothing against a tool: any tool fails three times in a row some day."""
 MOST_FAILURES = 0.2
-"""A tool that fails more often than that has better alternatives, retries included: the gate has made them."""
+"""Failure rate, after the gate's retries, above which a tool should be avoided."""
 CONFIDENCE = 0.8
-"""Of that interval. A tool that is avoided by mistake (once in 10) costs little, an equal one is taken; to be surer
-takes twice the outcomes, and some of them are failures."""
+"""Of the interval. A tool avoided by mistake (once in 10) costs little, because an equal tool is there; more confidence
+needs twice the outcomes, some of them failures."""
 WINDOW = 64
-"""Newest outcomes of a tool that count, so that a tool that was mended is known to be."""
+"""The newest outcomes of a tool that count, so that a repaired tool is noticed."""
 FORGIVEN_AFTER = 5
-"""Successes in a row. A tool that fails every other time has them once in 32 times, and is avoided soon again."""
+"""Successes in a row. A tool that fails every other time reaches them once in 32 times, and is soon avoided again."""
 SLOW_FACTOR = 2.0
 MIN_ATTEMPTS = 20
-"""Of a tool's durations, as for adaptive timeouts."""
+"""Attempts with a known duration, as for adaptive timeouts."""
 MAX_COMBINATIONS = 16
-"""The best ones, and for a chain that did badly the chance to be seen beside them."""
+"""The best combinations, with room for a bad one beside them."""
 _LAG = 16
 
 
@@ -66,15 +64,12 @@ class SelectionMemory:
     """Outcomes, and advice from them; a `Memory`.
 
     Args:
-        registry: whose statistics and capabilities say which tools are slow; without one, none is.
-        max_outcomes: the newest of them are remembered.
+        registry: its statistics and capabilities tell which tools are slow; without a registry, no tool is slow.
     """
 
-    def __init__(self, registry: Registry | None = None, *, max_outcomes: int = MAX_OUTCOMES) -> None:
-        if max_outcomes < 1:
-            raise ConfigurationError("max_outcomes must be 1 or more")
+    def __init__(self, registry: Registry | None = None) -> None:
         self._registry = registry
-        self._outcomes: deque[tuple[SelectionOutcome, frozenset[str]]] = deque(maxlen=max_outcomes)
+        self._outcomes: deque[tuple[SelectionOutcome, frozenset[str]]] = deque(maxlen=MAX_OUTCOMES)
         self.on_note: Callable[[SelectionOutcome], None] | None = None
         """Called with each new outcome; set by the file that keeps them."""
 
@@ -87,25 +82,25 @@ class SelectionMemory:
         return tuple(outcome for outcome, _ in self._outcomes)
 
     def note(self, outcome: SelectionOutcome) -> None:
-        """Take note of an outcome; quick, no I/O. One without tools says nothing of any, and is only remembered."""
-        taken = _bounded(outcome)
-        self._outcomes.append((taken, _terms_of(taken.query)))
+        """Remember an outcome. Quick, without I/O."""
+        bounded = _bounded(outcome)
+        self._outcomes.append((bounded, _terms_of(bounded.query)))
         if self.on_note is not None:
-            self.on_note(taken)
+            self.on_note(bounded)
 
     def load(self, earlier: Sequence[SelectionOutcome]) -> None:
-        """Begin with outcomes of earlier times, the oldest first. They are not new outcomes."""
+        """Put outcomes of earlier runs before those of this one, the oldest first. `on_note` is not called."""
         known = set(earlier)
         newer = [outcome for outcome, _ in self._outcomes if outcome not in known]
         self._outcomes.clear()
         self._outcomes.extend((outcome, _terms_of(outcome.query)) for outcome in (*earlier, *newer))
 
     def advice(self, query: str, tools: Sequence[str]) -> Advice:
-        """What outcomes of similar queries say about these tools.
+        """Advise on these tools by the outcomes of similar queries.
 
         Args:
-            query: the words of the new one.
-            tools: names of those that may be chosen.
+            query: in the user's words.
+            tools: names of the tools that may be chosen.
         """
         offered, terms = set(tools), _terms_of(query)
         passed: dict[str, int] = {}
@@ -137,7 +132,7 @@ class SelectionMemory:
         return Advice(tools=tuple(advised), combinations=_combinations(alike, offered))
 
     def _slow(self, sound: Iterable[str]) -> dict[str, str]:
-        """The tools that are slow against others that can do the same, and why."""
+        """The tools that are slow compared with others of the same capability, and why."""
         groups: dict[str, list[tuple[float, str]]] = {}
         for tool in sound:
             if self._registry is None or tool not in self._registry:
@@ -156,7 +151,7 @@ class SelectionMemory:
 
 
 def wilson(successes: int, samples: int, confidence: float = 0.95) -> tuple[float, float]:
-    """The lowest and highest share that fits what was seen; (0, 1) without samples. By Wilson (1927)."""
+    """The lower and upper bound of a share by Wilson's interval (1927); (0, 1) without samples."""
     if not samples:
         return 0.0, 1.0
     z = NormalDist().inv_cdf((1 + confidence) / 2)
@@ -173,7 +168,7 @@ def _terms_of(query: str) -> frozenset[str]:
 def _unreliable(
     failed: Mapping[str, Sequence[bool]], like_this: Mapping[str, Sequence[SelectionOutcome]]
 ) -> dict[str, str]:  # fmt: skip
-    """The tools that fail often, and why it is said of them."""
+    """The tools that fail often, and the reason."""
     found = {}
     for tool, of_late in failed.items():
         if not any(of_late[:FORGIVEN_AFTER]):
@@ -190,7 +185,7 @@ def _unreliable(
 def _combinations(
     alike: Iterable[tuple[float, int, SelectionOutcome]], offered: set[str]
 ) -> tuple[Combination, ...]:  # fmt: skip
-    """Those of offered tools only, the surest first: by the least success rate that fits what was seen."""
+    """Combinations of offered tools, those with the highest lower bound of the success rate first."""
     seen: dict[tuple[str, ...], list[tuple[int, bool]]] = {}
     for _, negative_age, outcome in alike:
         if outcome.tools and offered.issuperset(outcome.tools):
@@ -221,5 +216,5 @@ def _bounded(outcome: SelectionOutcome) -> SelectionOutcome:
 
 
 def _text(text: str) -> str:
-    """Without halves of characters: JSON that a model wrote may hold them, and no file takes them."""
+    """The text cut to its bound, with ``?`` for half a character, which no file can hold."""
     return text[:MAX_TEXT_CHARACTERS].encode(errors="replace").decode()

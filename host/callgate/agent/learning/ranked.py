@@ -1,48 +1,49 @@
-"""A selector around another that knows the outcomes of earlier selections.
+"""A selector around another selector that uses the outcomes of earlier selections.
 
-1. **Left out**: a tool that is to be avoided (see `memory`) is not offered to the selector, where an equal one is: a
-   tool that shares a capability with it, takes the same arguments (names, types and choices), and is not to be avoided
-   itself. Both change nothing: statistics do not decide which tool changes something. Without an equal one it stays,
-   and the reasoning says what speaks against it.
-2. **Combinations**: where the tools that were chosen have done worse together, for queries like this one, than equal
-   ones in their places, those take their places. Worse means: the most that fits what was seen of the one (Wilson) is
-   less than the least that fits what was seen of the other.
-3. **Another chance**: what would be left out or replaced is let be when 19 outcomes have come since it was last chosen,
-   and the outcome counts. So a tool that was bad and is good again is found out, and one that stays bad costs one plan
-   in 20. Its strategy's name ends in ``:again``, so that no cache keeps the plan for similar queries.
-4. **Confidence**: a choice's is mixed with the success rate of its tool for queries like this one; the selector's own
-   word counts as much as 5 samples.
+1. **Left out**: a tool that should be avoided (see `memory`) is not offered to the selector where another tool can
+   stand in: one that shares a capability, takes the same arguments (names, types and choices), and should not be
+   avoided itself. Neither changes anything: statistics never decide which tool changes something. Without another tool
+   it stays, and the reasoning says why it should be avoided.
+2. **Combinations**: where the chosen tools did worse together, for similar queries, than tools that can stand in for
+   them, those replace them. Worse means: the upper bound of the one success rate (Wilson) is below the lower bound of
+   the other.
+3. **Another chance**: what would be left out or replaced stays when 19 outcomes have come since it was last chosen. So
+   a repaired tool is found, and a tool that stays bad costs one plan in 20. The strategy's name then ends in
+   ``:again``, so that no cache keeps the plan.
+4. **Confidence**: a choice's confidence is mixed with the success rate of its tool for similar queries; the selector's
+   own confidence counts as much as 5 samples.
 
-What it did stands in the selection's reasoning. Knows nothing of how tools are chosen.
+The selection's reasoning tells what was changed. Does not know how tools are chosen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from callgate.agent.planning.outcome import Combination, Memory, ToolAdvice
-from callgate.agent.planning.tool_plan import DecomposedQuery, Selection, Selector, ToolChoice
+from callgate.agent.planning.capabilities import shared_capabilities
+from callgate.agent.planning.selection import Combination, Memory, Selection, Selector, ToolAdvice, ToolChoice
+from callgate.agent.planning.tool_plan import DecomposedQuery
 from callgate.errors import ConfigurationError
 from callgate.tools.registry import ToolInfo
 
 from .memory import wilson
 
-__all__ = ["LearnedSelector", "equals"]
+__all__ = ["LearnedSelector", "can_stand_in"]
 
 EXPLORE_EVERY = 20
-"""A plan in 20 is what knowing a mended tool may cost."""
+"""One plan in 20 tries whether a bad tool was repaired."""
 PRIOR_SAMPLES = 5
 
 
 class LearnedSelector:
-    """Chooses as `selector` does, from what is worth choosing from; a `Selector`.
+    """Chooses as `selector` does, without tools that should be avoided; a `Selector`.
 
     Args:
-        selector: who chooses.
+        selector: chooses the tools.
         memory: the outcomes of earlier selections.
-        explore_every: of so many selections for which a tool would be left out, one offers it; 1 never leaves one out.
+        explore_every: one in this many selections offers a tool that would be left out; 1 leaves out no tool.
     """
 
     def __init__(self, selector: Selector, memory: Memory, *, explore_every: int = EXPLORE_EVERY) -> None:
@@ -54,43 +55,47 @@ class LearnedSelector:
 
     @property
     def name(self) -> str:
-        """The selector's, and that it learns."""
+        """The selector's name, with ``+learned``."""
         return f"{self._selector.name}+learned"
 
     async def select(self, query: DecomposedQuery, tools: Sequence[ToolInfo]) -> Selection:
-        """Choose; raises what the selector raises."""
+        """Choose.
+
+        Raises:
+            ModelError: the selector raised it.
+        """
         infos = {info.name: info for info in tools}
         advice = self._memory.advice(query.query, tuple(infos))
         known = {each.tool: each for each in advice.tools}
         against = {name: each for name, each in known.items() if each.avoid and name in infos}
-        offered, told, again = dict(infos), list[str](), set[str]()
+        offered, notes, again = dict(infos), list[str](), set[str]()
         for name, each in against.items():
-            equal = next((one for one in infos if one not in against and equals(infos[name], infos[one])), None)
+            equal = next((one for one in infos if one not in against and can_stand_in(infos[one], infos[name])), None)
             if equal is None:
                 continue
             if self._has_a_chance(each.passed):
                 again.add(name)
-                told.append(f"{name} was offered again, to see whether it still {_said(each)}")
+                notes.append(f"{name} was offered again, to see whether it still {_reason(each)}")
             else:
                 del offered[name]
-                told.append(f"{name} was left out, for it {_said(each)}; {equal} can do the same")
+                notes.append(f"{name} was left out, for it {_reason(each)}; {equal} can do the same")
         chosen = await self._selector.select(query, list(offered.values()))
         chain, now = chosen.chain, _tools(chosen.chain)
         tried = next((each for each in advice.combinations if each.tools == now), None)
         better = _better_together(chain, infos, tried, advice.combinations) if tried else None
         if tried and better:
             if again.intersection(now) or self._has_a_chance(tried.passed):
-                told.append(f"{' + '.join(now)} was let be, to see how it does now")
+                notes.append(f"{' + '.join(now)} was let be, to see how it does now")
             else:
                 chain, words = better
-                told.append(words)
-        told += [
-            f"{name} was chosen although it {_said(against[name])}" for name in _tools(chain) if name in against
+                notes.append(words)
+        notes += [
+            f"{name} was chosen although it {_reason(against[name])}" for name in _tools(chain) if name in against
         ]  # fmt: skip
         return replace(
             chosen,
             chain=tuple(_weighed(choice, known.get(choice.tool)) for choice in chain),
-            reasoning="\n".join(filter(None, [chosen.reasoning, *(f"Learned: {each}." for each in told)])),
+            reasoning="\n".join(filter(None, [chosen.reasoning, *(f"Learned: {each}." for each in notes)])),
             strategy=self.name + (":again" if again.intersection(_tools(chain)) else ""),
         )
 
@@ -98,15 +103,21 @@ class LearnedSelector:
         return passed >= self._explore_every - 1
 
 
-def equals(one: ToolInfo, other: ToolInfo) -> bool:
-    """Whether the other tool may stand in for the one: both change nothing, they share a capability, and the other
-    takes what the one takes."""
-    if one.name == other.name or not (one.read_only and other.read_only):
-        return False
-    if not {each.casefold() for each in one.capabilities} & {each.casefold() for each in other.capabilities}:
+def can_stand_in(other: ToolInfo, one: ToolInfo) -> bool:
+    """Whether `other` can replace `one`: neither changes anything, they share a capability, and `other` takes the
+    arguments that `one` takes."""
+    if one.name == other.name or not (one.read_only and other.read_only and shared_capabilities(one, other)):
         return False
     given, taken = _properties(one), _properties(other)
-    return _takes(other, given.keys()) and all(_fits(given[name], taken[name]) for name in given.keys() & taken.keys())
+    return _takes(other, given) and all(_fits(given[name], taken[name]) for name in given.keys() & taken.keys())
+
+
+def _takes(info: ToolInfo, names: Collection[str]) -> bool:
+    """Whether a tool may be called with arguments of just these names."""
+    closed = info.parameters.get("additionalProperties") is False
+    return set(info.parameters.get("required", ())) <= set(names) and (
+        not closed or set(names) <= _properties(info).keys()
+    )
 
 
 def _properties(info: ToolInfo) -> Mapping[str, Any]:
@@ -114,16 +125,8 @@ def _properties(info: ToolInfo) -> Mapping[str, Any]:
     return found
 
 
-def _takes(info: ToolInfo, names: Any) -> bool:
-    """Whether arguments of these names fit."""
-    closed = info.parameters.get("additionalProperties") is False
-    return set(info.parameters.get("required", ())) <= set(names) and (
-        not closed or set(names) <= _properties(info).keys()
-    )
-
-
 def _fits(given: Any, taken: Any) -> bool:
-    """Whether what fits the one schema fits the other; yes where they do not say."""
+    """Whether a value of the one schema fits the other. Schemas without a type or an enumeration fit."""
     if not isinstance(given, Mapping) or not isinstance(taken, Mapping):
         return True
     kind, other = given.get("type"), taken.get("type")
@@ -136,7 +139,7 @@ def _fits(given: Any, taken: Any) -> bool:
 def _better_together(
     chain: tuple[ToolChoice, ...], infos: Mapping[str, ToolInfo], tried: Combination, known: Sequence[Combination]
 ) -> tuple[tuple[ToolChoice, ...], str] | None:
-    """The chain with equal tools in their places that have done better together, and what is to be said of it."""
+    """The chain with other tools in their places that did better together, and a note."""
     _, at_most = wilson(tried.successes, tried.tries)
     for each in known:
         at_least, _ = wilson(each.successes, each.tries)
@@ -156,7 +159,7 @@ def _instead(choice: ToolChoice, tool: str, infos: Mapping[str, ToolInfo]) -> To
     if tool == choice.tool:
         return choice
     one, other = infos.get(choice.tool), infos.get(tool)
-    if one is None or other is None or not equals(one, other) or not _takes(other, choice.parameters):
+    if one is None or other is None or not can_stand_in(other, one) or not _takes(other, choice.parameters):
         return None
     return replace(choice, tool=tool, reasoning=f"{choice.reasoning} (in the place of {choice.tool})".strip())
 
@@ -169,9 +172,9 @@ def _weighed(choice: ToolChoice, known: ToolAdvice | None) -> ToolChoice:
 
 
 def _tools(chain: Sequence[ToolChoice]) -> tuple[str, ...]:
-    """Each once, as outcomes name them."""
+    """The tools, each once, as outcomes name them."""
     return tuple(dict.fromkeys(choice.tool for choice in chain))
 
 
-def _said(advice: ToolAdvice) -> str:
+def _reason(advice: ToolAdvice) -> str:
     return f"is {advice.avoid}" if advice.avoid.startswith("slow") else advice.avoid

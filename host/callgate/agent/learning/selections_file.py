@@ -1,7 +1,7 @@
-"""The log of selections, kept across restarts as rows of an SQLite file, and its failures added up for people.
+"""Keeps the log of selections in an SQLite file across restarts, and adds up failures for people.
 
-`runtime.statistics_file` has the rules of the file. The newest 10,000 outcomes are kept, with the reasoning and the
-error of each. The file of `Runtime(statistics=FILE)` will do, or one of its own. It holds what users asked.
+`runtime.statistics_file` has the rules of the file. The file keeps the newest 10,000 outcomes, with the reasoning and
+the error of each. It may be the file of `Runtime(statistics=FILE)`, or one of its own. It holds what users asked.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from typing import Any, ClassVar
 
-from callgate.agent.planning.outcome import SelectionOutcome
+from callgate.agent.planning.selection import SelectionOutcome
 from callgate.runtime.statistics_file import NotesFile
 
 from .memory import MAX_OUTCOMES
@@ -21,7 +21,8 @@ __all__ = ["Failures", "SelectionsFile", "failures_of"]
 
 
 class SelectionsFile(NotesFile[SelectionOutcome]):
-    """A file that a `SelectionMemory` is read from and written to; see `NotesFile`."""
+    """A file that a `SelectionMemory` is read from and written to; see `NotesFile`. Its columns are the fields of an
+    outcome, in their order; tools are JSON lists."""
 
     table = "selections"
     columns: ClassVar = {
@@ -33,18 +34,13 @@ class SelectionsFile(NotesFile[SelectionOutcome]):
 
     def note_of(self, row: Any) -> SelectionOutcome:
         """The outcome in a row."""
-        query, tools, strategy, success, seconds, cost, confidence, failed, reasoning, error = row
-        return SelectionOutcome(
-            query=query, tools=tuple(json.loads(tools)), strategy=strategy, success=success == 1, seconds=seconds,
-            cost=cost, confidence=confidence, failed_tools=tuple(json.loads(failed)), reasoning=reasoning, error=error,
-        )  # fmt: skip
+        values = dict(zip((each.name for each in fields(SelectionOutcome)), row, strict=True))
+        lists = {name: tuple(json.loads(values[name])) for name in ("tools", "failed_tools")}
+        return SelectionOutcome(**{**values, **lists, "success": values["success"] == 1})
 
     def row_of(self, note: SelectionOutcome) -> Sequence[Any]:
-        """The row of an outcome, with its tools as JSON lists."""
-        return (
-            note.query, json.dumps(note.tools, ensure_ascii=False), note.strategy, int(note.success), note.seconds,
-            note.cost, note.confidence, json.dumps(note.failed_tools, ensure_ascii=False), note.reasoning, note.error,
-        )  # fmt: skip
+        """The row of an outcome."""
+        return [json.dumps(value, ensure_ascii=False) if isinstance(value, tuple) else value for value in astuple(note)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +49,7 @@ class Failures:
 
     Attributes:
         selections: number of all outcomes.
-        failed: the outcomes without success, with query and reasoning.
+        failed: the outcomes without success.
         tools: number of outcomes in which a call of the tool failed, by tool.
         combinations: number of failures, by the tools of the plan.
         errors: number of failures, by error.
@@ -67,7 +63,7 @@ class Failures:
 
 
 def failures_of(outcomes: Iterable[SelectionOutcome]) -> Failures:
-    """Add failures up; the outcomes are those of `SelectionMemory.outcomes`."""
+    """Add up the failures in `SelectionMemory.outcomes`."""
     known = tuple(outcomes)
     failed = tuple(outcome for outcome in known if not outcome.success)
     return Failures(

@@ -1,4 +1,5 @@
-"""A query answered by a plan: planned, run, learned from, put into words. The order of these, and where it ends."""
+"""Answers a query by a plan: makes the plan, runs it, learns from it, and puts its results into words. Knows the order
+of these, and where to stop."""
 
 from __future__ import annotations
 
@@ -27,16 +28,16 @@ class Planner(Protocol):
         decomposition: DecomposedQuery | None = None,
         tools: Sequence[ToolInfo] | None = None,
     ) -> ToolPlan:
-        """A plan for the query.
+        """Make a plan for a query.
 
         Args:
-            query: as the user put it.
-            decomposition: it in parts; None: the planner takes it apart.
-            tools: those that there are; None for all.
+            query: in the user's words.
+            decomposition: the parts of the query; None where the planner takes it apart.
+            tools: the tools that the plan may call; None for all.
         """
 
     def learned(self, plan: ToolPlan, execution: ToolExecution) -> None:
-        """Take note of the outcome of a plan."""
+        """Learn from the outcome of a plan."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,12 +45,12 @@ class PlannedAnswer:
     """The outcome of a query.
 
     Attributes:
-        answer: the words; where `ok` is False, what there is of results, for a caller that goes on from there.
-        plan: None where none was made.
-        execution: None where the plan was not run.
-        synthesis: None where it did not come to one.
-        ok: whether this is an answer.
-        reason: why not; empty where it is.
+        answer: the answer; where `ok` is False, the results so far, for a caller that continues without a plan.
+        plan: None where no plan was made.
+        execution: None where the plan did not run.
+        synthesis: None where no answer was written.
+        ok: whether `answer` is an answer.
+        reason: why it is not; empty for an answer.
     """
 
     answer: str
@@ -64,10 +65,10 @@ class PlannedAnswerer:
     """Answers queries by plans.
 
     Args:
-        planner: makes the plans, and learns from what comes of them.
-        orchestrator: runs them, and tells its memory.
+        planner: makes the plans, and learns from their outcomes.
+        orchestrator: runs the plans, and reports outcomes to its memory.
         model: puts the results into words.
-        instructions: of the operator for the answers, see `synthesize`.
+        instructions: the operator's instructions for answers, see `synthesize`.
         max_characters: of the results in the request for the answer.
     """
 
@@ -107,14 +108,14 @@ class PlannedAnswerer:
 
         Args:
             query: the question.
-            decomposition: it in parts, where somebody has taken it apart already.
-            tools: the only ones that the plan may call; None for all.
-            history: the conversation that it is part of; tools can read it, and the answer is written in its light.
+            decomposition: the caller's own parts of the query.
+            tools: the only tools that the plan may call; None for all.
+            history: the conversation before the query; tools can read it, and the model sees it with the results.
             instructions: for this answer, beside the answerer's own.
             temperature: of the answer; None for the provider's default.
             max_output_tokens: of the answer; None for the model's own limit.
-            stop: asked before the plan is run, and before the answer is written; words say why that is not to be done
-                any more, none that it is.
+            stop: called before the plan runs and before the answer is written; returns the reason to stop there, or an
+                empty text.
             on_plan: receives the plan before it runs; its `id` is for `ToolOrchestrator.cancel`.
             on_execution: receives the results of the plan.
             on_event: called with each start and end of a step or a call.
@@ -122,10 +123,10 @@ class PlannedAnswerer:
             on_delta: receives pieces of the answer as they come.
 
         Returns:
-            The answer; or, with `ok` False and a reason, what there is: the plan has no steps, or was cancelled; a
-            critical step failed, and the settings have it stop the plan; no step gave a result; `stop` had words; the
-            model failed or refused. Partial failures are no reason: the answer is made of what there is, and names what
-            is missing.
+            The answer; or the results so far, with `ok` False and a reason: the plan has no steps, or was cancelled; a
+            critical step failed, and the settings stop the plan then; no step gave a result; `stop` gave a reason; the
+            model failed or refused. After a partial failure, the answer uses the results that exist, and names what is
+            missing.
         """
         try:
             plan = await self.planner.plan(query, decomposition, tools)
@@ -162,7 +163,7 @@ class PlannedAnswerer:
 
 
 def _no_answer(plan: ToolPlan, execution: ToolExecution, *, stops: bool) -> str:
-    """Why no answer can be made of it; empty where one can."""
+    """Why the results allow no answer; empty where they do."""
     if execution.cancelled:
         return "the plan was cancelled"
     failed = {result.step_id: result.error for result in execution.results if not result.success}

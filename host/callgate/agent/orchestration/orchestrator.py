@@ -1,11 +1,11 @@
-"""`ToolOrchestrator`: runs tool plans through the runtime, and can end them. Nothing else in planning runs tools.
+"""`ToolOrchestrator`: runs tool plans through the runtime, and cancels them. Nothing else in planning runs tools.
 
-1. Everything is called by `Runtime.execute_tool_plan`: its gate validates, asks for approval, bounds and records. Steps
-   begin when their own inputs are there; at most `parallel_limit` calls at a time, the others wait.
-2. What neither step nor tool says, the settings say: timeout, retries and their backoff (for tools that may be
-   repeated), whether a critical failure stops the plan, for how long the gate keeps what read-only tools gave.
-3. `cancel` ends a plan now: its calls are cancelled, and it has ended when `cancel` returns. The thread of a sync tool
-   cannot be killed; its result is thrown away.
+1. `Runtime.execute_tool_plan` makes every call: its gate validates, asks for approval, bounds and records. Steps begin
+   when their own inputs are there; at most `parallel_limit` calls run at a time, further calls wait.
+2. Where neither step nor tool says it, the settings do: timeout, retries and their backoff (for tools that may be
+   repeated), whether a critical failure stops the plan, how long the gate keeps results of read-only tools.
+3. `cancel` ends a plan at once: its calls are cancelled, and have ended when `cancel` returns. The thread of a sync
+   tool cannot be killed; its result is dropped.
 """
 
 from __future__ import annotations
@@ -22,19 +22,17 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from callgate.agent.planning.outcome import Memory
-from callgate.agent.planning.settings import LONGEST_SECONDS, PlannerSettings
+from callgate.agent.planning.builder import timeout_of
+from callgate.agent.planning.selection import Memory
+from callgate.agent.planning.settings import PlannerSettings
 from callgate.agent.planning.tool_plan import ExecutionContext, ToolExecution, ToolPlan, ToolResult, ToolStep
 from callgate.errors import ConfigurationError
 from callgate.limits import Limits
 from callgate.runtime import Event, PlanResult, Runtime, StepEnded, StepStarted
-from callgate.runtime.gate.attempts import PLAN_TIMEOUT_SECONDS
 from callgate.runtime.gate.cache import keeping_reads
 from callgate.tools import Tool
-from callgate.tools.statistics import adaptive_timeout_seconds
 
-from .context import Here, is_part_of, running_in
-from .known import Unresolvable, resolved
+from .context import Here, Unresolvable, is_part_of, resolved, running_in
 from .results import missing_result, outcome_of, tool_result
 
 __all__ = ["ToolOrchestrator"]
@@ -43,14 +41,14 @@ logger = logging.getLogger("callgate")
 
 
 class ToolOrchestrator:
-    """Runs plans, several at the same time if need be; under asyncio and trio.
+    """Runs plans, also several at the same time; under asyncio and trio.
 
     Args:
-        runtime: where they run; it has to be open.
+        runtime: an open runtime with the tools.
         memory: receives the outcome of each plan that was not cancelled.
-        settings: timeouts, retries, how much at once, for how long results are kept.
-        limits: what a plan may spend; None: the runtime's own. `wall_seconds` bounds the whole plan, retries included:
-            a repeatable tool that hangs may take its timeout four times, two minutes at the defaults.
+        settings: timeouts, retries, the number of calls at a time, how long results are kept.
+        limits: of a plan; None for the runtime's own. `wall_seconds` bounds the whole plan, retries included: a
+            repeatable tool that hangs may take its timeout four times, two minutes at the defaults.
     """
 
     def __init__(
@@ -66,16 +64,10 @@ class ToolOrchestrator:
         self._memory = memory
         self._limits = limits
         self._running: dict[str, list[_Run]] = {}
-        asked = max(self.settings.default_timeout_seconds, *self.settings.timeout_seconds_by_category.values(), 0.0)
-        if asked > self._allowed.wall_seconds:
-            logger.warning(
-                "a step's timeout of %g s is longer than a whole plan may take, which is %g s: give the orchestrator "
-                "or the runtime Limits with more wall_seconds", asked, self._allowed.wall_seconds,
-            )  # fmt: skip
 
     @property
     def running(self) -> tuple[str, ...]:
-        """Ids of the plans that run now."""
+        """Ids of the running plans."""
         return tuple(self._running)
 
     async def execute(
@@ -89,17 +81,17 @@ class ToolOrchestrator:
         """Run a plan.
 
         Args:
-            plan: what to run. Failed steps do not stop others, but those that need them; a critical one stops all. One
-                without steps succeeds where a model found that no tool is needed.
-            context: history, metadata and earlier results for the tools, which `execution_context` gives them.
+            plan: the plan. A failed step stops only the steps that need it; a critical step stops all. A plan without
+                steps succeeds where a model found that no tool is needed.
+            context: history, metadata and earlier results that tools get from `execution_context`.
             on_event: called with each start and end of a step or a call.
             tools: names of the tools that the plan may call, fallbacks included; None for all that plans may call.
 
         Returns:
-            A result for each step in any case, refusals and cancellation included.
+            A result for each step, also where the plan is refused or cancelled.
 
         Raises:
-            ConfigurationError: the runtime is not open, `plan` is not a `ToolPlan`, `tools` names one that does not
+            ConfigurationError: the runtime is not open, `plan` is not a `ToolPlan`, `tools` names a tool that does not
                 exist, or `on_event` is async.
         """
         if inspect.iscoroutinefunction(on_event):
@@ -113,16 +105,16 @@ class ToolOrchestrator:
         if self._memory is not None and not execution.cancelled:
             try:
                 self._memory.note(outcome_of(plan, execution, self._runtime.registry))
-            except Exception:  # what was found is not lost because it could not be learned from
+            except Exception:  # a memory that fails loses no result
                 logger.exception("the memory failed to take note of plan %s", plan.id)
         return execution
 
     async def execute_step(self, step: ToolStep, context: ExecutionContext) -> ToolResult:
-        """Run one step, as part of the plan of the context.
+        """Run one step as part of the context's plan.
 
         Args:
-            step: references in it are to `context.previous_results`, and so are its dependencies.
-            context: the plan, and what is known so far. It is not changed: the result is the caller's to add.
+            step: its references and dependencies name results in `context.previous_results`.
+            context: the plan, and its results so far. It is not changed: adding the result is up to the caller.
 
         Raises:
             ConfigurationError: the runtime is not open, or a result of the context is not JSON.
@@ -143,14 +135,14 @@ class ToolOrchestrator:
         return (await self._execute(_Run(plan), context, None)).results[0]
 
     async def cancel(self, plan_id: str) -> bool:
-        """End every run of a plan now, and wait until nothing of it is left. May be called from any task of the event
-        loop. Where a tool of the plan calls this, there is no wait for that tool's own run.
+        """Cancel every run of a plan, and wait until it has ended. May be called from any task of the event loop. A
+        tool that cancels its own plan does not wait for itself.
 
         Args:
-            plan_id: the plan's.
+            plan_id: the plan's id.
 
         Returns:
-            Whether it ended something: False where no such plan runs, or it ended by itself first.
+            Whether a run was cancelled. False where no such plan runs, or where it ended by itself first.
         """
         runs = list(self._running.get(plan_id, ()))
         for run in runs:
@@ -201,37 +193,34 @@ class ToolOrchestrator:
         seconds = settings.result_cache_seconds if settings.result_cache_enabled else None
         with running_in(here) as run.here, keeping_reads(seconds):
             result = run.plan_result = await self._runtime.execute_tool_plan(
-                written, tools=tools, limits=limits.replace(max_concurrent_calls=parallel), on_event=run.told
+                written, tools=tools, limits=limits.replace(max_concurrent_calls=parallel), on_event=run.note
             )
         self._note_timeouts(run.plan, written, result)
 
     def _written(self, plan: ToolPlan) -> dict[str, Any]:
-        """The plan in the plan language, with what the settings say."""
+        """The plan in the plan language, with retries and timeouts of the settings."""
         retry, stop = self.settings.retry, self.settings.stop_on_critical
         written = plan.to_plan()
         for each, step in zip(written["steps"], plan.steps, strict=True):
             tool = self._tool(step.tool)
             if not stop:
                 each.pop("critical", None)
-            if tool is None:  # the plan engine says what is wrong
+            if tool is None:  # the plan engine reports it
                 continue
             if tool.repeatable and tool.retry is None:
                 each["retry"] = {
                     "attempts": retry.attempts, "backoff_seconds": retry.backoff_seconds, "factor": retry.factor
                 }  # fmt: skip
-            if step.timeout_seconds is None and tool.timeout_seconds is None:
-                seconds = self.settings.seconds_of(tool.category) or self.settings.default_timeout_seconds
-                if seconds != PLAN_TIMEOUT_SECONDS:  # that one the gate adapts by itself
-                    stats = self._runtime.registry.statistics.of(tool.name)
-                    adapted = adaptive_timeout_seconds(stats, seconds, tool.repeatable)
-                    each["timeout_seconds"] = min(adapted, LONGEST_SECONDS)
+            seconds = timeout_of(self._runtime.registry, tool.name, self.settings)
+            if step.timeout_seconds is None and seconds is not None:
+                each["timeout_seconds"] = seconds
         return written
 
     def _note_timeouts(self, plan: ToolPlan, written: Mapping[str, Any], result: PlanResult) -> None:
-        """In the log, for analysis; and in the tools' statistics, where the timeout was the step's.
+        """Log timeouts for analysis; and note those of steps in the tools' statistics.
 
-        The gate notes no attempt that ran into a timeout of one call's own: that says nothing of the tool. A planner's
-        timeouts go by kind and history, and do; a tool that always hangs would never count as failing.
+        The gate does not note an attempt that exceeds a call's own timeout, because that says nothing about the tool. A
+        planner's timeouts go by kind and history; without this note, a tool that always hangs never counts as failing.
         """
         timeouts = {step["id"]: step.get("timeout_seconds") for step in written["steps"]}
         steps = {call: step.id for step in result.steps for call in step.calls}
@@ -253,7 +242,7 @@ class ToolOrchestrator:
         return registry.get(known) if known is not None and known in registry else None
 
     def _result(self, run: _Run, step: ToolStep) -> ToolResult:
-        """The result of a step; of one that never ended, a failure that says why."""
+        """The result of a step; for a step that never ended, a failure with the reason."""
         if step.id in run.results:
             return run.results[step.id]
         if not run.cancelled:
@@ -270,12 +259,12 @@ class _Run:
     """One run of a plan.
 
     Attributes:
-        plan: which.
+        plan: the plan.
         on_event: called with each event, after this run has noted it.
-        results: of steps that have ended.
-        begun: ids of steps that made a call.
-        over: set when it has ended.
-        here: what its tools are called in; None before they are.
+        results: of the steps that have ended.
+        begun: ids of the steps that made a call.
+        over: set when the run has ended.
+        here: the context of its calls; None before the first.
     """
 
     plan: ToolPlan
@@ -292,8 +281,8 @@ class _Run:
     def __post_init__(self) -> None:
         self.planned = {step.id: step for step in self.plan.steps}
 
-    def told(self, event: Event) -> None:
-        """Take note of an event, and pass it on."""
+    def note(self, event: Event) -> None:
+        """Note an event, and pass it on."""
         if isinstance(event, StepStarted):
             self.begun.add(event.id)
         elif isinstance(event, StepEnded):
@@ -303,7 +292,7 @@ class _Run:
 
 
 def _refusal(result: PlanResult | None, step: ToolStep) -> str:
-    """Why a plan was not run, if possible what this step has to do with it."""
+    """Why a plan did not run: a fault of this step, else the first fault."""
     faults = [] if result is None else [each for each in result.faults if each.severity == "error"]
     own = [each for each in faults if each.step == step.id]
     if own:

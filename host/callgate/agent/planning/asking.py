@@ -1,12 +1,12 @@
-"""One question to a model whose answer has to be JSON: asked with the schema, without it where the endpoint takes none,
-and once more where the answer has faults. Knows nothing of what is asked.
+"""One question to a model whose answer has to be JSON: asked with a schema, without it where the endpoint takes none,
+and once more where the answer has faults. Does not know what is asked.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -23,36 +23,36 @@ __all__ = ["Asked", "Asking"]
 Read = TypeVar("Read")
 
 MAX_ANSWER_TOKENS = 4_096
-"""Of an answer: a chain of 32 tools with their parameters fits, and one that does not end is cut."""
+"""Of an answer. A chain of 32 tools with their parameters fits."""
 _MAX_REPEATED = 8_000
 """Characters of a faulty answer that are shown to the model again."""
 _TAKES_NO_SCHEMA = frozenset({400, 404, 415, 422, 500, 501})
-"""Statuses of an endpoint that does not know structured output, or does not take this schema; some local servers say
+"""Statuses of an endpoint that does not know structured output, or does not take this schema. Some local servers answer
 500 then."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Asked(Generic[Read]):
-    """The answers to a question.
+    """The outcome of a question.
 
     Attributes:
-        readings: of the answers, the newest last; one or two. One, where there was no second answer.
-        faults: of the first answer, those of the last one, and how an answer ended where it did not end well.
-        usage: of all requests.
+        reading: the better of the answers.
+        faults: of both answers, and of the request.
+        usage: tokens of all requests.
         bad_words: the answers that had faults.
     """
 
-    readings: tuple[Read, ...]
-    faults: tuple[str, ...]
+    reading: Read
+    faults: list[str] = field(default_factory=list)
     usage: Usage = NO_USAGE
-    bad_words: tuple[BadWords, ...] = ()
+    bad_words: list[BadWords] = field(default_factory=list)
 
 
 class Asking:
     """Asks a model; remembers whether its endpoint takes schemas.
 
     Args:
-        model: that is asked.
+        model: the model to ask.
         temperature: of the requests; None for the provider's default.
     """
 
@@ -68,61 +68,61 @@ class Asking:
         system: str,
         schema: Mapping[str, Any],
         read: Callable[[Any], tuple[Read, Sequence[str]]],
-        keep: Callable[[Read], bool] = lambda reading: False,
+        is_of_use: Callable[[Read], bool] = lambda reading: False,
     ) -> Asked[Read]:
-        """Ask, and ask once more with all faults of the answer.
+        """Ask; and where the answer has faults, ask once more with all of them.
 
         Args:
             request: the question.
             system: the system text.
             schema: of the answer.
-            read: gives the reading of an answer's JSON (None where it has none), and its faults.
-            keep: whether a reading that has faults can be used, where no second answer comes, or none in time.
+            read: reads the JSON of an answer (None where there is none), and gives the faults.
+            is_of_use: whether a reading with faults can be used where the second answer is worse or does not come.
 
         Raises:
-            ModelError: there was no answer, or none that is to be kept.
+            ModelError: the model gave no answer, or no second one after a first answer that is of no use.
         """
         messages: tuple[Message, ...] = (User(text=request),)
-        readings: list[Read] = []
-        told: list[str] = []
-        bad: list[BadWords] = []
-        usage = NO_USAGE
-        faults: list[str] = []
-        for is_last in (False, True):
-            worth = bool(readings) and keep(readings[0])  # then a second answer is not all that there is
-            try:
-                with anyio.move_on_after(_share_of_the_time() if worth else None) as in_time:
-                    reply = await self._reply(messages, system, schema, told)
-            except ModelError as error:
-                if not worth:
-                    raise
-                told += [*faults, f"asked again, the model gave no answer: {error}"[:300]]
-                break
-            if in_time.cancelled_caught:
-                told += [*faults, "asked again, the model did not answer in time"]
-                break
-            usage += reply.usage
-            value, unread, fault = json_in(reply.turn.text)
-            reading, wrong = read(value)
-            readings.append(reading)
-            faults = [fault, *wrong] if value is not None and fault else [fault] if fault else list(wrong)
-            if faults:
-                faults = [*_badly(reply), *faults]
-            over = not faults or is_last or reply.ended == "refused"
-            if faults:
-                kind = "refused" if reply.ended == "refused" else unread or "no_schema"
-                bad.append(BadWords(kind, asked_again=not over))
-            told += faults if over else (f"asked again: {each}" for each in faults)
-            if over:
-                break
-            shown = reply.turn.text[:_MAX_REPEATED] or "(nothing)"
-            messages = (*messages, Assistant(text=shown), User(text=repair(faults)))
-        return Asked(tuple(readings), tuple(told), usage, tuple(bad))
+        notes: list[str] = []
+        reply, reading, faults, kind = await self._once(messages, system, schema, read, notes)
+        asked = Asked(reading, notes, reply.usage)
+        if not faults:
+            return asked
+        again = reply.ended != "refused"
+        asked.bad_words.append(BadWords(kind, asked_again=again))
+        if not again:
+            notes += faults
+            return asked
+        notes += (f"asked again: {each}" for each in faults)
+        shown = reply.turn.text[:_MAX_REPEATED] or "(nothing)"
+        messages = (*messages, Assistant(text=shown), User(text=repair(faults)))
+        of_use = is_of_use(reading)
+        try:
+            with anyio.move_on_after(_share_of_the_time() if of_use else None):
+                reply, reading, faults, kind = await self._once(messages, system, schema, read, notes)
+                asked.usage += reply.usage
+                notes += faults
+                if faults:
+                    asked.bad_words.append(BadWords(kind, asked_again=False))
+                if is_of_use(reading) or not faults or not of_use:
+                    asked.reading = reading
+                return asked
+            notes.append("asked again, the model did not answer in time")
+        except ModelError as error:
+            if not of_use:
+                raise
+            notes.append(f"asked again, the model gave no answer: {error}"[:300])
+        return asked
 
-    async def _reply(
-        self, messages: tuple[Message, ...], system: str, schema: Mapping[str, Any], told: list[str]
-    ) -> Reply:
-        """The reply; without the schema where the endpoint takes none, and then never again with one."""
+    async def _once(
+        self,
+        messages: tuple[Message, ...],
+        system: str,
+        schema: Mapping[str, Any],
+        read: Callable[[Any], tuple[Read, Sequence[str]]],
+        notes: list[str],
+    ) -> tuple[Reply, Read, list[str], Any]:
+        """A reply, its reading, its faults, and the kind of bad words that it is with faults."""
         request = Request(
             messages=messages,
             system=system,
@@ -131,23 +131,30 @@ class Asking:
             json_schema=schema if self._takes_schema else None,
         )
         try:
-            return await self._model.ask(request)
+            reply = await self._model.ask(request)
         except (ModelRejected, ModelUnavailable) as error:
             if not self._takes_schema or error.status not in _TAKES_NO_SCHEMA:
                 raise
-            told.append(f"the endpoint does not take the answer's schema, and was asked without: {error}"[:300])
-        reply = await self._model.ask(replace(request, json_schema=None))
-        self._takes_schema = False
-        return reply
+            notes.append(f"the endpoint does not take the answer's schema, and was asked without it: {error}"[:300])
+            reply = await self._model.ask(replace(request, json_schema=None))
+            self._takes_schema = False
+        value, unread, fault = json_in(reply.turn.text)
+        reading, wrong = read(value)
+        faults = [fault] if fault else []
+        if value is not None or not fault:
+            faults += wrong
+        if faults:
+            faults = [*_bad_end(reply), *faults]
+        return reply, reading, faults, "refused" if reply.ended == "refused" else unread or "no_schema"
 
 
 def _share_of_the_time() -> float | None:
-    """Most of the seconds that are left, so that the first answer can be used when they are over; None for no end."""
+    """Most of the seconds that are left, so that the first answer can be used afterwards; None without a deadline."""
     left = anyio.current_effective_deadline() - anyio.current_time()
     return 0.9 * left if math.isfinite(left) else None
 
 
-def _badly(reply: Reply) -> list[str]:
+def _bad_end(reply: Reply) -> list[str]:
     """How a reply ended, where it did not end well."""
     match reply.ended:
         case "refused":

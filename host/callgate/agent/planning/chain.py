@@ -1,4 +1,4 @@
-"""A chain of choices: the references between them, which of them can be run, and the chain without the others.
+"""A chain of choices: the references between them, which of them can run, and the chain without the others.
 
 References stand in parameters: ``$ref:c0.field`` and the plan language's other forms. Chooses no tools.
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from callgate.runtime import Runtime
 
-from .tool_plan import DecomposedQuery, ToolChoice
+from .selection import ToolChoice
+from .tool_plan import DecomposedQuery, cycle_in
 
-__all__ = ["chain_of", "choice_id", "cycle_in", "positions_in", "renumbered", "usable"]
+__all__ = ["chain_of", "choice_id", "positions_in", "renumbered", "usable"]
 
 _IN_TEXT = re.compile(r"(?<=\$\{)\s*c([0-9]{1,4})(?=[\s.\[}])")
 _WHOLE = re.compile(r"(?<=^\$ref:)c([0-9]{1,4})(?=[.\[]|$)")
@@ -25,29 +25,29 @@ _BY_POSITION = re.compile(r"steps\[([0-9]{1,4})\](?:\.result\b)?")
 
 
 def choice_id(position: int) -> str:
-    """How references name the choice at a position of the chain, and the step that is made of it."""
+    """The name of the choice at a position of the chain, and of the step that is made of it."""
     return f"c{position}"
 
 
 def positions_in(value: Any) -> set[int]:
     """The positions that parameters refer to."""
-    found: list[int] = []
+    found: set[int] = set()
 
     def note(position: int) -> int:
-        found.append(position)
+        found.add(position)
         return position
 
     _mapped(value, note)
-    return set(found)
+    return found
 
 
 def renumbered(value: Any, positions: Mapping[int, int]) -> Any:
-    """Parameters whose references name other positions; ``steps[0].result.field`` becomes ``c0.field``, since steps are
-    put into another order.
+    """Parameters with references to other positions. ``steps[0].result.field`` becomes ``c0.field``, because the steps
+    of the plan have another order.
 
     Args:
         value: a JSON value; not changed.
-        positions: the new ones by the old; one that is not named stays.
+        positions: the new positions by the old ones; a position that is missing here stays.
     """
     return _mapped(value, lambda position: positions.get(position, position))
 
@@ -76,93 +76,93 @@ def _mapped(value: Any, change: Callable[[int], int]) -> Any:
             return value
 
 
-def cycle_in(graph: Mapping[int, Collection[int]]) -> list[int]:
-    """A circle of nodes that wait for each other; empty where there is none."""
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as error:
-        found: list[int] = error.args[1]
-        return found
-    return []
-
-
 def usable(
     choices: Mapping[int, ToolChoice], query: DecomposedQuery, names: Collection[str], runtime: Runtime
 ) -> tuple[dict[int, ToolChoice], dict[int, list[str]]]:
-    """The choices that can be run, and what is wrong with each of the others, by their positions.
-
-    A choice that only needs one of the others has no fault of its own, and an empty list.
+    """Divide the choices into those that can run and those that cannot.
 
     Args:
         choices: by their positions in the chain.
-        query: that they are for.
+        query: the query that they are for.
         names: of the tools that may be chosen.
-        runtime: whose plan engine checks the arguments.
+        runtime: its plan engine checks the arguments.
+
+    Returns:
+        The choices that can run; and the faults of each other choice. A choice that only needs a faulty one has an
+        empty list.
     """
-    faults: dict[int, list[str]] = {}
+    good, faults = dict(choices), dict[int, list[str]]()
+
+    def leave_out(found: Mapping[int, list[str]]) -> bool:
+        faults.update(found)
+        for place in found:
+            del good[place]
+        return bool(found)
+
     for place, choice in choices.items():
         if choice.tool not in names:
-            faults[place] = [f"the tool {choice.tool[:60]!r} may not be used"]
+            leave_out({place: [f"the tool {choice.tool[:60]!r} may not be used"]})
         elif not 0 <= choice.sub_query < len(query.sub_queries):
-            faults[place] = ["it is for no sub-query"]
-    good = {place: choice for place, choice in choices.items() if place not in faults}
-    for place, said in _wrong_arguments(good, names, runtime).items():
-        faults[place] = said
-        del good[place]
-    while circle := cycle_in(
-        {place: positions_in(dict(each.parameters)) & good.keys() for place, each in good.items()}
+            leave_out({place: ["its sub-query does not exist"]})
+    leave_out(_wrong_arguments(good, names, runtime))
+    needs = {place: positions_in(dict(choice.parameters)) for place, choice in good.items()}
+    while circle := set(cycle_in({place: needs[place] & good.keys() for place in good})):
+        leave_out({place: [_in_a_circle(circle - {place})] for place in circle})
+    known = max(choices, default=-1)
+    while leave_out(
+        {
+            place: [f"it needs {choice_id(need)}, which does not exist" for need in sorted(missing) if need > known]
+            for place, choice in good.items()
+            if (missing := (needs[place] | set(choice.depends_on)) - good.keys())
+        }
     ):
-        for place in set(circle):
-            others = ", ".join(choice_id(each) for each in sorted(set(circle) - {place})) or "itself"
-            faults[place] = [f"it refers to {others} in a circle"]
-            del good[place]
-    while orphans := [place for place, choice in good.items() if not _needs(choice) <= good.keys()]:
-        for place in orphans:
-            faults[place] = []
-            del good[place]
+        pass
     return good, faults
+
+
+def _in_a_circle(others: Collection[int]) -> str:
+    return f"it refers to {', '.join(map(choice_id, sorted(others))) or 'itself'} in a circle"
 
 
 def _wrong_arguments(
     choices: Mapping[int, ToolChoice], names: Collection[str], runtime: Runtime
 ) -> dict[int, list[str]]:
-    """What the plan engine has against the arguments of each choice."""
-    if not choices:
-        return {}
-    places = {choice_id(place): place for place in choices}
+    """The plan engine's faults of each choice's arguments."""
     steps = [
-        {"id": id, "tool": choices[place].tool, "arguments": dict(choices[place].parameters)}
-        for id, place in places.items()
+        {"id": choice_id(place), "tool": choice.tool, "arguments": dict(choice.parameters)}
+        for place, choice in choices.items()
     ]
     found: dict[int, list[str]] = {}
-    faults = [each for each in runtime.check_plan({"steps": steps}, tools=names) if each.severity == "error"]
-    whole = [str(each) for each in faults if each.step is None and each.code not in ("unknown-step", "cycle")]
-    if whole and len(choices) > 1:  # not JSON, nested too deeply, too long: which of them is?
+    whole: list[str] = []
+    for fault in runtime.check_plan({"steps": steps}, tools=names) if steps else ():
+        if fault.severity != "error" or fault.code in ("unknown-step", "cycle"):
+            continue
+        if fault.step is None:
+            whole.append(str(fault))
+        else:
+            hint = f"; {fault.hint}" if fault.hint else ""
+            found.setdefault(int(fault.step[1:]), []).append(f"{fault.message}{hint}")
+    if whole and len(choices) == 1:
+        return dict.fromkeys(choices, whole)
+    if whole:  # not JSON, nested too deeply or too long: find the choice that is
         for place, choice in choices.items():
             found |= _wrong_arguments({place: choice}, names, runtime)
-        if found:
-            right = {place: choice for place, choice in choices.items() if place not in found}
-            return found | _wrong_arguments(right, names, runtime)
-    if whole:
-        return dict.fromkeys(choices, whole)
-    for fault in faults:
-        if fault.step in places and fault.code not in ("unknown-step", "cycle"):
-            hint = f"; {fault.hint}" if fault.hint else ""
-            found.setdefault(places[fault.step], []).append(f"{fault.message}{hint}")
     return found
 
 
 def chain_of(choices: Mapping[int, ToolChoice]) -> tuple[tuple[ToolChoice, ...], list[str]]:
-    """The choices numbered from 0, equal calls once; and the tools of the calls that were repeated.
+    """Number the choices from 0, with equal calls once.
 
     Args:
-        choices: by the positions that they had; each needs only others of these.
+        choices: by their positions in the chain; each needs only others of these.
+
+    Returns:
+        The chain, and the tools of the calls that were repeated.
     """
     places: dict[int, int] = {}
     kept: list[ToolChoice] = []
     repeated: list[str] = []
-    for position in sorted(choices):
-        choice = choices[position]
+    for position, choice in sorted(choices.items()):
         call = (choice.tool, choice.parameters)
         places[position] = next((n for n, each in enumerate(kept) if (each.tool, each.parameters) == call), len(kept))
         if places[position] == len(kept):
@@ -177,7 +177,3 @@ def chain_of(choices: Mapping[int, ToolChoice]) -> tuple[tuple[ToolChoice, ...],
         )
         for place, choice in enumerate(kept)
     ), repeated
-
-
-def _needs(choice: ToolChoice) -> set[int]:
-    return positions_in(dict(choice.parameters)) | set(choice.depends_on)

@@ -1,9 +1,8 @@
-"""Routing by confidence: what is done about a decomposition, a hypothetical answer, a tool or a choice that is not to
-be relied upon. The rules are a table; every decision is a note. Chooses no tools and builds no steps.
+"""Routing by confidence: what planning does about a decomposition, a hypothetical answer, a tool or a choice that is
+not reliable. The rules are a table; every decision is a note. Chooses no tools and builds no steps.
 
-Which tools search by a hypothetical answer (HyDE) is said by their capabilities or their name: ``hyde``,
-``hypothetical``. Where the caller's confidence in its hypothetical answer is low, these are not offered at all as long
-as there is another search tool.
+A search by a hypothetical answer (HyDE) is a tool whose name or capability says ``hyde`` or ``hypothetical``. Where the
+caller's confidence in its hypothetical answer is low, such tools are not offered, as long as there is another search.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from callgate.tools.registry import ToolInfo
 
 from .capabilities import is_hypothetical, kind_of
 from .settings import PlannerSettings
-from .tool_plan import DecomposedQuery, ToolChoice
+from .tool_plan import DecomposedQuery
 
-__all__ = ["RULES", "Rule", "fails_often", "is_unsure", "offered_tools", "wants_simple_plan"]
+__all__ = ["RULES", "SIMPLE_PLAN", "UNSURE_CHOICE", "Rule", "fails_often", "offered_tools"]
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """When something is not to be relied upon, and what is done.
+    """When something is not reliable, and what is done about it.
 
     Attributes:
         name: of the rule.
-        value: what is looked at.
+        value: what is compared with the threshold.
         holds: on which side of the threshold.
-        setting: the field of `PlannerSettings` with the threshold.
+        setting: the field of `PlannerSettings` that has the threshold.
         then: what is done.
     """
 
@@ -39,77 +38,55 @@ class Rule:
     setting: str
     then: str
 
-    def decide(self, value: float, settings: PlannerSettings, what: str = "") -> str | None:
+    def decide(self, value: float, settings: PlannerSettings, whose: str = "") -> str | None:
         """The note where the rule holds; else None.
 
         Args:
-            value: that is looked at.
+            value: the value to compare.
             settings: with the threshold.
-            what: whose value it is.
+            whose: the tool that the value belongs to.
         """
         threshold: float = getattr(settings, self.setting)
         if not (value < threshold if self.holds == "below" else value >= threshold):
             return None
-        whose = f" of {what}" if what else ""
+        of = f" of {whose!r}" if whose else ""
         side = "below" if self.holds == "below" else "not below"
-        return f"{self.name}: {self.value}{whose} is {value:.2g}, {side} {threshold:g}: {self.then}"
+        return f"{self.name}: {self.value}{of} is {value:.2g}, {side} {threshold:g}: {self.then}"
 
 
 SIMPLE_PLAN = Rule(
-    "simple plan",
-    "the confidence of the decomposition",
-    "below",
-    "low_decomposition_confidence",
+    "simple plan", "the confidence of the decomposition", "below", "low_decomposition_confidence",
     "one search with the whole query",
-)
+)  # fmt: skip
 STANDARD_SEARCH = Rule(
-    "standard search",
-    "the confidence of the hypothetical answer",
-    "below",
-    "low_hypothetical_confidence",
+    "standard search", "the confidence of the hypothetical answer", "below", "low_hypothetical_confidence",
     "standard search instead of one by the hypothetical answer",
-)
+)  # fmt: skip
 FAILING_TOOL = Rule("failing tool", "the failure rate", "from", "high_failure_rate", "it gets a fallback")
 UNSURE_CHOICE = Rule(
-    "unsure choice",
-    "the confidence of the choice",
-    "below",
-    "low_choice_confidence",
+    "unsure choice", "the confidence of the choice", "below", "low_choice_confidence",
     "it gets a fallback on a result of low confidence",
-)
+)  # fmt: skip
 RULES = (SIMPLE_PLAN, STANDARD_SEARCH, FAILING_TOOL, UNSURE_CHOICE)
-"""All of them, in the order in which they are asked."""
-
-
-def wants_simple_plan(query: DecomposedQuery, settings: PlannerSettings) -> str | None:
-    """The note where the decomposition is not to be relied upon."""
-    return SIMPLE_PLAN.decide(query.confidence, settings)
+"""The rules in the order in which planning applies them."""
 
 
 def offered_tools(
     query: DecomposedQuery | None, tools: Sequence[ToolInfo], settings: PlannerSettings
 ) -> tuple[tuple[ToolInfo, ...], str | None]:
-    """The tools that may be chosen, and the note where some may not."""
-    offered = tuple(tools)
+    """The tools that may be chosen, and a note where some may not."""
     confidence = None if query is None else query.hypothetical_confidence
-    if confidence is None:
-        return offered, None
-    note = STANDARD_SEARCH.decide(confidence, settings)
+    note = None if confidence is None else STANDARD_SEARCH.decide(confidence, settings)
     kept = tuple(tool for tool in tools if not is_hypothetical(tool))
-    if note is None or len(kept) == len(offered):
-        return offered, None
+    if note is None or len(kept) == len(tools):
+        return tuple(tools), None
     if not any(kind_of(tool) == "search" for tool in kept):
-        return offered, f"{note}; there is no other search tool, so it is used all the same"
+        return tuple(tools), f"{note}; there is no other search tool, so it is used all the same"
     return kept, note
 
 
 def fails_often(tool: ToolInfo, settings: PlannerSettings) -> str | None:
-    """The note where the tool's calls fail often, as far as that is known."""
+    """The note where enough calls of the tool are known, and many of them failed."""
     if tool.failure_rate is None or tool.calls < settings.failure_samples:
         return None
-    return FAILING_TOOL.decide(tool.failure_rate, settings, repr(tool.name))
-
-
-def is_unsure(choice: ToolChoice, settings: PlannerSettings) -> str | None:
-    """The note for a choice of low confidence."""
-    return UNSURE_CHOICE.decide(choice.confidence, settings, repr(choice.tool))
+    return FAILING_TOOL.decide(tool.failure_rate, settings, tool.name)

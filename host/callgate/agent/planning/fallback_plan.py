@@ -1,9 +1,9 @@
-"""Tools chosen by rules, where no model chooses: it was too slow, gave no answer, or is not needed.
+"""Chooses tools by rules where no model does: the model was too slow, gave no answer, or is not needed.
 
-1. Only tools that are read-only and need no approval: rules do not decide that something is changed.
-2. Arguments only where they are certain enough to be said: the sub-query's words for the one text that a tool needs.
-3. Tools that take a question in words come first; others only where the tool search finds them for these words.
-4. A confidence that is honest: never above 0.6, and 0.2 where words go into a parameter that may want something else.
+1. Only tools that are read-only and need no approval: rules never decide to change something.
+2. Only arguments that are certain: the sub-query's words for the one text that a tool needs.
+3. A search tool may be chosen for any words, another tool only where the tool search finds it for these words.
+4. The confidence is honest: 0.2 where the text may want other words, and never above 0.6.
 
 Knows no model.
 """
@@ -20,20 +20,19 @@ from callgate.search.words import query_terms, text_terms
 from callgate.tools.registry import ToolInfo
 
 from .capabilities import free_text_parameter, is_hypothetical, kind_of
-from .tool_plan import DecomposedQuery, Selection, ToolChoice
+from .selection import Selection, ToolChoice
+from .tool_plan import DecomposedQuery
 
 __all__ = ["RuleSelector", "may_be_chosen_by_rules", "names_found"]
 
 _FOUND = 20
 """The most tools that are considered for a sub-query."""
-_SURE = 0.6
-_SEARCHES = 0.5
 _UNSURE = 0.2
 _MAX_WORDS = 2_000
 
 
 def may_be_chosen_by_rules(runtime: Runtime, name: str) -> bool:
-    """Whether a tool changes nothing, and nobody has to be asked before it is called."""
+    """Whether a tool changes nothing and needs no approval."""
     if name not in runtime.registry:
         return False
     tool = runtime.registry.get(name)
@@ -46,7 +45,7 @@ def names_found(runtime: Runtime, words: str, among: Collection[str], most: int 
         return []
     try:
         result = runtime.search_tools(words[:_MAX_WORDS], limit=most, among=list(among))
-    except InvalidArguments:  # nothing in these words can be searched for
+    except InvalidArguments:  # the words have nothing to search for
         return []
     return [each.tool.name for each in result.found]
 
@@ -55,7 +54,7 @@ class RuleSelector:
     """Chooses one tool for each sub-query, by tool search. A `Selector`.
 
     Args:
-        runtime: whose tools these are.
+        runtime: the runtime with the tools.
     """
 
     name = "rules"
@@ -64,11 +63,11 @@ class RuleSelector:
         self._runtime = runtime
 
     async def select(self, query: DecomposedQuery, tools: Sequence[ToolInfo]) -> Selection:
-        """Choose; a sub-query for which nothing is certain gets nothing, and a fault says so."""
+        """Choose. A sub-query without a certain tool gets none, and a fault says so."""
         return self.choose(query, tools)
 
     def choose(self, query: DecomposedQuery, tools: Sequence[ToolInfo]) -> Selection:
-        """As `select`; it waits for nothing."""
+        """As `select`, without waiting."""
         chain: list[ToolChoice] = []
         faults: list[str] = []
         for place, part in enumerate(query.sub_queries):
@@ -90,56 +89,49 @@ class RuleSelector:
         return None if fit is None or fit.confidence <= _UNSURE else fit
 
     def _fit(self, words: str, tools: Sequence[ToolInfo]) -> ToolChoice | None:
+        """The surest tool for these words; of equally sure ones, the one that the search finds first."""
         known = {tool.name: tool for tool in tools if may_be_chosen_by_rules(self._runtime, tool.name)}
         found = names_found(self._runtime, words, known)
-        ranked = [known[name] for name in found]
-        ranked += sorted(
-            (tool for tool in known.values() if tool.name not in found and kind_of(tool) == "search"), key=_reliable
-        )
-        fits = [fit for tool in ranked if (fit := _filled(tool, words, found=tool.name in found)) is not None]
-        return max(fits, key=lambda fit: fit.confidence, default=None)  # of equally sure ones the first
+        searches = [tool for tool in known.values() if tool.name not in found and kind_of(tool) == "search"]
+        ranked = [known[name] for name in found] + sorted(searches, key=_by_reliability)
+        fits = [fit for tool in ranked if (fit := _filled(tool, words)) is not None]
+        return max(fits, key=lambda fit: fit.confidence, default=None)
 
 
-def _filled(tool: ToolInfo, words: str, *, found: bool) -> ToolChoice | None:
+def _filled(tool: ToolInfo, words: str) -> ToolChoice | None:
     """The tool with its arguments, where these are certain enough."""
-    kind = kind_of(tool)
-    if kind in ("validation", "synthesis"):
-        return None  # they need results, and words are none
-    taken = free_text_parameter(tool.parameters)
-    share = _share_of_words(tool, words)
-
-    def fit(confidence: float, why: str, parameters: dict[str, Any]) -> ToolChoice:
-        reasoning = f"{tool.name!r} {why}"
-        return ToolChoice(
-            sub_query=0, tool=tool.name, parameters=parameters, confidence=round(confidence, 3), reasoning=reasoning
-        )
-
-    if taken is None:
+    kind, share = kind_of(tool), _share_of_words(tool, words)
+    text = free_text_parameter(tool.parameters)
+    parameters: dict[str, Any] = {}
+    if kind in ("validation", "synthesis"):  # these need results
+        return None
+    if text is None:
         if tool.parameters.get("required") or not share:
             return None
-        return fit(_SURE * share, "needs no arguments, and is about these words", {})
-    name, certain = taken
-    if not found and kind != "search":
-        return None
-    given = {name: _as_text(words[:_MAX_WORDS])}
-    if not certain:
-        return fit(_UNSURE, f"takes one text, {name}, which may want other words", given) if share else None
-    if kind == "search":
-        return fit(_SEARCHES + 0.1 * share, "searches by words", given)
-    return fit(0.3 + 0.3 * share, "takes a question in words", given)
-
-
-def _as_text(words: str) -> Any:
-    """The words as the plan language writes text that looks like a reference."""
-    return {"$literal": words} if "$" in words else words
+        confidence, why = 0.6 * share, "needs no arguments, and is about these words"
+    else:
+        name, is_certain = text
+        parameters = {name: {"$literal": words[:_MAX_WORDS]} if "$" in words else words[:_MAX_WORDS]}
+        if is_certain and kind == "search":
+            confidence, why = 0.5 + 0.1 * share, "searches by words"
+        elif is_certain:
+            confidence, why = 0.3 + 0.3 * share, "takes a question in words"
+        elif share:
+            confidence, why = _UNSURE, f"takes one text, {name}, which may want other words"
+        else:
+            return None
+    return ToolChoice(
+        sub_query=0, tool=tool.name, parameters=parameters, confidence=round(confidence, 3),
+        reasoning=f"{tool.name!r} {why}",
+    )  # fmt: skip
 
 
 def _share_of_words(tool: ToolInfo, words: str) -> float:
-    """Of the query's words, those that the tool says."""
+    """The share of the query's words that the tool's description has."""
     terms = query_terms(words).keys()
-    said = set(text_terms(" ".join((tool.name, tool.description, *tool.capabilities))))
-    return len(terms & said) / len(terms) if terms else 0.0
+    described = set(text_terms(" ".join((tool.name, tool.description, *tool.capabilities))))
+    return len(terms & described) / len(terms) if terms else 0.0
 
 
-def _reliable(tool: ToolInfo) -> tuple[float, float, str]:
+def _by_reliability(tool: ToolInfo) -> tuple[float, float, str]:
     return (tool.failure_rate or 0.0, tool.average_seconds or 0.0, tool.name)

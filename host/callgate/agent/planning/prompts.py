@@ -1,8 +1,8 @@
-"""What a model is told when it takes a query apart or chooses tools, and the schemas its answers have to fit. Builds
-texts within bounds; asks nobody, reads no answer.
+"""The texts that ask a model to take a query apart or to choose tools, and the schemas of its answers. Builds texts
+within bounds; asks no model, reads no answer.
 
-The template is the tool planning engine's. What does not change between queries comes first, in the system text, so
-that providers can cache it.
+The template is the tool planning engine's. The system text has what does not change between queries, so that providers
+can cache it.
 """
 
 from __future__ import annotations
@@ -11,31 +11,21 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from callgate.search.words import stem
 from callgate.tools.faults import printable
 from callgate.tools.registry import ToolInfo
 
-from .capabilities import Kind, kind_of, words_of_tool
-from .outcome import Advice
-from .reading import MAX_CHOICES, MAX_PARTS
-from .tool_plan import DecomposedQuery
+from .reading import MAX_CHOICES
+from .selection import Advice
+from .tool_plan import MAX_PARTS, DecomposedQuery
 
 __all__ = [
-    "DECOMPOSITION_SCHEMA",
-    "DECOMPOSITION_SYSTEM",
-    "MAX_PROMPT_CHARACTERS",
-    "decomposition_request",
-    "repair",
-    "selection_request",
-    "selection_schema",
-    "selection_system",
-]
+    "DECOMPOSITION_SCHEMA", "DECOMPOSITION_SYSTEM", "MAX_PROMPT_CHARACTERS", "decomposition_request", "repair",
+    "selection_request", "selection_schema", "selection_system",
+]  # fmt: skip
 
 MAX_PROMPT_CHARACTERS = 40_000
-"""About 10,000 tokens: so much is told of all tools together. Where that is not enough, tools with a long description
-are told in as much as is theirs of it, so that none can hide the others; where that is not enough, the last are left
-out."""
-_LEAST_OF_TOOL = 400
+"""About 10,000 tokens for all tools together. Where the tools' entries are longer, each is cut to an equal share, so
+that no tool can hide others."""
 _MAX_QUERY = 4_000
 _MAX_PART = 1_000
 _MAX_DESCRIPTION = 600
@@ -46,7 +36,7 @@ _MAX_FAULTS = 20
 _MAX_REASONING = 600
 _MAX_SCHEMA_TOOLS = 20
 _MAX_SCHEMA_CHARACTERS = 20_000
-"""Beyond that, an answer's schema does not hold the tools' own: providers bound what they compile."""
+"""A longer schema leaves out the tools' own parameters: providers bound what they compile."""
 
 _REFERENCE = {"type": "string", "pattern": r"^\$ref:c[0-9]"}
 
@@ -77,15 +67,11 @@ _TEXT, _NUMBER = {"type": "string"}, {"type": "number"}
 _SUB_QUERY = _object(text=_TEXT, kind=_TEXT, confidence=_NUMBER, dependsOn=_array({"type": "integer"}))
 DECOMPOSITION_SCHEMA: Mapping[str, Any] = _object(queryType=_TEXT, confidence=_NUMBER, subQueries=_array(_SUB_QUERY))
 
-_GUIDED: tuple[tuple[frozenset[str], str], ...] = (
-    (frozenset({stem("hybrid")}), "best of both"),
-    (frozenset({stem("keyword"), stem("exact")}), "exact matches"),
-    (frozenset({stem("semantic"), stem("vector")}), "semantic lookups"),
-)
-_AFTER: tuple[tuple[Kind, str], ...] = (
-    ("synthesis", "after the searches"),
-    ("validation", "after synthesis, or after the searches where nothing is synthesized"),
-)
+_GUIDELINES = """**Guidelines**:
+1. Use semantic (vector) search for questions of meaning, keyword search for exact matches, hybrid search for both.
+2. Use synthesis tools after the searches, and validation tools after synthesis.
+3. Avoid tools that are slow or fail often where another tool will do.
+4. Prefer fewer tools over more."""
 _FORMAT = """**Output Format**: JSON, and nothing else:
 {"reasoning": "...", "toolChain": [
  {"subQuery": "...", "tool": "...", "parameters": {...}, "confidence": 0.9}]}
@@ -98,69 +84,49 @@ _FORMAT = """**Output Format**: JSON, and nothing else:
 
 
 def decomposition_request(query: str) -> str:
-    """What is said to have a query taken apart."""
+    """The message that asks a model to take a query apart."""
     return f"**Query**: {_cut(query, _MAX_QUERY)}"
 
 
 def selection_system(tools: Sequence[ToolInfo]) -> str:
-    """The part of the template that is the same for every query: tools, guidelines, output format."""
-    told: list[str] = []
-    room = MAX_PROMPT_CHARACTERS
+    """The part of the template that is equal for all queries: tools, guidelines, output format."""
     entries = [_described(tool) for tool in tools]
-    if sum(map(len, entries)) > room:
-        share = max(room // len(entries), _LEAST_OF_TOOL)
-        entries = [_shortened(entry, share) for entry in entries]
-    for entry in entries:
-        if len(entry) > room:
-            told.append(f"({len(tools) - len(told)} more tools are left out)")
-            break
-        room -= len(entry)
-        told.append(entry)
-    return "\n\n".join(
-        (
-            "You are an expert tool planner.",
-            "**Available Tools**:\n" + "\n".join(told),
-            "For each sub-query, select the best tool(s) to use.",
-            "**Guidelines**:\n" + "\n".join(f"{n}. {each}" for n, each in enumerate(_guidelines(tools), 1)),
-            _FORMAT,
-        )
+    if sum(map(len, entries)) > MAX_PROMPT_CHARACTERS:
+        share = MAX_PROMPT_CHARACTERS // len(entries)
+        entries = [entry if len(entry) <= share else f"{entry[:share]}\n    (and more)" for entry in entries]
+    told = "\n".join(entries)
+    return (
+        f"You are an expert tool planner.\n\n**Available Tools**:\n{told}\n\n"
+        f"For each sub-query, select the best tool(s) to use.\n\n{_GUIDELINES}\n\n{_FORMAT}"
     )
 
 
 def selection_request(query: DecomposedQuery, advice: Advice | None) -> str:
-    """The part of the template that is this query's."""
-    parts = "\n".join(
-        f"- {_cut(part.text, _MAX_PART)}"
-        + (f" ({_cut(part.kind, 40)})" if part.kind else "")
-        + (
-            f" [needs: {', '.join(_cut(query.sub_queries[n].text, 80) for n in part.depends_on)}]"
-            if part.depends_on
-            else ""
-        )
-        for part in query.sub_queries
-    )
-    said = [
+    """The part of the template that is this query's own."""
+    lines = [
         f"**Query**: {_cut(query.query, _MAX_QUERY)}",
         f"**Query Type**: {_cut(query.query_type, 80) or 'not known'}",
-        f"**Sub-Queries**:\n{parts}",
+        "**Sub-Queries**:",
     ]
-    lines = _advised(advice) if advice is not None else []
-    if lines:
-        said.append("**Experience**:\n" + "\n".join(lines))
-    return "\n".join(said)
+    for part in query.sub_queries:
+        needs = ", ".join(_cut(query.sub_queries[place].text, 80) for place in part.depends_on)
+        kind = f" ({_cut(part.kind, 40)})" if part.kind else ""
+        lines.append(f"- {_cut(part.text, _MAX_PART)}{kind}{f' [needs: {needs}]' if needs else ''}")
+    experience = _advised(advice) if advice is not None else []
+    return "\n".join([*lines, "**Experience**:", *experience] if experience else lines)
 
 
-def selection_schema(query: DecomposedQuery, tools: Sequence[ToolInfo], *, bounded: bool = False) -> dict[str, Any]:
-    """The schema of an answer: the tools by name, each with its own parameters where these are few and small.
+def selection_schema(query: DecomposedQuery, tools: Sequence[ToolInfo], *, has_bounds: bool = False) -> dict[str, Any]:
+    """The schema of an answer: the tools by name, each with its own parameters where they are few and small.
 
     Args:
-        query: in its parts.
-        tools: that are shown.
-        bounded: whether lengths are bounded; Anthropic takes no such bounds.
+        query: the query in its parts.
+        tools: the tools that the model sees.
+        has_bounds: whether the schema bounds lengths; Anthropic takes no such bounds.
     """
     reasoning: dict[str, Any] = {"type": "string"}
     chain: dict[str, Any] = {"type": "array"}
-    if bounded:  # a small model that is held to a schema would reason on and on
+    if has_bounds:  # without bounds, a small model that is held to a schema may never end
         reasoning["maxLength"] = _MAX_REASONING
         chain["maxItems"] = MAX_CHOICES
     texts = list(dict.fromkeys(part.text for part in query.sub_queries))
@@ -182,14 +148,14 @@ def selection_schema(query: DecomposedQuery, tools: Sequence[ToolInfo], *, bound
 
 
 def repair(faults: Sequence[str]) -> str:
-    """What is said after an answer that has faults."""
+    """The message after an answer with faults."""
     listed = "\n".join(f"- {_cut(each, _MAX_LINE)}" for each in faults[:_MAX_FAULTS])
     more = f"\n- and {len(faults) - _MAX_FAULTS} more" if len(faults) > _MAX_FAULTS else ""
     return f"This cannot be used:\n{listed}{more}\nSend the whole JSON again, corrected, and nothing else."
 
 
 def _parameters(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool's schema, where a reference may stand for each value."""
+    """A tool's schema that allows a reference instead of each value."""
     properties = {
         name: each
         if isinstance(each, Mapping) and each.get("type") == "string" and not {"enum", "const", "format"} & each.keys()
@@ -222,31 +188,6 @@ def _described(tool: ToolInfo) -> str:
     return "\n".join(lines)
 
 
-def _shortened(entry: str, most: int) -> str:
-    """The first lines of a tool's entry."""
-    if len(entry) <= most:
-        return entry
-    more = "\n    (and more)"
-    lines = entry[: most - len(more)].split("\n")
-    return "\n".join(lines[:-1] or lines) + more
-
-
-def _guidelines(tools: Sequence[ToolInfo]) -> list[str]:
-    guided: dict[str, list[str]] = {}
-    for tool in tools:
-        if kind_of(tool) == "search":
-            words = words_of_tool(tool)
-            use = next((use for stems, use in _GUIDED if words & stems), "")
-            if use:
-                guided.setdefault(use, []).append(printable(tool.name))
-    said = [f"Use {' or '.join(guided[use][:4])} for {use}" for _, use in reversed(_GUIDED) if use in guided]
-    for kind, when in _AFTER:
-        names = [printable(tool.name) for tool in tools if kind_of(tool) == kind]
-        if names:
-            said.append(f"Use {kind} tools ({', '.join(names[:4])}) {when}")
-    return [*said, "Avoid tools that are slow or fail often where another will do", "Prefer fewer tools over more"]
-
-
 def _advised(advice: Advice) -> list[str]:
     lines = []
     for tool in advice.tools[:_MAX_FAULTS]:
@@ -265,6 +206,6 @@ def _compact(value: Any) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """One line, at most so long."""
+    """The text in one line of at most `most` characters."""
     line = printable(" ".join(text[: 2 * most].split()))
     return line if len(line) <= most else line[: most - 1] + "…"

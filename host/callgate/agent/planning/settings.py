@@ -1,5 +1,5 @@
-"""What tool planning may be told: times, retries, how much at once, caches, thresholds. Values and their bounds; it
-decides nothing.
+"""The settings of tool planning: times, retries, parallel calls, caches, thresholds. Values and their bounds; decides
+nothing.
 
 `PlannerSettings.from_environment` reads the variables of the tool planning engine, in their units.
 """
@@ -20,15 +20,15 @@ from callgate.tools import Retry
 __all__ = ["LONGEST_SECONDS", "Backoff", "PlannerSettings"]
 
 Backoff = Literal["exponential", "constant", "none"]
-"""How long before each retry: 1, 2, 4 s; 1 s each; not at all."""
+"""The wait before each retry: 1, 2, 4 s; 1 s each; none."""
 
 _BACKOFFS: Mapping[str, tuple[float, float]] = {"exponential": (1.0, 2.0), "constant": (1.0, 1.0), "none": (0.0, 1.0)}
-"""Seconds before the first retry, and what each further wait is multiplied by."""
+"""Seconds before the first retry, and the factor of each further wait."""
 LONGEST_SECONDS = 3600.0
-"""The most that a step of the plan language may ask for."""
+"""The longest timeout of a step in the plan language."""
 
 _Seconds = Annotated[float, Field(gt=0, le=LONGEST_SECONDS)]
-_Kept = Annotated[float, Field(gt=0, le=366 * 86400.0)]
+_Lifetime = Annotated[float, Field(gt=0, le=366 * 86400.0)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
@@ -42,49 +42,49 @@ class PlannerSettings:
     """
 
     planning_seconds: _Seconds = 2.0
-    """Seconds that the model has for choosing tools. Then the rules choose that need no model."""
+    """Seconds that the model has for choosing tools. Then rules choose, without a model."""
     planner_model: str = ""
-    """The model that chooses tools, as `model_named` takes it (``"anthropic:claude-sonnet-4"``), instead of the one
-    that the planner was given. `ToolPlanner` opens it, and its `aclose` closes it. Empty: the one that it was given."""
+    """The model that chooses tools, as `model_named` takes it (``"anthropic:claude-sonnet-4"``), instead of the
+    planner's `model`. `ToolPlanner` opens it, and its `aclose` closes it. Empty for the planner's `model`."""
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.3
     """Of the requests that choose tools."""
 
     plan_cache_entries: Annotated[int, Field(ge=0, le=1_000_000)] = 256
-    """Plans that are kept for equal queries; 0 keeps none. The one that was not used longest goes first."""
-    plan_cache_seconds: _Kept = 300.0
-    """Seconds for which a plan is kept."""
+    """The most plans that are kept for equal queries; 0 keeps none. The least recently used goes first."""
+    plan_cache_seconds: _Lifetime = 300.0
+    """Seconds that a plan is kept."""
 
     default_timeout_seconds: _Seconds = 30.0
-    """Seconds for an attempt of a step that says nothing, of a tool that says nothing and has no history."""
+    """Seconds for an attempt, where neither the step nor its tool has a timeout, and the tool has no history."""
     timeout_seconds_by_category: Mapping[str, _Seconds] = Field(default_factory=dict)
     """Seconds for an attempt by the tool's category (``"search"``, ``"synthesis"``), instead of the default."""
     max_retries: Annotated[int, Field(ge=0, le=9)] = 3
     """Attempts after the first: 3 retries, after 1, 2 and 4 s, make at most 4 attempts. Only tools that may be repeated
-    are retried, and only where trying again may help."""
+    are retried, and only where another attempt may help."""
     retry_backoff: Backoff = "exponential"
-    """How long before each retry."""
+    """The wait before each retry."""
     parallel_limit: Annotated[int, Field(ge=1, le=10_000)] = 5
-    """Calls of a plan that run at the same time. More of them wait for their turn; none is refused."""
+    """The most calls of a plan that run at the same time. Further calls wait; none is refused."""
     stop_on_critical: bool = True
-    """Whether a critical step that fails ends the plan: nothing new is begun. Without, it fails like any other."""
+    """Whether no further step begins after a critical step failed. Otherwise it fails like any other step."""
 
     result_cache_enabled: bool = True
-    """Whether results of read-only tools are used again for the same arguments, until a tool with effects is called."""
-    result_cache_seconds: _Kept = 300.0
-    """Seconds for which a result is used again, where the tool does not say it itself (`cache_seconds`)."""
+    """Whether a result of a read-only tool is used again for equal arguments, until a tool with effects is called."""
+    result_cache_seconds: _Lifetime = 300.0
+    """Seconds that a result is used again, where the tool has no `cache_seconds` of its own."""
 
     low_decomposition_confidence: _Share = 0.5
-    """Below it, a decomposition is not relied upon: the plan is a simpler one."""
+    """A decomposition with a lower confidence is not used: the plan is a simpler one."""
     low_hypothetical_confidence: _Share = 0.5
-    """Below it, a hypothetical answer (HyDE) is not searched by: standard search is used."""
+    """A hypothetical answer (HyDE) with a lower confidence is not used: the plan has standard search."""
     low_choice_confidence: _Share = 0.5
-    """Below it, a model's choice of a tool gets a fallback."""
+    """A choice of a tool with a lower confidence gets a fallback."""
     low_result_confidence: _Share = 0.5
-    """The threshold of fallbacks on low confidence: below it, a result is not good enough."""
+    """A result with a lower confidence makes such a fallback run."""
     high_failure_rate: _Share = 0.2
-    """From it on, a tool fails often: its steps get fallbacks."""
+    """A tool with this failure rate or more gets fallbacks."""
     failure_samples: _Count = 5
-    """Calls that have to be known before a tool's failure rate means something."""
+    """The failure rate of a tool with fewer calls does not count."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -98,18 +98,18 @@ class PlannerSettings:
 
     @property
     def retry(self) -> Retry:
-        """The retries as the gate takes them."""
+        """The retries in the gate's form."""
         wait, factor = _BACKOFFS[self.retry_backoff]
         return Retry(attempts=self.max_retries + 1, backoff_seconds=wait, factor=factor)
 
     def seconds_of(self, category: str | None) -> float | None:
-        """What `timeout_seconds_by_category` says of a category, in any case of letters."""
+        """The value of `timeout_seconds_by_category` for a category, in any case of letters."""
         by_category = {name.casefold(): seconds for name, seconds in self.timeout_seconds_by_category.items()}
         return by_category.get((category or "").casefold())
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, **changes: Any) -> PlannerSettings:
-        """The settings that the environment asks for; defaults for what it does not name, or names with empty text.
+        """Read the settings from environment variables; a missing or empty variable leaves the default.
 
         ``TOOL_DEFAULT_TIMEOUT`` is in milliseconds, ``TOOL_RESULT_CACHE_TTL`` in seconds. ``TOOL_PLANNER_LLM``
         (``anthropic``, ``openai``, ``ollama``) and ``TOOL_PLANNER_MODEL`` make `planner_model`. The others are
@@ -118,7 +118,7 @@ class PlannerSettings:
 
         Args:
             environment: instead of the process's own.
-            changes: fields that are set in any case, instead of the environment's.
+            changes: fields that come before the environment.
 
         Raises:
             ConfigurationError: a variable has a value that does not fit; the message names it and what fits.

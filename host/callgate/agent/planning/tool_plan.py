@@ -1,4 +1,4 @@
-"""The values of tool planning: a query in parts, tools chosen for them, steps in stages, and their results.
+"""The values of tool planning: a query in its parts, a plan of steps in stages, and the results of its steps.
 
 They are those of the tool planning engine: `DecomposedQuery`, `ToolPlan`, `ToolStep`, `ToolResult`, `ToolExecution`.
 Units are in the names; confidences are from 0 to 1. Knows no model, no runtime and no clock.
@@ -8,31 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Literal
 
 from callgate.agent.models.model import NO_USAGE, Message, ModelProvider, Usage
+from callgate.errors import ConfigurationError
 from callgate.runtime import PlanResult
-from callgate.tools.registry import ToolInfo
 
 __all__ = [
-    "BadWords",
-    "DecomposedQuery",
-    "ExecutionContext",
-    "PlanSource",
-    "Selection",
-    "Selector",
-    "Source",
-    "StepFallback",
-    "SubQuery",
-    "ToolChoice",
-    "ToolExecution",
-    "ToolPlan",
-    "ToolResult",
-    "ToolStep",
-]
+    "BadWords", "DecomposedQuery", "ExecutionContext", "PlanSource", "Source", "StepFallback", "SubQuery",
+    "ToolExecution", "ToolPlan", "ToolResult", "ToolStep", "as_one_part", "checked_decomposition", "cycle_in",
+]  # fmt: skip
+
+MAX_PARTS = 12
+"""The most sub-queries of a query."""
+MAX_TEXT_CHARACTERS = 4_000
+"""The longest sub-query, and the longest reasoning."""
 
 PlanSource = Literal["model", "cache", "fallback"]
-"""Who chose the tools: a model, an earlier plan for a query like this one, or the rules that need no model."""
+"""Who chose the tools: a model, an earlier plan for an equal query, or the rules that need no model."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,14 +36,14 @@ class SubQuery:
     Attributes:
         text: a question of its own.
         kind: what sort of question, in free words: ``lookup``, ``comparison``, ``validation``.
-        confidence: that this is a part of what was asked.
+        confidence: how sure it is that this part was asked.
         depends_on: positions of the sub-queries whose results it needs.
     """
 
     text: str
     kind: str = ""
     confidence: float = 1.0
-    depends_on: tuple[int, ...] = ()
+    depends_on: Sequence[int] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,11 +51,11 @@ class DecomposedQuery:
     """A query in its parts; one part for a simple query.
 
     Attributes:
-        query: as the user put it.
+        query: in the user's words.
         query_type: what sort, in free words: ``simple``, ``comparison``, ``multi-hop``, ``list``.
-        sub_queries: at least one.
-        confidence: that these are the right parts.
-        hypothetical_confidence: of a hypothetical answer (HyDE) that searches would go by; None where none was made.
+        sub_queries: from 1 to 12 parts.
+        confidence: how sure it is that these are the right parts.
+        hypothetical_confidence: of a hypothetical answer (HyDE) that searches would use; None where none was made.
     """
 
     query: str
@@ -71,35 +65,55 @@ class DecomposedQuery:
     hypothetical_confidence: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ToolChoice:
-    """A tool chosen for a sub-query.
+def as_one_part(query: str, confidence: float = 1.0) -> DecomposedQuery:
+    """The whole query as its only part."""
+    part = SubQuery(text=query, confidence=confidence)
+    return DecomposedQuery(query=query, sub_queries=(part,), confidence=confidence)
 
-    Attributes:
-        sub_query: position of the sub-query.
-        tool: its name.
-        parameters: arguments; references to other choices are ``$ref:c0.field``, with their positions in the chain.
-        confidence: that this is the right tool.
-        depends_on: positions in the chain of choices whose results it needs, beside those that are referred to.
-        reasoning: why this one.
+
+def cycle_in(graph: Mapping[int, Collection[int]]) -> list[int]:
+    """A circle of nodes that wait for each other; empty without a circle."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        found: list[int] = error.args[1]
+        return found
+    return []
+
+
+def checked_decomposition(given: DecomposedQuery) -> DecomposedQuery:
+    """Check a decomposition, and return it.
+
+    Raises:
+        ConfigurationError: there are no parts or too many; a text is empty or too long; a confidence is not from 0 to
+            1; or parts depend on parts that do not exist, or on each other.
     """
-
-    sub_query: int
-    tool: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    confidence: float = 1.0
-    depends_on: tuple[int, ...] = ()
-    reasoning: str = ""
+    parts = given.sub_queries
+    if not 1 <= len(parts) <= MAX_PARTS:
+        raise ConfigurationError(f"a decomposed query has from 1 to {MAX_PARTS} sub-queries, not {len(parts)}")
+    shares = {"confidence": given.confidence, "hypothetical_confidence": given.hypothetical_confidence}
+    for place, part in enumerate(parts):
+        if not part.text.strip() or len(part.text) > MAX_TEXT_CHARACTERS:
+            raise ConfigurationError(f"the text of sub-query {place} needs from 1 to {MAX_TEXT_CHARACTERS} characters")
+        shares[f"the confidence of sub-query {place}"] = part.confidence
+        for need in part.depends_on:
+            if not 0 <= need < len(parts) or need == place:
+                raise ConfigurationError(f"sub-query {place} depends on {need}, the position of no other sub-query")
+    for name, share in shares.items():
+        if share is not None and not 0 <= share <= 1:
+            raise ConfigurationError(f"{name} must be a number from 0 to 1, not {share!r}")
+    if circle := cycle_in({place: part.depends_on for place, part in enumerate(parts)}):
+        raise ConfigurationError(f"the sub-queries depend on each other in a circle: {' → '.join(map(str, circle))}")
+    return given
 
 
 @dataclass(frozen=True, slots=True)
 class BadWords:
-    """An answer of a model that was not as it was asked for.
+    """A model's answer that had faults.
 
     Attributes:
-        kind: prose where JSON is due, JSON that breaks off, JSON of something else or with wrong entries, nothing, or a
-            refusal.
-        asked_again: whether the model was asked once more, with all faults; else what was wrong was not used.
+        kind: prose instead of JSON, JSON that breaks off, JSON with wrong entries, nothing, or a refusal.
+        asked_again: whether the model was asked once more with all faults.
     """
 
     kind: Literal["prose", "half_json", "no_schema", "empty", "refused"]
@@ -107,55 +121,13 @@ class BadWords:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Selection:
-    """Tools chosen for a query.
-
-    Attributes:
-        chain: the choices.
-        reasoning: why these.
-        strategy: name of the strategy that chose.
-        source: who chose.
-        usage: what the model's part cost.
-        faults: what was wrong with the model's words, where they were not used, or not all of them.
-        bad_words: its answers that had faults.
-    """
-
-    chain: tuple[ToolChoice, ...]
-    reasoning: str = ""
-    strategy: str = ""
-    source: PlanSource = "model"
-    usage: Usage = NO_USAGE
-    faults: tuple[str, ...] = ()
-    bad_words: tuple[BadWords, ...] = ()
-
-
-class Selector(Protocol):
-    """Chooses tools for a query."""
-
-    @property
-    def name(self) -> str:
-        """Of the strategy, for statistics."""
-
-    async def select(self, query: DecomposedQuery, tools: Sequence[ToolInfo]) -> Selection:
-        """Choose.
-
-        Args:
-            query: in its parts.
-            tools: those that there are, with how their calls went so far.
-
-        Raises:
-            ModelError: there was no answer of the model.
-        """
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class StepFallback:
-    """Another tool, called with the same arguments.
+    """Another tool that is called with the step's arguments.
 
     Attributes:
         tool: its name.
         condition: when it is called.
-        threshold: for ``on_low_confidence``: the confidence of the result below which it is.
+        threshold: for ``on_low_confidence``: it is called for a result with a lower confidence.
     """
 
     tool: str
@@ -170,15 +142,15 @@ class ToolStep:
     Attributes:
         id: of the step, unique in its plan.
         tool: its name.
-        parameters: arguments; references to other steps are those of the plan language (``$ref:id.field``).
+        parameters: the arguments; references to other steps are those of the plan language (``$ref:id.field``).
         dependencies: ids of the steps whose results it needs.
-        after: ids of steps that must have ended first, however they ended: an order, where no result is needed.
-        execution_mode: ``sequential``: after the step before it, however that ended.
+        after: ids of steps that must have ended first, whether or not they succeeded.
+        execution_mode: ``sequential`` steps wait until the step before them has ended.
         timeout_seconds: for an attempt.
-        fallback: what is called instead where it fails.
-        critical: if it fails, nothing new is begun.
-        sub_query: what it is for.
-        confidence: that it is the right tool.
+        fallback: what is called instead when the step fails.
+        critical: whether no further step begins when this one fails.
+        sub_query: what the step is for.
+        confidence: how sure the selector is that this is the right tool.
     """
 
     id: str
@@ -200,21 +172,21 @@ class ToolPlan:
 
     Attributes:
         id: of the plan, for `cancel` and for the transcript.
-        query: what it is for.
+        query: in the user's words.
         steps: in the order of their stages.
-        stages: ids of the steps of each stage: each stage needs results of earlier ones only.
+        stages: ids of the steps of each stage; a stage needs results of earlier stages only.
         reasoning: why these tools.
-        confidence: of the whole, from 0 to 1.
-        estimated_seconds: how long it takes, by the tools' history; 0 where nothing is known.
+        confidence: of the whole plan, from 0 to 1.
+        estimated_seconds: how long it takes, by the tools' history; 0 without a history.
         estimated_cost: in the operator's own unit; None where no tool has a cost.
         source: who chose the tools.
         strategy: the selection strategy's name.
-        notes: what the routing did and why: a simpler plan, fallbacks added, words of the model that were not used.
-        planning_seconds: that the planning took.
-        timed_out: whether the model did not choose in time, and rules did.
+        notes: what planning decided and why: a simpler plan, added fallbacks, faults of the model's answers.
+        planning_seconds: how long the planning took.
+        timed_out: whether the model was too slow, so that rules chose.
         usage: tokens of the planning.
-        bad_words: answers of the model that had faults, in the order in which they came.
-        model: provider and name of the model that the planner asked, for its price; None where it does not know.
+        bad_words: the model's answers that had faults, in their order.
+        model: provider and name of the model that the planner asked, for its price; None where it is not known.
     """
 
     id: str
@@ -238,7 +210,7 @@ class ToolPlan:
         """The plan in callgate's plan language, as `Runtime.execute_tool_plan` takes it.
 
         Args:
-            output_steps: ids of the steps whose results are asked for; none means all.
+            output_steps: ids of the steps whose results are wanted; none means all.
         """
         plan: dict[str, Any] = {"goal": self.query[:1000], "steps": [_step(each) for each in self.steps]}
         if output_steps:
@@ -261,19 +233,19 @@ def _step(step: ToolStep) -> dict[str, Any]:
         "fallback": fallback,
         "critical": step.critical,
     }
-    if step.timeout_seconds is not None:  # 0 is for the plan engine to refuse
+    if step.timeout_seconds is not None:  # the plan engine refuses 0
         written["timeout_seconds"] = step.timeout_seconds
     return written | {name: value for name, value in more.items() if value}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """Where something in a result comes from.
+    """Where a part of a result comes from.
 
     Attributes:
         title: of the document, or the tool's name.
-        location: where in it: an address, a section, an id; may be empty.
-        text: the words themselves, where the tool gives them.
+        location: an address, a section or an id in the document; may be empty.
+        text: the quoted words; empty where the tool gives none.
     """
 
     title: str
@@ -287,15 +259,15 @@ class ToolResult:
 
     Attributes:
         step_id: the step.
-        tool: that gave the result: the fallback, where that did.
+        tool: the tool that gave the result; the fallback, where that one did.
         success: whether there is a result.
-        data: the result, a JSON value; None without.
-        confidence: the result's own where it has one, else the step's; 0 for a failure.
-        duration_seconds: from its first call to its end, retries included.
-        sources: where it comes from.
-        error: why it failed or was skipped; None where it did not.
+        data: the result, a JSON value; None without a result.
+        confidence: the result's own, else the step's; 0 for a failure.
+        duration_seconds: from the first call to the end, retries included.
+        sources: where the result comes from.
+        error: why the step failed or was skipped; None for a success.
         retries: attempts beyond the first, of the tool and of its fallback.
-        cached: whether it is an earlier result, and nothing was called.
+        cached: whether it is an earlier result, so that no tool was called.
     """
 
     step_id: str
@@ -317,11 +289,11 @@ class ToolExecution:
     Attributes:
         plan_id: the plan.
         results: one for each step, in the order of the plan.
-        total_seconds: of the whole.
-        success: whether every step that the answer needs succeeded.
-        failed_steps: ids of those that failed or were skipped because of a failure.
-        cancelled: whether `cancel` ended it.
-        plan_result: what the plan engine says of it; None where it was not run.
+        total_seconds: how long the plan ran.
+        success: whether every step succeeded.
+        failed_steps: ids of the steps that failed, or were skipped because of a failure.
+        cancelled: whether `cancel` ended the plan.
+        plan_result: the plan engine's own result; None where the plan did not run to its end.
     """
 
     plan_id: str
@@ -335,14 +307,14 @@ class ToolExecution:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExecutionContext:
-    """What a step, and a tool that asks for it, may know of the plan that it runs in.
+    """What a tool may know of the plan that calls it.
 
     Attributes:
         plan_id: the plan.
-        previous_results: by step id, those that have ended.
+        previous_results: results of the steps that have ended, by step id.
         history: the conversation that the query is part of.
         metadata: the caller's own.
-        started: `time.time()` of its beginning, seconds.
+        started: `time.time()` of the plan's beginning, seconds.
     """
 
     plan_id: str

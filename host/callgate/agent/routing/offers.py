@@ -1,10 +1,11 @@
-"""What a model is offered in each mode: which meta-tools, and which tools with a definition of their own.
+"""What a model sees in each mode: which meta-tools, and which tools with a definition of their own.
 
 1. A mode offers; it does not force. In declarative mode the model has the tools and ``execute_tool_plan``, and chooses;
-   so it is with programs. In individual mode the meta-tools are left out, and nothing else changes.
-2. Discovery is beside the modes. Where there are more tools than a model chooses well among, none is shown: the model
-   has ``search_tools`` and ``describe_tools`` in every mode, individual mode too, and what it finds becomes part of its
-   list (`Runtime.conversation`). Plans and programs call any tool that they may, shown or not.
+   in code mode it has the tools and ``execute_code``. Individual mode leaves the meta-tools out, and changes nothing
+   else.
+2. Discovery works in every mode. Where there are more tools than a model chooses well among, the model sees
+   ``search_tools`` and ``describe_tools`` instead, and the tools that it finds join its list (`Runtime.conversation`).
+   Plans and programs may call tools that the model has not seen.
 
 Makes options for `Runtime.conversation`; reads no task and makes no definition.
 """
@@ -42,7 +43,7 @@ def mode_of(name: str) -> Mode:
     """The mode of that name, or of its alias: ``individual`` is direct, ``declarative`` is plan.
 
     Raises:
-        ConfigurationError: there is none.
+        ConfigurationError: the mode does not exist.
     """
     for mode in MODES:
         if name == mode:
@@ -57,19 +58,18 @@ def mode_of(name: str) -> Mode:
 def offer_of(
     mode: str, *, tools: int = 0, sandbox: bool = True, search: bool | None = None, most_shown: int = MOST_SHOWN
 ) -> DefinitionOptions:
-    """What the model is offered in a mode: options for `Runtime.conversation` and `Runtime.tool_definitions`.
+    """The options of `Runtime.conversation` and `Runtime.tool_definitions` for a mode.
 
     Args:
         mode: ``direct`` (or ``individual``), ``plan`` (or ``declarative``), ``code``, ``auto``.
-        tools: how many there are.
-        sandbox: whether programs can run in one. Without, ``auto`` offers plans and no programs; ``code`` does what it
-            is told, and the runtime runs those programs that are graphs of calls.
-        search: True: the model finds its tools, however few; False: it is shown all, however many; None: by their
-            number.
-        most_shown: that number.
+        tools: number of tools.
+        sandbox: whether programs can run in a sandbox. Without one, ``auto`` offers plans and no programs; ``code``
+            offers programs all the same, and the runtime runs those that are graphs of calls.
+        search: True: the model searches its tools; False: it sees all; None: it searches more than `most_shown`.
+        most_shown: the most tools that a model sees without a search.
 
     Raises:
-        ConfigurationError: there is no such mode.
+        ConfigurationError: the mode does not exist.
     """
     chosen = mode_of(mode)
     meta = _META[chosen]

@@ -1,7 +1,7 @@
-"""The way back: what failed when a call failed, and which form is offered when one keeps failing. Pure.
+"""The way back: what kind of failure a failed call is, and which form replaces a form that keeps failing. Pure.
 
-A model that cannot write programs is offered plans, and one that cannot write references calls the tools itself: each
-form below asks less of the model. Below direct calls there is nothing, and the task ends.
+A model that cannot write programs gets plans, and a model that cannot write references calls the tools itself: each
+form asks less of the model than the one above. Below direct calls there is no form, and the task ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Form = Literal["direct", "plan", "code"]
 FailureKind = Literal["refused", "failed", "sandbox", "limit", "tool"]
 """``refused``: nothing was run, the plan or the program is wrong as written (a call: no such tool, wrong arguments).
 ``failed``: it ran, and its own words failed: a reference that leads nowhere, an exception. ``sandbox``: programs cannot
-run here. ``limit``: it spent all it was given. ``tool``: a tool failed, which is not the form's fault."""
+run here. ``limit``: the run reached a limit. ``tool``: a tool failed, which is not the form's fault."""
 
 META_OF: dict[Form, str] = {"plan": "execute_tool_plan", "code": "execute_code"}
 """The meta-tool of each form; direct calls have none."""
@@ -32,9 +32,9 @@ BELOW: dict[Form, Form] = {"code": "plan", "plan": "direct"}
 """The form that replaces one that keeps failing."""
 
 PATIENCE: dict[FailureKind, int] = {"refused": 3, "failed": 3, "limit": 2, "sandbox": 1}
-"""Number of turns with failures of one kind, since the form last worked, after which the form is given up. Models that
-can write a plan correct it once or twice; one that is wrong the third time stays wrong. A program that spent all it was
-given may be written smaller once. A missing sandbox does not come back. Failures of tools are not counted: another form
+"""Number of turns with failures of one kind, since the form last worked, after which another form replaces it. A model
+that can write a plan corrects it once or twice; a plan that is wrong the third time stays wrong. A program that reached
+a limit may be written smaller once. A missing sandbox does not come back. Failures of tools do not count: another form
 would call the same tools."""
 
 DIRECT_PATIENCE = 8
@@ -43,24 +43,24 @@ DIRECT_PATIENCE = 8
 _DID: dict[FailureKind, str] = {
     "refused": "was refused",
     "failed": "failed",
-    "limit": "spent all it was given",
+    "limit": "reached a limit",
     "sandbox": "found no sandbox",
 }
 _OWN = ("InvalidArguments", "ToolNotFound", "ToolNotAllowed")
-"""Errors of calls that say that the plan or the program called wrongly."""
+"""Errors that are mistakes of the plan or the program that made the call."""
 _NO_SANDBOX = ("NotAGraph", "SandboxCrashed")
 
 
 def form_of(name: str) -> Form:
-    """The form of a call of this name: of the two meta-tools that run something their own, of anything else direct."""
+    """The form of a call of this name: plan and code for their meta-tools, direct for any other tool."""
     return next((form for form, meta in META_OF.items() if meta == name), "direct")
 
 
 def failure_of(answer: Answer | SandboxError) -> FailureKind | None:
-    """What failed; None where nothing did.
+    """The kind of a failure; None for a success.
 
     Args:
-        answer: to the model's call; or the error that was raised instead.
+        answer: the answer to the model's call, or the error that was raised instead.
     """
     if isinstance(answer, SandboxError):
         return "sandbox"
@@ -83,9 +83,9 @@ def worn_out(form: Form, failed: Mapping[FailureKind, Collection[int]]) -> Failu
     """The kind of failure that exhausted the patience with a form; None where it may be tried again.
 
     Args:
-        form: which.
-        failed: the turns in which it failed, by kind, since it last worked. Calls of one turn were written before any
-            of them failed, and count once.
+        form: the form.
+        failed: the turns in which it failed since it last worked, by kind. Calls of one turn count once, because the
+            model wrote them before any of them failed.
     """
     for kind, patience in PATIENCE.items():
         if len(failed.get(kind, ())) >= (DIRECT_PATIENCE if form == "direct" else patience):
@@ -94,12 +94,12 @@ def worn_out(form: Form, failed: Mapping[FailureKind, Collection[int]]) -> Failu
 
 
 def reason_for(form: Form, kind: FailureKind, times: int) -> str:
-    """Why a form was given up, for people."""
+    """Why another form takes a form's place, for people."""
     return f"{form} {_DID[kind]} {times} time{'' if times == 1 else 's'}: {BELOW[form]} takes its place"
 
 
 def words_for(form: Form, kind: FailureKind) -> str:
-    """Why a form was given up, for the model, with what to do instead."""
+    """Why a form is no longer offered, for the model, with what to do instead."""
     what = f"{'Programs' if form == 'code' else 'Plans'} are no longer offered: {META_OF[form]} {_DID[kind]}."
     if form == "code":
         return f"{what} Use execute_tool_plan, or call the tools yourself."
