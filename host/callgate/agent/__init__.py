@@ -43,8 +43,7 @@ if TYPE_CHECKING:
         ToolStep,
     )
     from .react.actions import Action, Observation
-    from .react.config import AgentConfig, read_config
-    from .react.gateway_model import gateway_model
+    from .react.config import AgentConfig, gateway_model, read_config
     from .react.planner import ReActPlanner
 
 __all__ = [
@@ -84,8 +83,7 @@ __getattr__, __dir__ = names_from(
         "DecomposedQuery", "ExecutionContext", "SubQuery", "ToolExecution", "ToolPlan", "ToolResult", "ToolStep",
     ),
     "react.actions": ("Action", "Observation"),
-    "react.config": ("AgentConfig", "read_config"),
-    "react.gateway_model": ("gateway_model",),
+    "react.config": ("AgentConfig", "gateway_model", "read_config"),
     "react.planner": ("ReActPlanner",),
 },
 )  # fmt: skip

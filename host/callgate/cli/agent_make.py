@@ -26,8 +26,7 @@ from callgate.agent.planning.decomposition import Decomposer
 from callgate.agent.planning.planner import ToolPlanner
 from callgate.agent.planning.selector import ModelSelector
 from callgate.agent.planning.settings import PlannerSettings
-from callgate.agent.react.config import read_config
-from callgate.agent.react.gateway_model import gateway_model
+from callgate.agent.react.config import gateway_model, read_config
 from callgate.agent.react.planner import ReActPlanner
 
 from .words import one_line, say

@@ -1,9 +1,9 @@
-"""Solves a task with a model, or an endpoint, that misbehaves: the real loop, the providers' real SDKs, HTTP."""
+"""Solves a task with a played model, or endpoint, that misbehaves; the loop, the gate and the tools are real."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,17 +11,26 @@ from typing import Any
 
 import anyio
 
-from agent.loop.bad_endpoint import BadEndpoint, Provider, Says, Turns, misbehaving
 from callgate import Runtime, ToolError, tool
 from callgate.agent.events import AgentEvent
 from callgate.agent.loop.agent import Agent
 from callgate.agent.loop.result import AgentResult
-from callgate.agent.orchestration.answering import PlannedAnswerer
-from callgate.agent.orchestration.orchestrator import ToolOrchestrator
-from callgate.agent.planning.planner import ToolPlanner
+from callgate.agent.models.model import Model, ToolCall, ToolReplies, User, arguments_of
+from callgate.agent.models.scripted import Say, ScriptedModel, Turn
 
-DONE = Says("cpu_usage is at 72.5 %.")
+DONE = Say("cpu_usage is at 72.5 %.")
 QUERY = ("query_metric", {"name": "cpu_usage"})
+
+
+def says(text: str = "", *calls: tuple[str, Any], ids: Sequence[str] = (), **rest: Any) -> Say:
+    """A turn of the model; arguments of calls are an object, or the text that the model wrote in its place."""
+    made = []
+    for place, (name, given) in enumerate(calls):
+        written = given if isinstance(given, str) else json.dumps(given)
+        arguments, fault = arguments_of(written)
+        id = ids[place] if ids else ""
+        made.append(ToolCall(id=id, name=name, arguments=arguments, fault=fault, written=written if fault else ""))
+    return Say(text, made, **rest)
 
 
 @dataclass
@@ -62,73 +71,61 @@ class World:
                 return "all is well\n" * 3_000
 
         @tool(read_only=True)
-        async def search_notes(query: str) -> str:
-            """Searches the notes on CPU usage for a question."""
-            async with counted(f"search {query}"):
-                return "The CPU is at 72.5 %."
+        async def weather(city: str) -> str:
+            """The weather of a city."""
+            async with counted(f"weather {city}"):
+                return f"{city}: 20"
 
-        @tool
-        async def wait_for_ever() -> str:
-            """Never ends."""
-            async with counted("wait"):
-                await anyio.sleep_forever()
-                raise AssertionError
-
-        return [query_metric, list_metrics, report, search_notes, wait_for_ever]
+        return [query_metric, list_metrics, report, weather]
 
 
 @dataclass
 class Solved:
-    """A task that has ended, however."""
+    """A task that has ended."""
 
     result: AgentResult
-    endpoint: BadEndpoint
+    model: Any
     world: World
     lines: list[dict[str, Any]]
     heard: list[AgentEvent]
 
     def faults(self) -> list[tuple[str, str]]:
-        """Fault and action of the lines of the transcript that say what went wrong."""
+        """Fault and action of each `faulted` line of the transcript."""
         return [(line["fault"], line["action"]) for line in self.lines if line["kind"] == "faulted"]
 
-    def detail(self, fault: str) -> str:
-        return next(str(line["detail"]) for line in self.lines if line["kind"] == "faulted" and line["fault"] == fault)
+    def results(self, request: int) -> list[str]:
+        """Texts of the last results that the model received in a request."""
+        messages = self.model.requests[request].messages
+        replies = next(each.replies for each in reversed(messages) if isinstance(each, ToolReplies))
+        return [each.text for each in replies]
+
+    def words(self, request: int) -> str:
+        """Everything that the model received since its last turn."""
+        last = self.model.requests[request].messages[-2:]
+        texts = [each.text for each in last if isinstance(each, User)]
+        texts += [reply.text for each in last if isinstance(each, ToolReplies) for reply in each.replies]
+        return "\n".join(texts)
+
+    def tools(self, request: int) -> list[str]:
+        """Names of the tools that were defined in a request."""
+        return [each["function"]["name"] for each in self.model.requests[request].tools]
 
 
-async def solve(
-    provider: Provider,
-    folder: Path,
-    *turns: Turns,
-    stream: bool = False,
-    mode: str = "direct",
-    model: dict[str, Any] | None = None,
-    planned: bool = False,
-    **options: Any,
-) -> Solved:
-    """Have an agent work against an endpoint; what is under way when it has ended would hang the leaving of the blocks,
-    and what the transcript lacks is missing here."""
+async def solve(folder: Path, *turns: Turn, model: Model | None = None, mode: str = "direct", **options: Any) -> Solved:
+    """Have an agent work with these turns, of which the last one stays. Whatever happens, every call that began has its
+    end in the transcript, the last line is `finished`, and no call is under way."""
     world = World()
     heard: list[AgentEvent] = []
     file = folder / "transcript.jsonl"
-    with misbehaving(provider, *turns, **(model or {})) as (endpoint, made):
-        asked = made()
-        try:
-            with anyio.fail_after(20):
-                async with Runtime(world.tools(), sandbox=None) as runtime:
-                    if planned:
-                        planner = ToolPlanner(runtime, asked)
-                        options["answerer"] = PlannedAnswerer(planner, ToolOrchestrator(runtime), asked)
-                    agent = Agent(
-                        asked, runtime, mode=mode, transcript=file, stream=stream, on_event=heard.append, **options
-                    )
-                    result = await agent.run("What is the CPU usage?")
-        finally:
-            with anyio.CancelScope(shield=True):
-                await asked.aclose()
+    asked = model or ScriptedModel([*turns, *[turns[-1]] * 100])
+    with anyio.fail_after(20):
+        async with Runtime(world.tools(), sandbox=None) as runtime:
+            agent = Agent(asked, runtime, mode=mode, transcript=file, on_event=heard.append, **options)
+            result = await agent.run("What is the CPU usage?")
     assert world.under_way == 0
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert lines[0]["kind"] == "task_began"
     assert (lines[-1]["kind"], lines[-1]["outcome"]) == ("finished", result.outcome)
     began = {(line["turn"], line["id"]) for line in lines if line["kind"] == "call_began"}
     assert began <= {(line["turn"], line["id"]) for line in lines if line["kind"] == "call_ended"}
-    return Solved(result, endpoint, world, lines, heard)
+    return Solved(result, asked, world, lines, heard)

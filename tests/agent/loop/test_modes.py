@@ -12,10 +12,11 @@ from agent.loop.scripted_runs import faults, of, play, sandboxed, shown, told
 from callgate import ConfigurationError, Runtime, Tool, tool
 from callgate.agent.events import CallEnded, ModelAsked, Routed
 from callgate.agent.loop.agent import Agent
-from callgate.agent.loop.turn_request import PLAN_CHARACTERS, system_text
+from callgate.agent.loop.turn_request import system_text
 from callgate.agent.models.model import Request, ToolCall
 from callgate.agent.models.scripted import Calls, ScriptedModel
 from callgate.agent.react.config import read_config
+from callgate.agent.react.messages import MAX_PLAN_CHARACTERS
 from callgate.agent.react.planner import ReActPlanner
 
 pytestmark = pytest.mark.anyio
@@ -264,8 +265,9 @@ async def test_a_strategic_plan_is_cut_at_1500_characters(plan: Any) -> None:
     header = "\nSTRATEGIC PLAN:\n"
     _, model = await done(ANSWER, mode="direct", strategic_plan=plan)
     at = model.requests[0].system.index(header.strip())
-    assert len(model.requests[0].system) - at <= len(header) + PLAN_CHARACTERS
-    assert PLAN_CHARACTERS == 1_500
+    plan_text, _, note = model.requests[0].system[at:].partition("\n(cut here: ")
+    assert len(plan_text) == len(header.strip()) + 1 + MAX_PLAN_CHARACTERS
+    assert note.startswith("the plan is longer than 1,500 characters)")
 
 
 @pytest.mark.parametrize("nothing", [None, {}, [], ""])

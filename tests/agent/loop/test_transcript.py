@@ -29,8 +29,8 @@ from callgate.agent.events import (
 )
 from callgate.agent.loop import transcript as transcript_file
 from callgate.agent.loop.agent import Agent
-from callgate.agent.loop.replies import MAX_CALLS, MAX_TEXT_CHARACTERS, fit
 from callgate.agent.loop.transcript import MAX_LINE_BYTES, Transcript, read_transcript
+from callgate.agent.models.fitting import MAX_CALLS, MAX_TEXT_CHARACTERS, fit
 from callgate.agent.models.model import Assistant, Reply, Request, ToolCall, ToolReplies, ToolReply, Usage
 from callgate.agent.models.openai_model import OpenAIModel
 from callgate.agent.models.scripted import Calls, ScriptedModel

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from agent.models.wires import WIRES, answered, asks, request, says, talking, tells, tools
-from callgate.agent.models.dispensable import named_in
-from callgate.agent.models.messages_json import reply_from_json, reply_to_json
+from agent.models.wires import WIRES, answered, asks, request, says, talking, tells, tools, written_and_read
+from callgate.agent.models.forms import named_in
 from callgate.agent.models.model import Message, ModelProvider, Request, Usage, User
 from callgate.agent.models.openai_model import OpenAIModel
 from callgate.errors import ModelRejected
@@ -218,7 +216,7 @@ async def test_what_a_model_thought_before_its_calls_goes_back_to_it(streamed: b
         messages: list[Message] = [User(text="Where?")]
         given = tools("openai", "weather")
         reply = await talk.model.ask(Request(messages=messages, tools=given), on_delta=on_delta)
-        kept = reply_from_json(json.loads(json.dumps(reply_to_json(reply))))
+        kept = written_and_read(reply)
         messages += [kept.turn, answered(reply.turn)]
         await talk.model.ask(Request(messages=messages, tools=given), on_delta=on_delta)
         sent = talk.bodies[1]["messages"][1]

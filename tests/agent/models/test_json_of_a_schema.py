@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callgate.agent.models.structured import is_closed
+from callgate.agent.models.forms import is_closed
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
+from agent.models.wires import written_and_read
 from callgate.agent.models.conversation import messages_of
-from callgate.agent.models.messages_json import reply_from_json, reply_to_json
 from callgate.agent.models.model import Assistant, Message, ToolCall, ToolReplies, User
 from callgate.agent.models.response import reply_of
 
@@ -29,7 +28,7 @@ PARTS = st.builds(TextPart, content=WORDS) | st.builds(ThinkingPart, content=WOR
 @given(st.lists(PARTS, max_size=5), st.sampled_from(["openai", "anthropic", "google"]))
 def test_any_response_is_a_turn_that_goes_back(parts: list[Any], provider: str) -> None:
     reply = reply_of(ModelResponse(parts=parts), position=1, form="", model="m", provider=provider)
-    assert reply_from_json(json.loads(json.dumps(reply_to_json(reply), allow_nan=False))) == reply
+    assert written_and_read(reply) == reply
     ids = [call.id for call in reply.turn.calls]
     assert len(set(ids)) == len(ids)
     assert all(ids)

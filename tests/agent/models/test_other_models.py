@@ -12,13 +12,11 @@ from pydantic_ai import exceptions as of
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ThinkingPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 
-from agent.models.wires import answered, request, tools
+from agent.models.wires import answered, request, tools, written_and_read
 from callgate.agent.models.connection import Connection
 from callgate.agent.models.direct import DirectModel
-from callgate.agent.models.messages_json import reply_from_json, reply_to_json
 from callgate.agent.models.model import Delta, Message, Request, User
-from callgate.agent.models.named import model_named
-from callgate.agent.models.other_model import is_provider
+from callgate.agent.models.named import is_provider, model_named
 from callgate.errors import ConfigurationError, ContextExceeded, ModelError, ModelRejected, ModelUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -130,7 +128,7 @@ async def test_thinking_and_calls_go_back_as_they_came(streamed: bool) -> None:
     reply = await played.model.ask(Request(messages=messages, tools=given, system="Be brief."), on_delta=on_delta)
     assert (reply.ended, reply.turn.text) == ("calls", "Let me see.")
     assert [(each.id, each.name, each.arguments) for each in reply.turn.calls] == [("c1", "weather", {"city": "Rome"})]
-    kept = reply_from_json(json.loads(json.dumps(reply_to_json(reply)))).turn
+    kept = written_and_read(reply).turn
     last = await played.model.ask(Request(messages=[*messages, kept, answered(reply.turn)], tools=given))
     assert last.turn.text == "It is 20."
     sent, info = played.asked[1]

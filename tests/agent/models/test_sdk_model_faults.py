@@ -232,18 +232,22 @@ async def test_so_is_one_of_a_provider_without_a_class_of_its_own() -> None:
         await model.aclose()
 
 
-async def test_an_overloaded_endpoint_says_so_in_the_middle_of_a_stream() -> None:
+@pytest.mark.parametrize(("wire", "status"), [("openai", 500), ("anthropic", 529)])
+async def test_an_overloaded_endpoint_says_so_in_the_middle_of_a_stream(wire: ModelProvider, status: int) -> None:
     def overloaded(event: Event) -> Event:
+        if wire == "openai":
+            is_text = event["choices"] and event["choices"][0]["delta"].get("content")
+            return {"error": {"message": "Overloaded", "type": "server_error", "code": None}} if is_text else event
         if event["type"] != "content_block_delta":
             return event
         return {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
 
-    async with talking("anthropic", says("here"), faults=(edited(overloaded),)) as talk:
+    async with talking(wire, says("here"), faults=(edited(overloaded),)) as talk:
         assert (await talk.model.ask(request(), on_delta=talk.told.append)).turn.text == "here"
-    async with talking("anthropic", says("here"), faults=(edited(overloaded),), for_ever=True) as talk:
+    async with talking(wire, says("here"), faults=(edited(overloaded),), for_ever=True) as talk:
         with pytest.raises(ModelUnavailable, match="Overloaded") as raised:
             await talk.model.ask(request(), on_delta=talk.told.append)
-        assert (raised.value.status, len(talk.bodies)) == (529, 3)
+        assert (raised.value.status, len(talk.bodies)) == (status, 3)
 
 
 @pytest.mark.parametrize("garbled", ['{"half": ', "\u2026", "[1]"])

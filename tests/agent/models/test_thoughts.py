@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.models.wires import request, says, talking
-from callgate.agent.models.thoughts import Saying, said
+from callgate.agent.models.thoughts import SpeechFilter, without_thoughts
 
 THOUGHT = "<think>\nThe user wants 5.\n</think>\n\n"
 
@@ -31,7 +31,7 @@ THOUGHT = "<think>\nThe user wants 5.\n</think>\n\n"
     ],
 )
 def test_a_text_without_the_thought_before_it(text: str, left: str) -> None:
-    assert said(text) == left
+    assert without_thoughts(text) == left
 
 
 PIECE = st.sampled_from(["<think>", "</think>", "<", "think", ">", "</", " ", "\n", "It is 5.", "<thinking>", "x"])
@@ -41,11 +41,11 @@ PIECE = st.sampled_from(["<think>", "</think>", "<", "think", ">", "</", " ", "\
 def test_in_pieces_it_says_the_same(pieces: list[str], size: int) -> None:
     text = "".join(pieces)
     told: list[str] = []
-    saying = Saying(told.append)
+    saying = SpeechFilter(told.append)
     for start in range(0, len(text), size):
         saying.take(text[start : start + size])
     saying.end()
-    whole = said(text)
+    whole = without_thoughts(text)
     if text.lstrip().startswith(("<think>", "<thinking>")):
         assert "".join(told).strip() == whole.strip()
     else:  # the end alone of a thought is seen too late
@@ -55,8 +55,8 @@ def test_in_pieces_it_says_the_same(pieces: list[str], size: int) -> None:
 def test_long_texts_are_read_in_no_time() -> None:
     began = time.process_time()
     for text in (" " * 300_000, "<think>" * 50_000, "<think>" + "</thin" * 50_000, "\n</think" * 40_000):
-        said(text)
-        saying = Saying(lambda _: None)
+        without_thoughts(text)
+        saying = SpeechFilter(lambda _: None)
         for letter in text:
             saying.take(letter)
         saying.end()

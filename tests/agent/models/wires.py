@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from callgate.agent.models.anthropic_model import AnthropicModel
 from callgate.agent.models.direct import DirectModel as SdkModel
-from callgate.agent.models.model import Delta, ModelProvider, Request, ToolReplies, ToolReply, User
+from callgate.agent.models.messages_json import reply_to_json
+from callgate.agent.models.model import Delta, ModelProvider, Reply, Request, ToolReplies, ToolReply, User
 from callgate.agent.models.openai_model import OpenAIModel
 from callgate_bench.model.stand_in import AnthropicMessages, Call, OpenAIChat, Script, serving
 from callgate_bench.model.stand_in.checks import Move, Turn
@@ -80,6 +84,11 @@ def answered(turn: Any) -> ToolReplies:
     """Each call is answered with its city."""
     replies = [ToolReply(id=c.id, name=c.name, text=f"{c.arguments.get('city', c.fault)}: 20") for c in turn.calls]
     return ToolReplies(replies=tuple(replies))
+
+
+def written_and_read(reply: Reply) -> Reply:
+    """The reply as it comes back from a recording."""
+    return TypeAdapter(Reply).validate_json(json.dumps(reply_to_json(reply), allow_nan=False))
 
 
 @contextlib.asynccontextmanager

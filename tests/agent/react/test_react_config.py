@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from callgate import ConfigurationError
-from callgate.agent.react.config import AgentConfig, PlannerConfig, ToolDescription, read_config
-from callgate.agent.react.gateway_model import gateway_model
+from callgate.agent.react.config import AgentConfig, PlannerConfig, ToolDescription, gateway_model, read_config
 from callgate.extras import how_to_install
 
 REFERENCE = """
@@ -124,15 +120,9 @@ def test_a_tool_choice_that_is_none_is_refused(written: str) -> None:
     assert "(resources.inference_gateways[0].config.tool_choice): " in refused(text)
 
 
-def test_a_tool_that_has_to_be_called_is_described() -> None:
-    text = gateways("{name: a, type: OpenAIGateway, config: {model: m, tool_choice: serach}}")
-    assert refused(text).endswith(
-        "gateway 'a', tool_choice: there is no tool 'serach' among tool_descriptions; did you mean search?"
-    )
+def test_no_name_is_there_twice() -> None:
     twice = SMALL.replace("[{name: search}]", "[{name: search}, {name: search}]")
     assert "the tool 'search' is there twice" in refused(twice)
-    no_tools = text.replace("[{name: search}]", "[]").replace("serach", "required")
-    assert "it is required that a tool is called, and tool_descriptions has none" in refused(no_tools)
 
 
 def test_the_environment_chooses_where_the_gateway_does_not() -> None:
@@ -163,9 +153,6 @@ def test_the_process_s_own_environment_is_looked_at(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_wrong_variable_is_refused() -> None:
-    assert refused(SMALL, OPENAI_TOOL_CHOICE="requird") == (
-        "OPENAI_TOOL_CHOICE: there is no tool 'requird' among tool_descriptions; did you mean required?"
-    )
     assert refused(SMALL, OPENAI_TOOL_CHOICE="a b") == (
         "OPENAI_TOOL_CHOICE has to be auto, required, none, or the name of a tool, not 'a b'"
     )
@@ -187,16 +174,14 @@ def test_the_first_gateway_is_the_default_and_a_planner_may_name_another() -> No
 
 
 FAULTS = [
-    ("ReActPlanner", "ReActPlaner", "there is no type 'ReActPlaner'; did you mean ReActPlanner?"),
-    ("ReActPlanner", "Thinker", "there is no type 'Thinker'; there are: ReActPlanner"),
-    ("OpenAIGateway", "OpenAiGatway", "there is no type 'OpenAiGatway'; did you mean OpenAIGateway?"),
+    ("ReActPlanner", "ReActPlaner", "it has to be 'ReActPlanner', not 'ReActPlaner'"),
+    ("OpenAIGateway", "OpenAiGatway", "it has to be 'OpenAIGateway' or 'AnthropicGateway', not 'OpenAiGatway'"),
     ("system_prompt", "systemprompt", "there is no such field; did you mean system_prompt?"),
     ("max_parallel_tool_calls: 3", "max_parallel_tool_calls: 0", "it has to be greater than or equal to 1, not '0'"),
     ("max_parallel_tool_calls: 3", "max_parallel_tool_calls: '3'", "it has to be a valid integer, not '3'"),
     ("use_function_calling: true", 'use_function_calling: "yes"', "it has to be a valid boolean, not 'yes'"),
     ("max_parallel_tool_calls: 3", "max_parallel_tool_call: 3", "did you mean max_parallel_tool_calls?"),
     ('args: ["record_id"]', "args:", "it has to be a valid tuple, not 'None'"),
-    ("model: gpt-4o-mini", "system_prompt: x", "there is no such field; there are: model, tool_choice, "),
     ("name: search_database", "name: search database", "not 'search database'"),
     ("name: search_database", "title: search_database", "this field is missing"),
     ('["query", "limit"]', '["query", "a b"]', "not 'a b'"),
@@ -228,11 +213,7 @@ def test_all_faults_are_told_and_ten_of_them_in_full() -> None:
     ("text", "words"),
     [
         ("a: !!python/object/apply:os.system ['true']\n", "could not determine a constructor for the tag"),
-        ("a: 1\n---\nb: 2\n", "expected a single document in the stream"),
-        ("a: " + "[" * 100_000 + "\n", "is not YAML that can be read"),
         ("a: 'x\n", "while scanning a quoted scalar"),
-        ('a: "\\U00ffffff"\n', "is not YAML that can be read: "),
-        ("a: " + "9" * 5_000 + "\n", "is not YAML that can be read: "),
         ("a: &a [*a]\n", "there is no such field"),
         ("\n", "not 'None'"),
         ("- 1\n- 2\n", "not '[1, 2]'"),
@@ -240,30 +221,6 @@ def test_all_faults_are_told_and_ten_of_them_in_full() -> None:
 )
 def test_a_text_that_is_not_such_a_configuration_is_refused(text: str, words: str) -> None:
     assert words in refused(text)
-
-
-PIECES = [
-    *"[]{},:&*!|>'\"%@`#-?\n \t~<=.01",
-    "\\U00ffffff",
-    "!!int ",
-    "!!bool ",
-    "!!set ",
-    "<<: ",
-    "---\n",
-    "&a ",
-    "*a",
-    "a: ",
-]
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, len(REFERENCE)), st.sampled_from(PIECES)), max_size=8))
-def test_a_damaged_file_is_read_or_refused_and_nothing_else(damage: list[tuple[int, str]]) -> None:
-    text = REFERENCE
-    for place, piece in damage:
-        text = text[:place] + piece + text[place:]
-    with contextlib.suppress(ConfigurationError):
-        assert read_config(text, {}).planner.tool_descriptions
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from callgate import ConfigurationError
-from callgate.agent.models.model import Assistant, Message, Reply, ToolCall, ToolReplies, ToolReply, User
+from callgate.agent.models.model import Assistant, Message, Reply, ToolCall, User
 from callgate.agent.react.actions import Action, Observation, actions_of
 from callgate.agent.react.messages import (
     MAX_ENTRIES,
@@ -19,7 +19,6 @@ from callgate.agent.react.messages import (
     newest,
     plan_block,
     system_text,
-    with_own_ids,
 )
 
 PLAN = {"phases": [{"worker": "data-analysis", "goals": "Analyze user activity patterns"}]}
@@ -50,22 +49,8 @@ def test_a_long_plan_is_cut_at_1500_characters_and_says_so() -> None:
     block = plan_block(long)
     shown = json.dumps(long, indent=2)[:1500]
     assert block == f"\nSTRATEGIC PLAN:\n{shown}\n(cut here: the plan is longer than 1,500 characters)\n"
-    fits = "x" * (MAX_PLAN_CHARACTERS - 2)
-    assert plan_block(fits) == f'\nSTRATEGIC PLAN:\n"{fits}"\n'
-
-
-def test_a_huge_plan_is_not_written_out() -> None:
-    written = 0
-
-    class Endless(dict[str, int]):
-        def items(self) -> Any:
-            nonlocal written
-            for number in range(10_000_000):
-                written += 1
-                yield str(number), number
-
-    assert len(plan_block(Endless(a=1))) < 2 * MAX_PLAN_CHARACTERS
-    assert written < 1_000
+    fits = "x" * MAX_PLAN_CHARACTERS
+    assert plan_block(fits) == f"\nSTRATEGIC PLAN:\n{fits}\n"
 
 
 def test_a_plan_that_is_no_json_is_the_operators_mistake() -> None:
@@ -150,16 +135,3 @@ def test_the_whole_history_is_bounded_and_no_result_stands_there_without_its_cal
     assert isinstance(kept[0], Action)
     assert sum(len(each.content) for each in kept if isinstance(each, Observation)) <= MAX_HISTORY_CHARACTERS
     assert left_out == 40 - len(kept) > 0
-
-
-def test_no_two_calls_of_a_conversation_have_one_id() -> None:
-    def turn(call: str, *, id: str = "written_0") -> tuple[Message, Message]:
-        replies = ToolReplies(replies=(ToolReply(id=id, name=call, text=call),))
-        return Assistant(calls=(ToolCall(id=id, name=call),)), replies
-
-    messages: list[Message] = [User(text="Do it."), *turn("a"), *turn("b"), *turn("c", id="call_1")]
-    made = with_own_ids(messages)
-    calls = [call.id for each in made if isinstance(each, Assistant) for call in each.calls]
-    replies = [reply.id for each in made if isinstance(each, ToolReplies) for reply in each.replies]
-    assert calls == replies == ["written_0", "written_0_3", "call_1"]
-    assert with_own_ids(made) == made

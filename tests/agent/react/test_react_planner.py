@@ -10,13 +10,13 @@ import pytest
 
 from agent.react.scene import NAMES, TASK, TEXT, House, chosen, config, planner
 from callgate import ConfigurationError, Registry, tool
+from callgate.agent.loop.options import TurnPlanner
 from callgate.agent.models.model import Assistant, Message, Reply, Request, ToolCall, ToolReplies, ToolReply, User
 from callgate.agent.models.scripted import Calls, Say, ScriptedModel
 from callgate.agent.react.actions import MAX_CALLS, Action, Observation
 from callgate.agent.react.config import AgentConfig, read_config
 from callgate.agent.react.planner import ReActPlanner
 from callgate.agent.react.text_calls import NO_ACTION
-from callgate.agent.react.turn_planner import TurnPlanner
 
 pytestmark = pytest.mark.anyio
 
@@ -206,7 +206,7 @@ async def test_arguments_that_are_nested_too_deeply_are_a_fault() -> None:
     for _ in range(400):
         deep = [deep]
     action = await one_action(planner(says=Calls(("search_database", {"query": deep}))))
-    assert (action.tool_args, action.fault) == ({}, "they are nested more than 100 levels deep")
+    assert (action.tool_args, action.fault) == ({}, "they are nested more than 100 deep")
 
 
 async def test_calls_of_a_reply_that_was_cut_are_not_made() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Annotated, Any, Literal, Protocol
 
@@ -17,8 +17,7 @@ from pydantic import AfterValidator, Field, SkipValidation
 
 from callgate.agent.checked import check, has
 from callgate.agent.events import AgentEvent
-from callgate.agent.models.model import Model, ModelProvider, Usage
-from callgate.agent.react.turn_planner import TurnPlanner
+from callgate.agent.models.model import Message, Model, ModelProvider, Reply, Request, ToolReplies, Usage
 from callgate.agent.routing.offers import mode_of
 from callgate.errors import ConfigurationError
 from callgate.extras import how_to_install
@@ -29,7 +28,7 @@ from callgate.runtime.model.meta import MetaTool
 
 from .budget import Budget
 
-__all__ = ["AgentOptions", "Answerer", "Discovery", "cost_of"]
+__all__ = ["AgentOptions", "Answerer", "Discovery", "TurnPlanner", "cost_of"]
 
 Discovery = Literal["filter", "interrupt", "none"]
 """How a model comes to see tools: those that it finds become visible in the next turn; the task is interrupted, for an
@@ -45,6 +44,32 @@ class Answerer(Protocol):
     @property
     def answer(self) -> Callable[..., Any]:
         """`PlannedAnswerer.answer`, with its arguments."""
+
+
+class TurnPlanner(Protocol):
+    """Plans one turn after the other; keeps nothing between them."""
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The tools that the model has, by the names that it knows. It has no others."""
+
+    @property
+    def max_parallel_tool_calls(self) -> int:
+        """The most calls of a turn that run at the same time; others wait."""
+
+    def request(self, messages: Sequence[Message], context: Mapping[str, Any]) -> Request:
+        """The request for the next turn.
+
+        Args:
+            messages: the conversation so far; the first is the task.
+            context: what the planner may tell the model besides: ``strategic_plan`` (a JSON value).
+        """
+
+    def read(self, reply: Reply) -> Reply:
+        """The reply with its calls as calls, however the model wrote them."""
+
+    def tell(self, replies: ToolReplies) -> Message:
+        """The results of the calls, as a message of the conversation."""
 
 
 def _several(names: Any) -> Any:

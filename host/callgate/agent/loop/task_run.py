@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import anyio
@@ -26,6 +26,7 @@ from callgate.agent.events import (
     Routed,
     ToolsFound,
 )
+from callgate.agent.models.fitting import fit
 from callgate.agent.models.model import Assistant, Reply, Usage, User
 from callgate.agent.routing.way_back import BELOW, META_OF, form_of, reason_for, words_for, worn_out
 from callgate.errors import ContextExceeded, ModelError, ModelRejected, ModelUnavailable
@@ -34,7 +35,6 @@ from .budget import Spent
 from .event_log import EventLog
 from .offering import Offering, names_of
 from .planned import answer_by_plan
-from .replies import fit
 from .result import AgentResult, result_of
 from .resume import words_to_go_on
 from .task_state import SHORTENED, shortened
@@ -151,6 +151,8 @@ class TaskRun:
         if options.planner is not None:
             reply = options.planner.read(reply)
         reply = fit(reply, request)
+        if reply.ended in ("cut", "refused") and reply.turn.calls:  # they are not made, and would stay without a result
+            reply = replace(reply, turn=Assistant(text=reply.turn.text))
         unmade = is_last and bool(reply.turn.calls)
         log.add(
             ModelReplied(

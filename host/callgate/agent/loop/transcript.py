@@ -40,15 +40,14 @@ from callgate.agent.events import (
     kind_of,
     to_json,
 )
+from callgate.agent.models.fitting import is_deeper
 from callgate.errors import ConfigurationError
-
-from .replies import is_deeper
 
 __all__ = ["MAX_LINE_BYTES", "Line", "Transcript", "read_transcript"]
 
 VERSION = 1
 MAX_LINE_BYTES = 32 * 1024 * 1024
-"""A reply has at most about four million characters (see `replies`), and a character at most six bytes."""
+"""A reply has at most about four million characters (see `models.fitting`), and a character at most six bytes."""
 MAX_FILE_BYTES = 1024 * 1024 * 1024
 """Of a transcript that is read."""
 _LATE_LINE_BYTES = 64 * 1024

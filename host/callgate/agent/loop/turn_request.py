@@ -3,11 +3,11 @@ Sends nothing."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
 from callgate.agent.models.model import Assistant, Request
+from callgate.agent.react.messages import plan_block
 from callgate.errors import ConfigurationError
 from callgate.runtime.model.foreign import ModelNames
 
@@ -15,10 +15,7 @@ from .offering import Offering, names_of
 from .options import AgentOptions
 from .task_state import TaskState
 
-__all__ = ["PLAN_CHARACTERS", "system_text", "turn_request"]
-
-PLAN_CHARACTERS = 1_500
-"""Of a strategic plan, as JSON: the bound of the tool choice mechanism."""
+__all__ = ["system_text", "turn_request"]
 
 
 def turn_request(options: AgentOptions, state: TaskState, offering: Offering, *, is_last: bool = False) -> Request:
@@ -64,12 +61,8 @@ def system_text(own: str, instructions: str = "", strategic_plan: Any = None) ->
         strategic_plan: phases of workers with their goals, or any other JSON value, for instance ``{"phases":
             [{"worker": "data-analysis", "goals": "..."}]}``; cut after 1,500 characters. None without.
     """
-    plan = ""
-    if strategic_plan:
-        is_text = isinstance(strategic_plan, str)
-        written = strategic_plan if is_text else json.dumps(strategic_plan, indent=2, ensure_ascii=False, default=str)
-        plan = f"STRATEGIC PLAN:\n{written[:PLAN_CHARACTERS]}"
-    return "\n\n".join(part for part in (own.strip(), instructions.strip(), plan.strip()) if part)
+    parts = (own.strip(), instructions.strip(), plan_block(strategic_plan).strip())
+    return "\n\n".join(part for part in parts if part)
 
 
 def _choice(options: AgentOptions, state: TaskState, names: tuple[str, ...]) -> str:

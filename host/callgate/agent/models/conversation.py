@@ -27,9 +27,9 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
 
-from .mended import sendable, sendable_arguments, sendable_id, sendable_name
+from .fitting import sendable, sendable_arguments, sendable_id, sendable_name
+from .forms import ANSWER, Form, is_closed, with_schema
 from .model import Assistant, Message, Request, ToolCall, ToolReplies, User
-from .structured import ANSWER, Form, is_closed, told
 
 __all__ = ["messages_of", "parameters_of"]
 
@@ -62,7 +62,7 @@ def parameters_of(request: Request, form: Form, *, name_used_tools: bool) -> Mod
         tools = []
         output = {"output_mode": "tool", "output_tools": [answer], "allow_text_output": False}
     elif schema is not None:
-        system = told(system, schema)
+        system = with_schema(system, schema)
     instructions = [InstructionPart(content=sendable(system))] if system else None
     return ModelRequestParameters(function_tools=tools, instruction_parts=instructions, **output)
 

@@ -5,7 +5,7 @@ error means. Knows no provider's form; pydantic-ai is imported when a model is m
    pauses that the endpoint asks for. A stream that breaks off is ours: the whole request is sent again,
    `stream_retries` times.
 2. A field that an endpoint does not take, and that a request can do without, is left out from then on: see
-   `dispensable`. So is a way to ask for JSON.
+   `forms`. So is a way to ask for JSON.
 3. A model belongs to the event loop in which it was first asked: its SDK keeps connections open for that loop.
 """
 
@@ -23,10 +23,9 @@ import anyio
 from callgate.errors import ContextExceeded, ModelError, ModelRejected, ModelUnavailable
 
 from .connection import Connection, place_of, secrets_of
-from .dispensable import named_in
+from .fitting import fit
+from .forms import Form, is_closed, named_in
 from .model import Delta, ModelProvider, Reply, Request
-from .structured import Form, is_closed
-from .tokens import counted
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
@@ -211,8 +210,7 @@ class DirectModel:
                 if telling is not None and _STREAM in self._refused:
                     raise _Unstreamed
                 reply = await self._once(request, form, without, telling, exchange)
-                usage = counted(reply.usage, request, reply.turn)
-                return replace(reply, attempts=sent + exchange.sent, usage=usage)
+                return replace(fit(reply, request), attempts=sent + exchange.sent)
             except _Unstreamed:
                 reply = await self._whole(request, form, without, None)
                 if _STREAM not in self._refused and exchange.head.lstrip().startswith(b"{"):  # and no page of HTML

@@ -1,75 +1,56 @@
-"""Messages, replies and requests as JSON objects, for recordings and estimates, and replies back. Does no I/O.
+"""Messages and replies as JSON objects, and the number of their tokens where nobody has counted. Does no I/O.
 
-The form is part of recordings: their digests are made of it.
+The form of a message is part of recordings: their digests are made of it. A token is estimated as four characters, of
+the request's JSON and of the reply. The estimate is right for no model, and off by a third for most; it makes a budget
+hold where the endpoint does not count.
 """
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from .model import Assistant, Message, Reply, Request, ToolReplies, Usage, User
 
-from .model import Message, Reply, Request, ToolCall, ToolReplies, User
+__all__ = ["estimated", "message_to_json", "reply_to_json"]
 
-__all__ = ["Unreadable", "message_to_json", "reply_from_json", "reply_to_json", "request_to_json"]
-
-_REPLY: TypeAdapter[Reply] = TypeAdapter(Reply)
-
-
-class Unreadable(ValueError):
-    """A JSON value is not what it should be; the text says where, and what was expected."""
+_CHARACTERS_PER_TOKEN = 4
 
 
 def message_to_json(message: Message) -> dict[str, Any]:
-    """A message; its `role` is ``user``, ``assistant`` or ``tools``."""
+    """A message; its `role` is ``user``, ``assistant`` or ``tools``. What an assistant's turn does not have is left
+    out."""
     if isinstance(message, User):
         return {"role": "user", "text": message.text}
     if isinstance(message, ToolReplies):
-        replies = [{"id": r.id, "name": r.name, "text": r.text, "ok": r.ok} for r in message.replies]
-        return {"role": "tools", "replies": replies}
+        return {"role": "tools", "replies": [asdict(each) for each in message.replies]}
     written: dict[str, Any] = {"role": "assistant", "text": message.text}
     if message.calls:
-        written["calls"] = [_call_to_json(each) for each in message.calls]
+        calls = [
+            {"id": call.id, "name": call.name, "arguments": call.arguments}
+            | ({"fault": call.fault, "written": call.written} if call.fault else {})
+            for call in message.calls
+        ]
+        written["calls"] = calls
     if message.native is not None:
         written |= {"native": message.native, "provider": message.provider}
     return written
 
 
 def reply_to_json(reply: Reply) -> dict[str, Any]:
-    """A reply."""
-    usage = reply.usage
-    return {
-        "turn": message_to_json(reply.turn),
-        "ended": reply.ended,
-        "usage": {
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cached_input_tokens": usage.cached_input_tokens,
-            "estimated": usage.estimated,
-        },
-        "refusal": reply.refusal,
-        "model": reply.model,
-        "attempts": reply.attempts,
-    }
+    """A reply; pydantic reads it back as a `Reply`."""
+    return {**asdict(reply), "turn": message_to_json(reply.turn)}
 
 
-def reply_from_json(value: Any) -> Reply:
-    """The reply that `reply_to_json` gave.
+def estimated(request: Request, turn: Assistant) -> Usage:
+    """The tokens that a request may have cost.
 
-    Raises:
-        Unreadable: the value is not a reply.
+    Args:
+        request: that was sent.
+        turn: that came.
     """
-    try:
-        return _REPLY.validate_python(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, ("reply", *first["loc"])))
-        raise Unreadable(f"{place}: {first['msg']}") from error
-
-
-def request_to_json(request: Request) -> dict[str, Any]:
-    """A request, with everything that the model receives."""
-    return {
+    sent = {
         "system": request.system,
         "messages": [message_to_json(each) for each in request.messages],
         "tools": [dict(each) for each in request.tools],
@@ -79,10 +60,11 @@ def request_to_json(request: Request) -> dict[str, Any]:
         "temperature": request.temperature,
         "json_schema": None if request.json_schema is None else dict(request.json_schema),
     }
-
-
-def _call_to_json(call: ToolCall) -> dict[str, Any]:
-    written: dict[str, Any] = {"id": call.id, "name": call.name, "arguments": dict(call.arguments)}
-    if call.fault:
-        written |= {"fault": call.fault, "written": call.written}
-    return written
+    given = json.dumps(sent, ensure_ascii=False, default=str)
+    arguments = (call.written or json.dumps(call.arguments, ensure_ascii=False, default=str) for call in turn.calls)
+    made = len(turn.text) + sum(map(len, arguments)) + sum(len(call.name) for call in turn.calls)
+    return Usage(
+        input_tokens=-(-len(given) // _CHARACTERS_PER_TOKEN),
+        output_tokens=-(-made // _CHARACTERS_PER_TOKEN),
+        estimated=True,
+    )

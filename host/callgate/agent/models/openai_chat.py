@@ -14,7 +14,7 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIStreamedResponse
 from pydantic_ai.profiles.openai import OpenAIModelProfile
 
-from .mended import sendable
+from .fitting import sendable
 from .model import arguments_of
 
 __all__ = ["PROFILE", "OpenAIChat"]

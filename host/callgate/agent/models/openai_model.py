@@ -14,8 +14,8 @@ from callgate.errors import ConfigurationError
 
 from .connection import Connection, ConnectionOptions, address_of, connected, key_of, sdk_named
 from .direct import DirectModel
+from .forms import Form
 from .model import Request
-from .structured import Form
 
 __all__ = ["OpenAIModel"]
 

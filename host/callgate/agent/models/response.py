@@ -18,10 +18,10 @@ from pydantic_ai.messages import (
     ToolCallPartDelta,
 )
 
-from .mended import calls_of, native_of, sendable, text_of
-from .model import Assistant, Delta, Ended, Reply, Usage
-from .structured import Form
-from .thoughts import Saying, said
+from .fitting import MAX_CALLS, fit_calls, json_value_or_none, sendable, text_of
+from .forms import Form
+from .model import Assistant, Delta, Ended, Reply, ToolCall, Usage, arguments_of
+from .thoughts import SpeechFilter, without_thoughts
 
 __all__ = ["Telling", "reply_of"]
 
@@ -40,19 +40,21 @@ def reply_of(response: ModelResponse, *, position: int, form: Form, model: str, 
         provider: of that model.
 
     Raises:
-        BadReply: it makes more calls than a reply may.
+        ValueError: it makes more calls than a reply may.
     """
     details = response.provider_details or {}
-    text = said("".join(text_of(part.content) for part in response.parts if isinstance(part, TextPart)))
+    text = without_thoughts("".join(text_of(part.content) for part in response.parts if isinstance(part, TextPart)))
     written = [part for part in response.parts if isinstance(part, ToolCallPart)]
     native = None
     if form == "tool":
         text = next((_json(part.args) for part in written), text)
         written = []
-    given: list[tuple[Any, Any, Any]] = [(_id(part), part.tool_name, part.args) for part in written]
+    given = [_call(part) for part in written]
     if response.finish_reason == "tool_call" and form != "tool" and not given:
-        given = [("", "", None)]  # pydantic-ai leaves out calls of a stream that have no name
-    calls = calls_of(given, position)
+        given = [ToolCall(id="", name="")]  # pydantic-ai leaves out calls of a stream that have no name
+    if len(given) > MAX_CALLS:
+        raise ValueError(f"it makes {len(given)} calls at once, and {MAX_CALLS} is the most")
+    calls = fit_calls(given, position)
     if form != "tool":
         ids = {id(part): call.id for part, call in zip(written, calls, strict=False)}
         native = _native(response.parts, ids, model=model, provider=provider)
@@ -64,7 +66,7 @@ def reply_of(response: ModelResponse, *, position: int, form: Form, model: str, 
     elif response.finish_reason == "length" or response.state != "complete":
         ended = "cut"
     return Reply(
-        turn=Assistant(text=text, calls=tuple(calls), native=native, provider=provider if native is not None else ""),
+        turn=Assistant(text=text, calls=calls, native=native, provider=provider if native is not None else ""),
         ended=ended,
         usage=Usage(
             input_tokens=response.usage.input_tokens,
@@ -88,13 +90,13 @@ class Telling:
         self._on_delta = on_delta
         self._form = form
         self._calls: dict[int, int] = {}
-        self._saying = Saying(self._text)
+        self._speech = SpeechFilter(self._text)
 
     def take(self, event: Any) -> None:
         """The next event of a stream."""
         match event:
             case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
-                self._saying.take(text)
+                self._speech.take(text)
             case PartStartEvent(index=index, part=ToolCallPart(tool_name=name, args=arguments)):
                 self._calls[index] = len(self._calls)
                 self._call(index, name, arguments)
@@ -103,7 +105,7 @@ class Telling:
 
     def end(self) -> None:
         """There is no more."""
-        self._saying.end()
+        self._speech.end()
 
     def whole(self, reply: Reply) -> None:
         """A reply that came at once."""
@@ -138,7 +140,7 @@ def _native(parts: Any, ids: dict[int, str], *, model: str, provider: str) -> An
         if id(part) in ids:
             each |= {"tool_call_id": ids[id(part)], "args": None}
     held = [{name: value for name, value in part.items() if value is not None} for part in written["parts"]]
-    return native_of({"model": model, "parts": held})
+    return json_value_or_none({"model": model, "parts": held})
 
 
 def _is_more(part: ModelResponsePart) -> bool:
@@ -146,13 +148,23 @@ def _is_more(part: ModelResponsePart) -> bool:
     return not plain
 
 
-def _id(call: ToolCallPart) -> str:
-    """The id of a call; empty where it came without, and pydantic-ai has made one by chance."""
-    identity = text_of(call.tool_call_id)
-    return "" if identity.startswith("pyd_ai_") else identity
+def _call(part: ToolCallPart) -> ToolCall:
+    """The call as it was written. An id that pydantic-ai has made by chance is left out."""
+    id, text = text_of(part.tool_call_id), _json(part.args)
+    arguments, fault = arguments_of(text)
+    return ToolCall(
+        id="" if id.startswith("pyd_ai_") else id,
+        name=text_of(part.tool_name),
+        arguments=arguments,
+        fault=fault,
+        written=text,
+    )
 
 
 def _json(arguments: Any) -> str:
     if isinstance(arguments, str):
         return arguments
-    return "" if arguments in (None, {}) else json.dumps(arguments)
+    try:
+        return "" if arguments in (None, {}) else json.dumps(arguments)
+    except (ValueError, RecursionError):
+        return "(nested too deep)"

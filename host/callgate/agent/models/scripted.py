@@ -1,22 +1,25 @@
 """A model that plays a script, in this process: for examples and tests in which HTTP is not the point.
 
-Tokens are counted as four characters each, see `tokens`.
+Tokens are counted as four characters each, see `messages_json`.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from anyio.lowlevel import checkpoint
 
+from .messages_json import estimated
 from .model import Assistant, Delta, Ended, ModelProvider, Reply, Request, ToolCall, Usage
-from .pieces import in_pieces
-from .tokens import estimated
 
-__all__ = ["Calls", "Move", "Say", "ScriptedModel", "Turn"]
+__all__ = ["Calls", "Move", "Say", "ScriptedModel", "Turn", "in_pieces"]
+
+_PIECE = 16
+"""Characters of a piece of a reply."""
 
 
 class Calls:
@@ -115,57 +118,82 @@ class ScriptedModel:
         await checkpoint()
         if isinstance(move, Exception):
             raise move
-        said = _said(cast(Move, move), number)
-        calls = tuple(said.calls.calls if isinstance(said.calls, Calls) else said.calls)
-        native = {"native": said.native, "provider": self._provider} if said.native is not None else {}
-        turn = Assistant(text=said.text, calls=calls, **native)
+        played = _whole(cast(Move, move), number)
+        provider = self._provider if played.native is not None else ""
+        turn = Assistant(
+            text=played.text, calls=cast(tuple[ToolCall, ...], played.calls), native=played.native, provider=provider
+        )
         if on_delta is not None:
-            await in_pieces(turn, on_delta, restarts=said.restarts)
+            await in_pieces(turn, on_delta, restarts=played.restarts)
         return Reply(
             turn=turn,
-            ended=_ended(said, calls),
-            usage=replace(estimated(request, turn), estimated=False) if said.usage is None else said.usage,
-            refusal=said.refusal,
+            ended=_ended(played),
+            usage=replace(estimated(request, turn), estimated=False) if played.usage is None else played.usage,
+            refusal=played.refusal,
             model=self._name,
-            attempts=1 + said.restarts,
+            attempts=1 + played.restarts,
         )
 
     async def aclose(self) -> None:
         """Nothing is open."""
 
 
-def _said(move: Move, number: int) -> Say:
+async def in_pieces(turn: Assistant, on_delta: Callable[[Delta], None], *, restarts: int = 0) -> None:
+    """Report a whole turn in pieces, as a stream would.
+
+    Args:
+        turn: of the model.
+        on_delta: receives each piece.
+        restarts: how often the stream breaks off in the middle of the text first.
+    """
+    for _ in range(restarts):
+        on_delta(Delta(text=turn.text[: len(turn.text) // 2]))
+        on_delta(Delta(restarted=True))
+        await checkpoint()
+    deltas = [Delta(text=piece) for piece in _pieces(turn.text)]
+    for position, call in enumerate(turn.calls):
+        deltas.append(Delta(call=position, name=call.name))
+        text = call.written if call.fault else json.dumps(call.arguments)
+        deltas += [Delta(call=position, arguments=piece) for piece in _pieces(text)]
+    for delta in deltas:
+        on_delta(delta)
+        await checkpoint()
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[begin : begin + _PIECE] for begin in range(0, len(text), _PIECE)]
+
+
+def _whole(move: Move, number: int) -> Say:
     """The move as a whole turn, with an id for each call."""
-    if isinstance(move, Say):
-        said = move
-    else:
-        texts: list[str] = []
-        calls: list[ToolCall] = []
-        parts = [move] if isinstance(move, str | ToolCall | Calls) else move
-        if isinstance(parts, Exception) or not isinstance(parts, Sequence):
-            raise AssertionError(f"turn {number + 1} of the script is no move: {move!r}")
-        for part in parts:
-            if isinstance(part, str):
+    turn = move if isinstance(move, Say) else _joined(move, number)
+    calls = turn.calls.calls if isinstance(turn.calls, Calls) else turn.calls
+    return replace(
+        turn,
+        calls=tuple(
+            replace(call, id=call.id or f"call_{number + 1}_{position + 1}") for position, call in enumerate(calls)
+        ),
+    )
+
+
+def _joined(move: Any, number: int) -> Say:
+    texts: list[str] = []
+    calls: list[ToolCall] = []
+    for part in move if isinstance(move, list | tuple) else [move]:
+        match part:
+            case str():
                 texts.append(part)
-            elif isinstance(part, ToolCall):
+            case ToolCall():
                 calls.append(part)
-            elif isinstance(part, Calls):
+            case Calls():
                 texts.extend([part.text] if part.text else [])
                 calls.extend(part.calls)
-            else:
-                raise AssertionError(f"turn {number + 1} of the script holds what is no move: {part!r}")
-        said = Say("\n".join(texts), calls)
-    given = said.calls.calls if isinstance(said.calls, Calls) else said.calls
-    named = [
-        call if call.id else replace(call, id=f"call_{number + 1}_{position + 1}")
-        for position, call in enumerate(given)
-    ]
-    return replace(said, calls=named)
+            case _:
+                raise AssertionError(f"turn {number + 1} of the script is not a move: {part!r}")
+    return Say("\n".join(texts), calls)
 
 
-def _ended(said: Say, calls: Sequence[ToolCall]) -> Ended:
-    if said.refusal:
-        return "refused"
-    if said.cut:
-        return "cut"
-    return "calls" if calls else "answered" if said.text.strip() else "empty"
+def _ended(turn: Say) -> Ended:
+    if turn.refusal or turn.cut:
+        return "refused" if turn.refusal else "cut"
+    return "calls" if turn.calls else "answered" if turn.text.strip() else "empty"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Literal
 
-__all__ = ["Saying", "said"]
+__all__ = ["SpeechFilter", "without_thoughts"]
 
 _THOUGHT = re.compile(r"\s*+<think(?:ing)?>.*?(?:</think(?:ing)?>\s*+|\Z)", re.DOTALL)
 _ENDS_ALONE = re.compile(r"^[ \t]*+</think(?:ing)?>[ \t]*+$\s*+", re.MULTILINE)
@@ -22,7 +22,7 @@ _MOST_HELD = 1_000
 """The most blanks before a thought."""
 
 
-def said(text: str) -> str:
+def without_thoughts(text: str) -> str:
     """The text without the thought before it."""
     if (thought := _THOUGHT.match(text)) is not None:
         return text[thought.end() :]
@@ -30,7 +30,7 @@ def said(text: str) -> str:
     return text if end is None or "<think" in text[: end.start()] else text[end.end() :]
 
 
-class Saying:
+class SpeechFilter:
     """A text that comes in pieces, of which a thought at its beginning is not told; one of which only the end is to be
     seen is told, for what it was shows too late.
 

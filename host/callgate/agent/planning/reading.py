@@ -26,7 +26,7 @@ from pydantic import (
     model_validator,
 )  # fmt: skip
 
-from callgate.agent.models.thoughts import said
+from callgate.agent.models.thoughts import without_thoughts
 from callgate.errors import ConfigurationError
 from callgate.search.words import query_terms
 from callgate.tools.faults import described, did_you_mean, printable
@@ -261,7 +261,7 @@ def json_in(text: str) -> tuple[Any, Unread | None, str]:
     """
     if len(text) > MAX_CHARACTERS:
         return None, "half_json", f"the answer has {len(text)} characters, at most {MAX_CHARACTERS} are read"
-    text = said(text).strip()
+    text = without_thoughts(text).strip()
     if not text:
         return None, "empty", "the answer is empty; it has to be JSON"
     fenced = _FENCE.search(text)

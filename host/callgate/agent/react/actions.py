@@ -1,8 +1,8 @@
 """What a planner decided, and its results: actions and observations; and a reply's calls as actions. Values only.
 
-1. A call whose arguments cannot be read stays a call: with its fault, for the model to correct, and never with empty
-   arguments in their place.
-2. No call is dropped. Those that cannot be made have a fault, and those that have to wait are named.
+1. A call whose arguments cannot be read stays a call with a fault, which the model corrects. Such a call never gets
+   empty arguments instead.
+2. Every call becomes an action. Those that cannot be made have a fault, and those that have to wait are named.
 """
 
 from __future__ import annotations
@@ -16,13 +16,10 @@ from callgate.agent.models.model import Reply, ToolCall, ToolReply
 
 __all__ = [
     "MAX_CALLS", "Action", "HistoryEntry", "Observation", "actions_of", "arguments_text", "faulty", "noted",
-    "within_bounds",
 ]  # fmt: skip
 
 MAX_CALLS = 64
 """Of one turn that are made; the others are answered, and not made."""
-_MAX_ANSWERED = 256
-_MAX_DEPTH = 100  # as deep as a tool's schema may be
 _MAX_WRITTEN = 20_000
 _SHOWN = 10
 
@@ -67,28 +64,18 @@ HistoryEntry = Action | Observation
 
 
 def actions_of(reply: Reply) -> list[Action]:
-    """The calls of a reply, in its order. Those of a reply that was cut are not to be made, and say so."""
-    cut = "the reply was cut at its limit of tokens, so the call was not made: make it again, with less in it"
-    return [
-        Action(
-            tool_name=call.name,
-            tool_args=call.arguments if not call.fault and reply.ended != "cut" else {},
-            id=call.id,
-            fault=cut if reply.ended == "cut" else call.fault,
-            written=call.written,
-        )
-        for call in reply.turn.calls
-    ]
-
-
-def within_bounds(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """The calls of one turn; those after the first `MAX_CALLS` with a fault. After 256, they are only counted."""
+    """The calls of a reply, in its order. Calls of a reply that was cut, and those after the first `MAX_CALLS`, have a
+    fault that says so."""
+    calls = reply.turn.calls
     fault = f"it was not made: {len(calls)} calls in one turn are too many, at most {MAX_CALLS} are made"
-    deep = f"they are nested more than {_MAX_DEPTH} levels deep"
-    return tuple(
-        faulty(call, fault) if place >= MAX_CALLS else faulty(call, deep) if _is_deep(call.arguments) else call
-        for place, call in enumerate(calls[:_MAX_ANSWERED])
-    )
+    if reply.ended == "cut":
+        fault = "the reply was cut at its limit of tokens, so the call was not made: make it again, with less in it"
+    made = 0 if reply.ended == "cut" else MAX_CALLS
+    bounded = [call if place < made else faulty(call, fault) for place, call in enumerate(calls)]
+    return [
+        Action(tool_name=call.name, tool_args=call.arguments, id=call.id, fault=call.fault, written=call.written)
+        for call in bounded
+    ]
 
 
 def faulty(call: ToolCall, fault: str) -> ToolCall:
@@ -104,19 +91,6 @@ def arguments_text(arguments: Mapping[str, Any]) -> str:
     except (ValueError, RecursionError):
         return "{...}"
     return text.encode("utf-8", "replace").decode()
-
-
-def _is_deep(value: Any) -> bool:
-    """Whether arguments are nested more deeply than any tool takes."""
-    level = [value]
-    for _ in range(_MAX_DEPTH):
-        level = [
-            below
-            for each in level
-            if isinstance(each, Mapping | list)
-            for below in (each.values() if isinstance(each, Mapping) else each)
-        ]
-    return bool(level)
 
 
 def noted(replies: Sequence[ToolReply], most: int) -> tuple[ToolReply, ...]:

@@ -4,28 +4,27 @@ The YAML is that of the tool choice mechanism: ``spec.planner`` and ``resources.
 wrong in it is refused, with its place in the file. ``apiVersion``, ``kind`` and ``metadata`` may stand beside them, and
 change nothing. The file is the operator's own: `yaml.SafeLoader` reads it, which makes plain values alone.
 
-Knows what was written, and `OPENAI_TOOL_CHOICE`; no tools, and no model. The one door to `yaml`.
+Knows what was written, `OPENAI_TOOL_CHOICE`, and the model behind a gateway; no tools. The one door to `yaml`.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from callgate.agent.models.model import ModelProvider
-from callgate.agent.models.named import tool_choice_from_environment
+from callgate.agent.models.model import Model, ModelProvider
+from callgate.agent.models.named import model_named, tool_choice_from_environment
 from callgate.errors import ConfigurationError
 from callgate.extras import how_to_install
 from callgate.tools.faults import did_you_mean, path_text, printable
 
 __all__ = [
     "DEFAULT_PARALLEL", "MAX_TOOLS", "AgentConfig", "Gateway", "GatewayConfig", "PlannerConfig", "ToolDescription",
-    "read_config",
+    "gateway_model", "read_config",
 ]  # fmt: skip
 
 DEFAULT_PARALLEL = 8
@@ -170,7 +169,7 @@ class _File(_Part):
 
     @model_validator(mode="after")
     def _fits(self) -> _File:
-        """No name twice; the planner's gateway, and the tools that have to be called, are there."""
+        """No name twice; the planner's gateway is there."""
         planner, gateways = self.spec.planner.config, self.resources.inference_gateways
         tools = [each.name for each in planner.tool_descriptions]
         names = [each.name for each in gateways]
@@ -182,9 +181,6 @@ class _File(_Part):
         if wanted is not None and wanted not in names:
             hint = did_you_mean(wanted, names) or f"; there are: {', '.join(names) or 'none'}"
             raise ValueError(f"inference_gateway: there is no gateway {wanted[:60]!r}{hint}")
-        for gateway in gateways:
-            if problem := _choice_problem(gateway.config.tool_choice, tools):
-                raise ValueError(f"gateway {gateway.name!r}, tool_choice: {problem}")
         return self
 
 
@@ -212,20 +208,14 @@ def read_config(source: str | os.PathLike[str], environment: Mapping[str, str] |
         file = _File.model_validate(values)
     except ValidationError as error:
         faults = error.errors(include_url=False)
-        lines = [_told(each, what, node) for each in faults[:_MAX_FAULTS]]
+        lines = [_located(each, what, node) for each in faults[:_MAX_FAULTS]]
         more = [f"and {len(faults) - _MAX_FAULTS} more"] if len(faults) > _MAX_FAULTS else []
         raise ConfigurationError("\n".join([*lines, *more])) from None
-    config = AgentConfig(
+    return AgentConfig(
         planner=file.spec.planner.config,
         gateways=file.resources.inference_gateways,
         openai_tool_choice=tool_choice_from_environment(environment),
     )
-    asked = config.gateway
-    if asked is None or (asked.provider == "openai" and asked.config.tool_choice is None):  # else it says nothing here
-        tools = [each.name for each in config.planner.tool_descriptions]
-        if problem := _choice_problem(config.openai_tool_choice, tools):
-            raise ConfigurationError(f"OPENAI_TOOL_CHOICE: {problem}")
-    return config
 
 
 def _loaded(text: str, what: str) -> tuple[Any, Any]:
@@ -238,12 +228,12 @@ def _loaded(text: str, what: str) -> tuple[Any, Any]:
         loader = yaml.SafeLoader(text)
         node: Any = loader.get_single_node()
         return node, None if node is None else loader.construct_document(node)
-    except (yaml.YAMLError, ValueError, ArithmeticError, LookupError, RecursionError) as error:  # what PyYAML raises
-        said = " ".join(printable(str(error)).split())[:400]
-        raise ConfigurationError(f"{what} is not YAML that can be read: {said}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        words = " ".join(str(error).split())[:400]
+        raise ConfigurationError(f"{what} is not YAML that can be read: {words}") from None
 
 
-def _told(fault: Any, what: str, node: Any) -> str:
+def _located(fault: Any, what: str, node: Any) -> str:
     """A fault, with its place in the file."""
     path = tuple(fault["loc"])
     mark = None if node is None else node.start_mark
@@ -258,43 +248,38 @@ def _told(fault: Any, what: str, node: Any) -> str:
 
 
 def _problem(fault: Any, path: tuple[Any, ...]) -> str:
-    given = fault["input"]
+    given = str(fault["input"])[:60]
     match fault["type"]:
         case "extra_forbidden":
-            known = _fields_of(path[:-1])
-            hint = did_you_mean(str(path[-1]), known) or f"; there are: {', '.join(known)}"
-            return f"there is no such field{hint}"
+            parts = (_File, _Spec, _Planner, PlannerConfig, ToolDescription, _Resources, Gateway, GatewayConfig)
+            known = [name for part in parts for name in part.model_fields]
+            return f"there is no such field{did_you_mean(str(path[-1]), known)}"
         case "missing":
             return "this field is missing"
-        case "literal_error":
-            choices = re.findall(r"'([^']*)'", str(fault["ctx"]["expected"]))
-            hint = did_you_mean(str(given), choices) or f"; there are: {', '.join(choices)}"
-            return f"there is no type {str(given)[:60]!r}{hint}"
         case "value_error":
             return str(fault["ctx"]["error"])
-    return f"{fault['msg'].replace('Input should', 'it has to')}, not {str(given)[:60]!r}"
+    return f"{fault['msg'].replace('Input should', 'it has to')}, not {given!r}"
 
 
-def _fields_of(path: tuple[Any, ...]) -> list[str]:
-    """The fields that there are at a place."""
-    model: type[BaseModel] = _File
-    for part in path:
-        if isinstance(part, str) and part in model.model_fields:
-            model = _model_in(model.model_fields[part].annotation) or model
-    return list(model.model_fields)
+def gateway_model(config: AgentConfig, environment: Mapping[str, str] | None = None) -> Model:
+    """The model that the planner's gateway names. Close it (`aclose`) when you no longer need it.
 
+    Args:
+        config: the configuration.
+        environment: where the variable of `api_key_env` is looked up; None for the process's own.
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for each in get_args(annotation) if (found := _model_in(each)) is not None), None)
-
-
-def _choice_problem(choice: str | None, known: list[str]) -> str | None:
-    """Why a tool choice cannot be met by these tools."""
-    if choice == "required" and not known:
-        return "it is required that a tool is called, and tool_descriptions has none"
-    if choice is None or choice in WORDS or choice in known:
-        return None
-    hint = did_you_mean(choice, [*known, *WORDS]) or f"; there are {', '.join(WORDS)}, and the names of tools"
-    return f"there is no tool {choice!r} among tool_descriptions{hint}"
+    Raises:
+        ConfigurationError: the configuration has no gateway, the environment has no key, or the SDK is not installed.
+    """
+    gateway = config.gateway
+    if gateway is None:
+        raise ConfigurationError(
+            "the configuration has no model: write resources.inference_gateways, or name a model beside it"
+        )
+    asked = gateway.config
+    options = asked.model_dump(include={"base_url", "timeout_seconds", "max_retries"}, exclude_none=True)
+    if asked.api_key_env is not None:
+        options["api_key"] = (os.environ if environment is None else environment).get(asked.api_key_env, "").strip()
+        if not options["api_key"]:
+            raise ConfigurationError(f"gateway {gateway.name!r}: the environment has no {asked.api_key_env} (its key)")
+    return model_named(f"{gateway.provider}:{asked.model}", **options)

@@ -10,18 +10,19 @@ Knows no provider.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from callgate.agent.models.model import Assistant, Message, ToolReplies, User
+from callgate.agent.models.fitting import sendable
+from callgate.agent.models.model import Assistant, Message, User
 from callgate.errors import ConfigurationError
 
 from .actions import Action, HistoryEntry, Observation, arguments_text
 
 __all__ = [
     "MAX_ENTRIES", "MAX_ENTRY_CHARACTERS", "MAX_HISTORY_CHARACTERS", "MAX_PLAN_CHARACTERS", "history_messages",
-    "newest", "plan_block", "system_text", "with_own_ids",
+    "newest", "plan_block", "system_text",
 ]  # fmt: skip
 
 MAX_PLAN_CHARACTERS = 1_500
@@ -33,11 +34,9 @@ MAX_ENTRY_CHARACTERS = 8_000
 MAX_HISTORY_CHARACTERS = 48_000
 """Of the whole history, about 12,000 tokens."""
 
-_encoder = json.JSONEncoder(indent=2, ensure_ascii=False, default=str)
-
 
 def plan_block(strategic_plan: Any) -> str:
-    """The strategic plan as it stands in a system text; empty where there is none.
+    """The strategic plan as a part of a system text, cut after `MAX_PLAN_CHARACTERS`; empty where there is none.
 
     Args:
         strategic_plan: a JSON value.
@@ -47,18 +46,14 @@ def plan_block(strategic_plan: Any) -> str:
     """
     if not strategic_plan:
         return ""
-    text = ""
     try:
-        for piece in _encoder.iterencode(strategic_plan):
-            text += piece
-            if len(text) > MAX_PLAN_CHARACTERS:
-                break
+        is_text = isinstance(strategic_plan, str)
+        text = strategic_plan if is_text else json.dumps(strategic_plan, indent=2, ensure_ascii=False, default=str)
     except (ValueError, TypeError, RecursionError) as error:
         raise ConfigurationError(f"the strategic plan is not a JSON value: {error}") from None
-    text = text.encode("utf-8", "replace").decode()  # no wire takes halves of characters
     if len(text) > MAX_PLAN_CHARACTERS:
         text = f"{text[:MAX_PLAN_CHARACTERS]}\n(cut here: the plan is longer than {MAX_PLAN_CHARACTERS:,} characters)"
-    return f"\nSTRATEGIC PLAN:\n{text}\n"
+    return f"\nSTRATEGIC PLAN:\n{sendable(text)}\n"
 
 
 def system_text(system_prompt: str, context: Mapping[str, Any] | None) -> str:
@@ -120,25 +115,3 @@ def history_messages(task: str, history: Iterable[object]) -> tuple[Message, ...
             written = entry.written or arguments_text(entry.tool_args)
             told.append(Assistant(text=f"Calling tool: {entry.tool_name[:64]} with args: {written}"))
     return (*told, User(text=task))
-
-
-def with_own_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The same conversation, in which no two calls have one id: providers refuse that, and calls that were read out of
-    a text are numbered in their turn alone."""
-    used: set[str] = set()
-    now: dict[str, str] = {}
-    made: list[Message] = []
-    for turn, message in enumerate(messages):
-        if isinstance(message, Assistant) and message.calls:
-            now = {
-                call.id: f"{call.id}_{turn}" if call.id in used or not call.id else call.id for call in message.calls
-            }
-            used.update(now.values())
-            if any(old != new for old, new in now.items()):
-                renamed = tuple(replace(call, id=now[call.id]) for call in message.calls)
-                message = Assistant(text=message.text, calls=renamed)
-        elif isinstance(message, ToolReplies):
-            replies = tuple(replace(each, id=now.get(each.id, each.id)) for each in message.replies)
-            message = ToolReplies(replies=replies)
-        made.append(message)
-    return tuple(made)

@@ -15,14 +15,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from callgate.agent.models.fitting import fit
 from callgate.agent.models.model import Assistant, Message, Model, Reply, Request, ToolCall, ToolReplies
 from callgate.errors import ConfigurationError
 from callgate.tools import Registry
 from callgate.tools.faults import did_you_mean
 
-from .actions import Action, Observation, actions_of, faulty, noted, within_bounds
+from .actions import Action, Observation, actions_of, faulty, noted
 from .config import DEFAULT_PARALLEL, WORDS, AgentConfig
-from .messages import history_messages, system_text, with_own_ids
+from .messages import history_messages, system_text
 from .schemas import ToolObjects, build_tools_schema, notes_on
 from .text_calls import NO_ACTION, read_text, written_calls
 from .text_form import as_text, history_as_text, instructions, told
@@ -108,7 +109,7 @@ class ReActPlanner:
             not actions or any(not each.fault for each in actions)
         )
         request = self._request(tell(task, entries), context or {}, called=called)
-        reply = self.read(await self.model.ask(request))
+        reply = fit(self.read(await self.model.ask(request)), request)
         return actions_of(reply) or reply.turn.text.strip() or reply.refusal
 
     # a turn of a loop
@@ -125,7 +126,7 @@ class ReActPlanner:
         """
         called = any(isinstance(each, Assistant) and any(not call.fault for call in each.calls) for each in messages)
         native = self._planner.use_function_calling
-        return self._request(with_own_ids(messages) if native else as_text(messages), context, called=called)
+        return self._request(tuple(messages) if native else as_text(messages), context, called=called)
 
     def read(self, reply: Reply) -> Reply:
         """The reply with its calls as calls, however the model wrote them. One that was cut or refused stays."""
@@ -189,8 +190,8 @@ class ReActPlanner:
         return {each["function"]["name"]: each["function"]["parameters"] for each in self._schema("openai")}
 
     def _allowed(self, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-        """The calls, within bounds; those of tools that the model does not have with a fault."""
-        return tuple(self._checked(call) for call in within_bounds(calls))
+        """The calls; those of tools that the model does not have get a fault."""
+        return tuple(map(self._checked, calls))
 
     def _checked(self, call: ToolCall) -> ToolCall:
         if call.fault and call.name == NO_ACTION:

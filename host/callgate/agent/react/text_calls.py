@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from callgate.agent.models.model import ToolCall, arguments_of
-from callgate.agent.models.thoughts import said
+from callgate.agent.models.thoughts import without_thoughts
 from callgate.runtime.model.decoding import CUT_OFF, is_cut_off
 
 from .actions import faulty
@@ -70,8 +70,8 @@ _ARGUMENTS = ("arguments", "args", "parameters", "action_input", "tool_input", "
 _MAX_LITERAL = 20_000
 _MAX_WRITTEN = 20_000
 
-_MOST_LOOKS = 256
-"""Action Inputs whose end is looked for: a turn has fewer calls."""
+_MOST_CALLS = 256
+"""Calls that are read from one text, and Action Inputs whose end is looked for."""
 
 _decoder = json.JSONDecoder(strict=False)
 """Takes line breaks in texts, which models forget to escape: it can mean nothing else."""
@@ -101,7 +101,7 @@ def read_text(text: str, known: Mapping[str, Mapping[str, Any]]) -> Written:
     """
     if len(text) > MAX_TEXT:
         return _format_fault(f"the reply has more than {MAX_TEXT:,} characters: write less", text[:_MAX_WRITTEN])
-    text = said(text)
+    text = without_thoughts(text)
     marks = _marks(text)
     if not marks:
         if (final := _final(text)) is not None:
@@ -143,8 +143,8 @@ def read_text(text: str, known: Mapping[str, Mapping[str, Any]]) -> Written:
 def _calls(actions: Sequence[_Action], stray: bool) -> tuple[ToolCall, ...]:
     """The calls of the actions of a turn; `stray`: an Action Input stands there without its own Action."""
     found: list[ToolCall] = []
-    for action in actions:
-        found.extend(action.calls(len(found), stray))
+    for action in actions[:_MOST_CALLS]:
+        found.extend(action.calls(stray))
     for place, call in enumerate(found):
         if call.fault and call.written.lstrip("` \t\r\n").startswith(("{", "[")):
             behind = "it was not made: the Action Input before it cannot be read, and this may be a part of it"
@@ -152,7 +152,7 @@ def _calls(actions: Sequence[_Action], stray: bool) -> tuple[ToolCall, ...]:
             break
     if stray:
         fault = "an Action Input stands there without its own Action"
-        found.append(ToolCall(id=_id(len(found)), name=NO_ACTION, fault=fault))
+        found.append(ToolCall(id="", name=NO_ACTION, fault=fault))
     return tuple(found)
 
 
@@ -169,7 +169,7 @@ def _marks(text: str) -> list[re.Match[str]]:
             continue
         found.append(mark)
         opening = _OPENING.match(text, mark.end()) if _kind(mark) == "action input" else None
-        if opening is not None and looks < _MOST_LOOKS:
+        if opening is not None and looks < _MOST_CALLS:
             looks += 1
             with contextlib.suppress(ValueError, RecursionError):
                 _, inside = _decoder.raw_decode(text, opening.end())
@@ -195,12 +195,8 @@ def _final(text: str) -> str | None:
 
 def _format_fault(problem: str, kept: str) -> Written:
     fault = f"{problem}. Write an Action and an Action Input, or, if you know the answer, a Final Answer"
-    call = ToolCall(id=_id(0), name=NO_ACTION, fault=fault, written=kept[:_MAX_WRITTEN])
+    call = ToolCall(id="", name=NO_ACTION, fault=fault, written=kept[:_MAX_WRITTEN])
     return Written(calls=(call,), kept=kept)
-
-
-def _id(place: int) -> str:
-    return f"written_{place}"
 
 
 @dataclass(slots=True)
@@ -235,9 +231,9 @@ class _Action:
         """Whether it is the final answer, and no tool."""
         return self.below not in self.known and self.below.casefold().strip("*`\"' .") in _ANSWERS
 
-    def calls(self, place: int, stray: bool) -> list[ToolCall]:
+    def calls(self, stray: bool) -> list[ToolCall]:
         """Its calls: mostly one."""
-        if self.given is None and (whole := _objects(self.below, self.known, place)):
+        if self.given is None and (whole := _objects(self.below, self.known)):
             return whole
         if self.is_none:
             return []
@@ -245,7 +241,7 @@ class _Action:
         if name not in self.known and not _NAME.fullmatch(name):
             fault = "an Action is the name of one tool alone; its arguments are the Action Input, a JSON object"
             written = _first(self.below)[:_MAX_WRITTEN]
-            return [ToolCall(id=_id(place), name=name[:64] or NO_ACTION, fault=fault, written=written)]
+            return [ToolCall(id="", name=name[:64] or NO_ACTION, fault=fault, written=written)]
         given = _under(self.below) if self.given is None else self.given
         arguments: dict[str, Any] = {}
         if given is None or (stray and self.given is None):
@@ -253,7 +249,7 @@ class _Action:
         else:
             arguments, fault = _arguments(given, self.known.get(name, {}))
         written = (given or self.below)[:_MAX_WRITTEN] if fault else ""
-        return [ToolCall(id=_id(place), name=name, arguments=arguments, fault=fault, written=written)]
+        return [ToolCall(id="", name=name, arguments=arguments, fault=fault, written=written)]
 
 
 def _first(text: str) -> str:
@@ -338,7 +334,7 @@ def written_calls(text: str, known: Mapping[str, Mapping[str, Any]]) -> tuple[To
     between ``<tool_call>`` tags; and ``Calling tool: NAME with args: {...}``, a line for each. Every one has to name a
     tool that the model has. Otherwise there are none.
     """
-    text = said(text).strip() if len(text) <= MAX_TEXT else ""
+    text = without_thoughts(text).strip() if len(text) <= MAX_TEXT else ""
     if not text.startswith(("{", "[", "`", "<", "C")):
         return ()
     if text.startswith("Calling"):
@@ -354,14 +350,14 @@ def written_calls(text: str, known: Mapping[str, Mapping[str, Any]]) -> tuple[To
         pieces = [text]
     found: list[ToolCall] = []
     for piece in pieces:
-        calls = _objects(piece, known, len(found))
+        calls = _objects(piece, known)
         if not calls:
             return ()
         found.extend(calls)
     return tuple(found)
 
 
-def _objects(text: str, known: Mapping[str, Mapping[str, Any]], place: int) -> list[ToolCall]:
+def _objects(text: str, known: Mapping[str, Mapping[str, Any]]) -> list[ToolCall]:
     """The calls that a JSON text holds; none where it is anything else."""
     try:
         value = json.loads(_bare(text))
@@ -379,6 +375,5 @@ def _objects(text: str, known: Mapping[str, Mapping[str, Any]], place: int) -> l
             return []
         arguments, fault = arguments_of(given if isinstance(given, str) else json.dumps(given))
         written = str(given)[:_MAX_WRITTEN] if fault else ""
-        id = _id(place + len(found))
-        found.append(ToolCall(id=id, name=str(name), arguments=arguments, fault=fault, written=written))
+        found.append(ToolCall(id="", name=str(name), arguments=arguments, fault=fault, written=written))
     return found
