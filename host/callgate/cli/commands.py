@@ -22,7 +22,7 @@ from .words import Exit, OutputLost, Stop, emit, explain
 __all__ = ["COMMANDS", "DOCTOR", "main", "only_end"]
 
 COMMANDS = {
-    "run": "Run a program: in the sandbox, or as a plan where it is certain to be one.",
+    "run": "Run a program: in the sandbox, or as a plan if it is certain to be one.",
     "agent": "Solve a task with a model that calls tools: by itself, in plans, or in programs.",
     "plan": "Run a declarative plan of tool calls; needs no sandbox.",
     "check": "Look at a program without running it.",

@@ -71,7 +71,7 @@ async def _escape(console: Console, runtime: Runtime) -> bool:
 
 async def _run(console: Console, runtime: Runtime, code: str, heading: str) -> CodeResult:
     """Show a program, and run it: the first calls of each tool, a count of the others, and every print."""
-    _program(console, code)
+    console.print("\n".join(["", *(f"    {line}".rstrip() for line in code.rstrip().splitlines())]))
     _heading(console, heading)
     seen: Counter[str] = Counter()
     lost: list[OutputLost] = []
@@ -121,15 +121,3 @@ async def _saved(result: CodeResult, known: dict[str, Tool]) -> list[str]:
 def _heading(console: Console, text: str) -> None:
     console.print()
     console.print(text, style="bold")
-
-
-def _program(console: Console, code: str) -> None:
-    console.print()
-    if not console.color_system:
-        console.print("\n".join(f"    {line}" if line else "" for line in code.rstrip().splitlines()))
-        return
-    from rich.syntax import Syntax
-
-    # the terminal's own colours suit its background; the terminal wraps long lines
-    for line in Syntax("", "python", theme="ansi_dark", background_color="default").highlight(code.rstrip()).split():
-        console.print("    ", line, sep="")

@@ -92,7 +92,7 @@ def _cannot(look: Runtime, source: Source, allow: list[str] | None, what: str) -
 
 
 class PlanApprover:
-    """Asks the person at the terminal whether a plan may run, or to edit it. Without a terminal the answer is no.
+    """Asks the person at the terminal whether a plan may run, or to edit it. Without a terminal it says no.
 
     Args:
         person: whether a person can be asked on stdin.

@@ -273,7 +273,7 @@ async def answer_to(question: str) -> str:
 
 
 class Approver:
-    """Asks the person at the terminal whether a call may be made. Without a terminal the answer is no.
+    """Asks the person at the terminal whether a call may be made. Without a terminal it says no.
 
     Args:
         screen: shows nothing while the question waits.
