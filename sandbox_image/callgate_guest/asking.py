@@ -24,7 +24,7 @@ _NOTHING: Any = object()
 
 
 class _LeftOut:
-    """The default of a parameter that the host fills in."""
+    """Shown as the default of a parameter that the host fills in."""
 
     def __repr__(self) -> str:
         return "..."
@@ -52,7 +52,7 @@ def give(code: types.CodeType) -> None:
 
 
 def words_of(function: Callable[..., Any]) -> list[str]:
-    """What the host sent of a tool: name, name on the wire, parameters."""
+    """The words that the host sent for a tool: name, name on the wire, parameters."""
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
     entry = cells["entry"].cell_contents
     return entry.split(" ") if isinstance(entry, str) else list(entry)
@@ -73,7 +73,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def _help(thing: Any = _NOTHING) -> None:
-    """Print what there is to know of a tool, or of anything of Python's."""
+    """Print the documentation of a tool, or of any other object."""
     if thing is _NOTHING:
         print("help(x) tells what x is: a tool, a function, a module, a class.")
         return
@@ -83,7 +83,7 @@ def _help(thing: Any = _NOTHING) -> None:
 
 
 def _leave(code: Any = None) -> None:
-    """End the program: well with None or 0, and as a failure with anything else."""
+    """End the program: as a success with None or 0, and as a failure with anything else."""
     raise SystemExit(code)
 
 

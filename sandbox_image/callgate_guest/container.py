@@ -4,14 +4,14 @@ The host is at the other end of this process's stdin and stdout (see `frames`); 
 pipes and never sees those.
 
 1. The end of stdin is the end of the container: when the host dies, everything dies.
-2. Whatever a guest does, it says it in frames that this process makes: it cannot pretend to have ended, to be the next
-   guest, or to be this process.
+2. Everything that a guest sends goes into frames that this process makes. So a guest cannot pretend to have ended, to
+   be the next guest, or to be this process.
 3. Both directions are held in bounded buffers (`_HELD`); a side that does not read leaves the other to wait.
-4. In a container of its own (``per`` is "run") a guest has a /tmp. In one that serves guest after guest there is
-   nothing that one could leave for the next: Landlock lets none write anywhere, and without Landlock there is no such
-   container.
-5. This process forks no guest: what it has carried for one stays in its memory, and a child would have a copy. Another
-   one does (`_fork_guests`), which was forked before any guest and hears nothing but allowances.
+4. In a container of its own (``per`` is "run") a guest has a /tmp. In a container that serves guest after guest, no
+   guest can leave anything for the next: Landlock lets them write nowhere. Without Landlock such a container refuses
+   to start.
+5. This process forks no guest: bytes that it carried for one guest stay in its memory, and a child would have a copy.
+   Another process forks guests (`_fork_guests`). It starts before any guest and receives only allowances.
 
 ========================================  ==========================================================
 host -> supervisor                        supervisor -> host
@@ -21,8 +21,8 @@ WIRE, KILL, while there is one            ..
 PING                                      PING
 ========================================  ==========================================================
 
-HUNG_UP is empty where the guest will say no more, and `DEAF` where it will hear no more. It may say one and not the
-other, and either is followed by EXITED at its end.
+HUNG_UP is empty if the guest will write no more, and `DEAF` if it will read no more. A guest may do one without the
+other. EXITED follows at its end.
 """
 
 from __future__ import annotations
@@ -290,9 +290,9 @@ class Supervisor:
             self._link.send(frames.HUNG_UP, DEAF)
 
     def _carry_wire(self, guest: _Guest) -> bool:
-        """One piece of the guest's wire to the host; whether there was one."""
+        """Carry one piece of the guest's wire to the host. Returns whether there was one."""
         data = _read(guest.wire_out)
-        for _ in range(_PIECES):  # what it wrote there before, the host gets before
+        for _ in range(_PIECES):  # output that the guest wrote before this piece goes first
             if guest.output < 0 or not self._carry_output(guest):
                 break
         if data:
@@ -343,7 +343,7 @@ class Supervisor:
         self._link.send(frames.SPAWNED, self._guest.usage())
 
     def _bury(self, report: bytes) -> None:
-        """The guest has ended, as `_fork_guests` tells."""
+        """The guest has ended, as `_fork_guests` reports."""
         guest = self._guest
         if guest is None or not report:
             self._link.fail("the process that forks guests has ended")
@@ -358,7 +358,8 @@ class Supervisor:
 
 
 def _fork_guests(asked: socket.socket, common: dict[str, Any]) -> NoReturn:
-    """Fork a guest for each allowance that comes with its three descriptors: tell its pid, and then how it ended."""
+    """Fork a guest for each allowance that comes with three descriptors. Answer with its pid, and then with how it
+    ended."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = os.getpid()
     while True:
@@ -381,7 +382,7 @@ def _fork_guests(asked: socket.socket, common: dict[str, Any]) -> NoReturn:
 
 
 def _read(fd: int) -> bytes | None:
-    """Bytes, b"" at the end, or ``None`` when there is nothing yet."""
+    """Bytes, b"" at the end, or ``None`` if nothing has come yet."""
     try:
         return os.read(fd, _CHUNK)
     except BlockingIOError:
@@ -391,7 +392,7 @@ def _read(fd: int) -> bytes | None:
 
 
 def _be_first_to_go() -> None:
-    """Where the container's memory is spent, let the kernel take the guest and leave the supervisor to say so."""
+    """When the container's memory is spent, let the kernel end the guest, so that the supervisor can report that."""
     with contextlib.suppress(OSError):
         libc("prctl", _SET_DUMPABLE, 1, 0, 0, 0)  # or its own entry would not be its own; `confine` takes it back
         with open("/proc/self/oom_score_adj", "w") as adjustment:
@@ -399,7 +400,7 @@ def _be_first_to_go() -> None:
 
 
 def _oom_kills() -> int:
-    """How many processes of this container the kernel has killed for memory; 0 where it does not tell."""
+    """Number of processes of this container that the kernel has killed for memory; 0 if unknown."""
     for path in _OOM_COUNTS:
         with contextlib.suppress(OSError, ValueError), open(path) as counts:
             for line in counts:

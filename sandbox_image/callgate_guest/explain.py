@@ -1,7 +1,7 @@
-"""What Python's own words for an error do not say to the author of a program: what is different here, what to write.
+"""Words that Python's own errors lack for the author of a program: what is different here, what to write instead.
 
-Knows programs: which of their functions have waited for a tool, what they can import. Is asked once, for the error that
-ended a program; never changes what kind of error that is.
+Knows which functions of programs have waited for a tool, and what programs can import. `advice` is called once, for the
+error that ended a program. Never changes the kind of an error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _confined: list[str | None] = []
 
 
 def note_wait(function: str, tool: str) -> None:
-    """The plain function of that name has waited for a call of that tool."""
+    """Note that a plain function has waited for a call of a tool."""
     if len(_waited) < _MOST_WAITED and function.isidentifier():
         _waited[function] = tool
 
@@ -45,7 +45,7 @@ def confined(packages: str | None) -> None:
 
 
 def advice(error: BaseException) -> str | None:
-    """What to add to what an error says, or None where its own words do."""
+    """A sentence to add to the text of an error; None if its own words suffice."""
     if isinstance(error, ModuleNotFoundError):
         return _of_import(error)
     if isinstance(error, SyntaxError):
@@ -82,7 +82,7 @@ def _of_await(error: BaseException) -> str | None:
 
 
 def _awaited(traceback: types.TracebackType | None) -> set[str]:
-    """Names in what the program's innermost frame was about to await, and in what these were assigned."""
+    """Names in the expression that the program's innermost frame awaits, and in the values assigned to these names."""
     name = ""
     place: tuple[int | None, ...] = (1, 1, 0, 0)
     while traceback is not None:
@@ -129,7 +129,7 @@ def _of_import(error: ModuleNotFoundError) -> str | None:
     there = f"Python {_version()}'s standard library"
     there += f" and {_packages(folder)}" if folder else " and nothing else"
     return (
-        f"programs can import {there}. Write it without {name}; whoever runs callgate adds packages with "
+        f"programs can import {there}. Write it without {name}; the operator adds packages with "
         f"Runtime(packages=...) or `callgate image build --requirements {name}`"
     )
 

@@ -13,7 +13,7 @@ SETTINGS: Final = b"C"  # host -> supervisor, first: JSON, see `container.Settin
 SPAWN: Final = b"S"  # host -> supervisor: JSON, the allowance of the next guest
 WIRE: Final = b"D"  # both ways: bytes of the guest's wire; from the guest, `USAGE` is in front of them
 KILL: Final = b"K"  # host -> supervisor: end the guest, if it is still there; its EXITED comes in any case
-PING: Final = b"P"  # both ways: answered with the same payload
+PING: Final = b"P"  # both ways: the answer has the same payload
 READY: Final = b"R"  # supervisor -> host: JSON, what confines its guests
 FAILED: Final = b"F"  # supervisor -> host: JSON, why it cannot do its work; it ends
 SPAWNED: Final = b"G"  # supervisor -> host: the guest is there; `USAGE`
@@ -29,7 +29,7 @@ Frame = tuple[bytes, bytes]
 
 
 class FrameError(ValueError):
-    """The other side sent something that is no frame."""
+    """The other side sent something that is not a frame."""
 
 
 def frame(kind: bytes, payload: bytes = b"") -> bytes:

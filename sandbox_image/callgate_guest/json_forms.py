@@ -1,4 +1,4 @@
-"""The one table of JSON forms: what a Python value that is not JSON is written as, or why it is refused.
+"""The one table of JSON forms: how a Python value that is not JSON is written, or why it is refused.
 
 Guest and host share this file: a value of a program, an argument of a call, an input and a tool's result have the same
 form. The table for people is in docs/tools.md, "Values and their JSON form".
@@ -6,7 +6,7 @@ form. The table for people is in docs/tools.md, "Values and their JSON form".
 1. A value that is JSON already never comes here. The encoder knows dict, list, tuple, str, int, float, bool and None
    with their subclasses (a namedtuple, an `IntEnum`, `numpy.float64`), and asks `json_form` for anything else.
 2. A type is found by its name and that of its package, so that nothing is imported: not numpy, not even datetime.
-3. What has no certain form is refused: the order of a set is no value, NaN is no number, bytes are no text.
+3. A value without a certain form is refused: sets have no order, NaN is not a number, bytes are not text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Unordered(NotJson):
 
 
 class NotAKey(NotJson):
-    """A value that is no key of a JSON object."""
+    """A value that cannot be a key of a JSON object."""
 
     def __init__(self, value: object) -> None:
         super().__init__(value)
@@ -201,7 +201,7 @@ _FORMS: dict[tuple[str, str], Callable[[Any], Any]] = {
 }
 """By the package that a type comes from, and its name."""
 
-_SORTED = "write sorted(...), since the order of a set is no value"
+_SORTED = "write sorted(...), since a set has no order"
 _BYTES = "write .decode() for text, or base64.b64encode(...).decode()"
 _REMEDIES: dict[tuple[str, str], str] = {
     ("builtins", "set"): _SORTED,
@@ -236,7 +236,7 @@ def encoder(*, ensure_ascii: bool = True, sort_keys: bool = False) -> Callable[[
             return fast(value)
         except (NotJson, NotFinite):
             raise
-        except (TypeError, ValueError):  # a key that is no text: the encoder asks nobody about those
+        except (TypeError, ValueError):  # a key that is not text: the encoder has no hook for keys
             return fast(plain(value))
 
     return encode

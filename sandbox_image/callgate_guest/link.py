@@ -1,12 +1,12 @@
-"""The guest's end of the wire: writes whole messages, reads replies, hands each to whoever waits for it.
+"""The guest's end of the wire: writes whole messages, reads replies, hands each reply to the call that waits for it.
 
-1. Whoever waits, reads. There is no reader thread: an event loop that has a call in flight watches the wire, and a
-   thread that blocks for a reply reads it itself. At most one of them reads at a time (`_reading`); it hands every
+1. The waiting side reads. There is no reader thread: an event loop that has a call in flight watches the wire, and a
+   thread that blocks for a reply reads it itself. At most one thread reads at a time (`_reading`); it hands every
    other reply to its owner.
 2. A write never deadlocks with a host that pushes back: while the wire takes no more, the writer reads.
 3. Calls of async code leave when the program next waits: when its loop has nothing ready to run, when a thread blocks,
-   or at its end; at the latest after `_MOST_TURNS` turns of the loop or `_MOST_HELD` characters. What the program
-   cancels before that has never begun, and does not depend on how quick the host is. Prints and cancellations keep
+   or at its end; at the latest after `_MOST_TURNS` turns of the loop or `_MOST_HELD` characters. A call that the
+   program cancels before that never begins, however quick the host is. Prints and cancellations keep
    their place behind calls that are held.
 4. Knows messages, not what they mean: a call resolves itself, a request is queued for `next_request`.
 """
@@ -32,7 +32,7 @@ _CHUNK = 1 << 16  # what a pipe holds; above 128 KiB, malloc would map and unmap
 
 
 class Reply(Protocol):
-    """What waits for a response."""
+    """A call that waits for its response."""
 
     def resolve(self, message: dict[str, Any]) -> None: ...
 
@@ -56,8 +56,8 @@ class Link:
         self._writing = False
         self._unsent: deque[bytes] = deque()
         self.held: dict[int, tuple[str, str, str]] = {}
-        """By the ids of requests, and by negative numbers where there is none: the message, and of a request its method
-        and its params as JSON."""
+        """Messages that wait to leave, by the id of the request; notifications have negative numbers. With each its
+        method and its params as JSON, empty for a notification."""
         self.held_size = self._turns = self._unnumbered = 0
         self._turn = threading.Condition()
         self._reading = False
@@ -67,7 +67,7 @@ class Link:
         self.unawaited: dict[int, Any] = {}
         """Calls of async code that nobody has awaited so far: see `nursery`."""
         self.ending: set[asyncio.AbstractEventLoop | None] = set()
-        """Loops whose tasks are cancelled because their program is over, which gives up none of their calls."""
+        """Loops whose tasks are cancelled because their program is over. This cancels none of their calls."""
         self._news: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._requests: deque[dict[str, Any]] = deque()
         self.last_id = 0
@@ -86,10 +86,10 @@ class Link:
         """Send a request; `reply.resolve` is called with the response, from whichever thread reads it.
 
         Args:
-            method: what is called.
-            params: by name.
-            reply: who waits.
-            holds: it leaves when the program next waits, by `idle`.
+            method: name of the tool.
+            params: arguments by name.
+            reply: the waiting call.
+            holds: the request leaves when the program next waits, by `idle`.
         """
         body = encode(params)
         self.before_write()
@@ -105,7 +105,7 @@ class Link:
         return number
 
     def withdraw(self, number: int) -> bool:
-        """Take back a request that has not left. Returns whether that was possible; the host is told of it."""
+        """Take back a request that has not left. Returns whether that was possible; a notification reports it."""
         if number not in self.held:
             return False
         _, method, body = self.held[number]
@@ -121,7 +121,7 @@ class Link:
             self._write("")
 
     def idle(self, timeout: float | None) -> None:
-        """An event loop is about to wait that long for something to happen; 0 where it has something to run."""
+        """An event loop is about to wait for up to `timeout` seconds; 0 if it has something to run."""
         self._turns += 1
         if timeout != 0 or self._turns > _MOST_TURNS:
             self._write("")
@@ -136,7 +136,7 @@ class Link:
             self._write(text)
 
     def tell(self, method: str, body: str) -> None:
-        """Send a notification; `body` is the members of its params as JSON text."""
+        """Send a notification. `body` holds the members of its params as JSON text."""
         self.before_write()
         self._write(f'{{"jsonrpc":"2.0","method":"{method}","params":{{{body}}}}}\n')
 
@@ -222,20 +222,20 @@ class Link:
             else:
                 self.on_cancel()
         if self._news:
-            self.tell_news()
+            self.wake_news()
         if self._sleepers:
             with self._turn:
                 self._turn.notify_all()
 
     def news(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
-        """A future of `loop` that is done when any call has been answered or given up."""
+        """A future of `loop` that is done when any call is answered or cancelled."""
         future = loop.create_future()
         self._news.append((loop, future))
         self.watch(loop)
         return future
 
-    def tell_news(self) -> None:
-        """Something has happened that `news` tells of."""
+    def wake_news(self) -> None:
+        """Complete the futures of `news`."""
         while self._news:
             loop, future = self._news.pop()
             if not loop.is_closed():
@@ -286,12 +286,12 @@ class Link:
                 self._end_turn()
 
     def forget(self, number: int) -> None:
-        """Nobody waits for this response any more."""
+        """No longer wait for this response."""
         self.pending.pop(number, None)
-        self.tell_news()
+        self.wake_news()
 
     def forget_all(self, error: dict[str, Any]) -> None:
-        """The host answers none of the requests that are still pending: end them with `error`."""
+        """End all pending requests with `error`: the host will not answer them."""
         pending, self.pending = self.pending, {}
         for waiting in pending.values():
             waiting.resolve({"error": error})

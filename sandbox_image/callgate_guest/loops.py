@@ -1,9 +1,9 @@
-"""A loop is there whenever a program can ask for one.
+"""An event loop exists whenever a program can ask for one.
 
-A program that awaits at its top level runs in the session's event loop. One that does not runs beside it: the loop is
-not turning, and what asks asyncio for *the running loop* is given this one, so that tasks, futures and timers can be
-made; the end of the program turns it. `asyncio.run`, `asyncio.Runner` and `loop.run_until_complete` work at such a top
-level as they do in a script. Where a loop is running, `asyncio.run` takes a thread of its own.
+A program that awaits at its top level runs in the session's event loop. A program that does not runs beside the loop:
+the loop is not turning, but asyncio returns it as *the running loop*, so that the program can make tasks, futures and
+timers. The end of the program turns the loop. `asyncio.run`, `asyncio.Runner` and `loop.run_until_complete` work at
+such a top level as they do in a script. If a loop is running, `asyncio.run` starts a thread of its own.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class _Selector(selectors.DefaultSelector):
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """What `asyncio.new_event_loop` makes in a guest."""
+    """Class of the event loops of a guest."""
 
     holds_calls = True
     """Its calls leave when it waits: see `link`."""
     working = 0
-    """What it has running in threads, by ``asyncio.to_thread`` for instance."""
+    """Number of functions that run in threads for this loop, for instance by ``asyncio.to_thread``."""
 
     def __init__(self, link: Link, nursery: Nursery) -> None:
         super().__init__(_Selector(link))
@@ -66,11 +66,11 @@ class _Loop(asyncio.SelectorEventLoop):
 
     def _worked(self, _: Any) -> None:
         self.working -= 1
-        self._link.tell_news()
+        self._link.wake_news()
 
 
 class Loops:
-    """The loop of a session, and what a program finds of it in asyncio."""
+    """The loop of a session, and the functions of asyncio that give programs this loop."""
 
     def __init__(self, link: Link, nursery: Nursery) -> None:
         self._link = link
@@ -84,7 +84,7 @@ class Loops:
 
     @property
     def own(self) -> asyncio.AbstractEventLoop:
-        """The session's loop; another one where a program has closed it."""
+        """The session's loop; a new one if a program has closed it."""
         if self._own.is_closed():
             self._own = self._make()
             self._nursery.adopt(self._own)
@@ -96,7 +96,7 @@ class Loops:
         self._own.close()
 
     def install(self) -> None:
-        """Make asyncio ask here."""
+        """Replace the functions of asyncio that find and run loops."""
 
         def running() -> asyncio.AbstractEventLoop:
             loop: asyncio.AbstractEventLoop | None = asyncio._get_running_loop()

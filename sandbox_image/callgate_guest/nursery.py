@@ -2,7 +2,7 @@
 
 1. **The end.** After its top level a program's event loop runs on until no call is in flight and nothing is ready. A
    timer alone does not keep it alive: tasks that are left then are cancelled, and counted. `asyncio.run` in a program
-   ends in the same way. Threads that are no daemons, and the work of thread pools, are waited for.
+   ends in the same way. Threads that are not daemons, and the work of thread pools, are waited for.
 2. **A failure.** When a program fails, its tasks are cancelled at once, so that none of them makes another call. That
    does not cancel their calls: the host makes the calls with effects, and cancels those that only read.
 3. **A cancellation.** A call that the program itself cancels is cancelled on the host, too.
@@ -31,7 +31,7 @@ _NO_CALL = 1 << 62
 
 
 class Nursery:
-    """What the programs of a session have begun.
+    """Calls and tasks that the programs of a session have begun.
 
     Attributes:
         dropped: calls of the last program that were never awaited.
@@ -45,11 +45,11 @@ class Nursery:
         self._tasks: list[tuple[int, weakref.ref[asyncio.Task[Any]]]] = []
         self._most = _FEW
         self.knows_all = True
-        """Whether this makes all tasks, and no task factory of a program does."""
+        """The nursery makes all tasks: no program has a task factory of its own."""
         self._lost: list[tuple[int, BaseException]] = []
 
     def adopt(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Know the tasks of `loop`, unless the program has put its own means in place."""
+        """Record the tasks of `loop`, unless the program has its own task factory."""
         if loop.get_task_factory() is None:
             loop.set_task_factory(self._make_task)
         if loop.get_exception_handler() is None:
@@ -68,7 +68,7 @@ class Nursery:
         return task
 
     def _hear(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What asyncio says of a future that is gone, and whose error nobody took."""
+        """Exception handler of a loop: keeps errors of lost futures that the program never retrieved."""
         error = context.get("exception")
         if error is None or not str(context.get("message")).endswith("was never retrieved"):
             loop.default_exception_handler(context)
@@ -82,7 +82,7 @@ class Nursery:
     # the end
 
     def busy(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether the end of a program has anything to wait for, or to cancel."""
+        """Whether there is anything that the end of a program has to wait for, or to cancel."""
         return bool(self._calls() or _ready(loop) or asyncio.all_tasks(loop))
 
     def _calls(self, loop: asyncio.AbstractEventLoop | None = None) -> bool:
@@ -118,12 +118,12 @@ class Nursery:
             await news
 
     async def end(self, waits: Callable[[], None]) -> None:
-        """The top level is over, and well."""
+        """The top level has ended without an error."""
         await self.quiet(waits)
         self.waiting += await self.stop()
 
     async def leave(self, waits: Callable[[], None]) -> None:
-        """The program has left by ``sys.exit()``: its tasks do not go on, its calls do."""
+        """The program has ended by ``sys.exit()``: its tasks stop, its calls go on."""
         await self.stop()
         await self.quiet(waits)
 
@@ -184,7 +184,7 @@ class Nursery:
         return min(found, key=lambda each: each[0])[1] if found else None
 
     def _untaken(self) -> list[tuple[int, BaseException]]:
-        """Errors of tasks and futures that are still there."""
+        """Errors of tasks and futures that still exist."""
         found: list[tuple[int, BaseException]] = []
         anything = not self.knows_all
         for number, reference in self._tasks:
@@ -204,7 +204,7 @@ class Nursery:
         return found
 
     def forget(self) -> None:
-        """The program has failed, or its end is known: nothing more is said of what it began."""
+        """The program has failed, or its end is known: report no further errors of its calls and tasks."""
         self._lost.clear()
         self._link.unawaited.clear()
         for _, reference in self._tasks:
@@ -215,19 +215,20 @@ class Nursery:
 
 
 class _Meeting:
-    """Work for each thread of a pool, which ends when all that live have come to it: then they have done all else."""
+    """A work item for each thread of a pool. It ends when all living threads have reached it: then all other work is
+    done."""
 
     def __init__(self) -> None:
         self._come = threading.Semaphore(0)
         self._over = threading.Event()
 
     def run(self, *_: Any) -> None:
-        """What a thread of the pool calls; since Python 3.14 with a context."""
+        """Called by a thread of the pool; since Python 3.14 with a context."""
         self._come.release()
         self._over.wait()
 
     def hold(self, queue: Any, threads: list[threading.Thread]) -> None:
-        """Have them all come. A pool that was shut down has its threads end instead."""
+        """Wait until all threads have come. Threads of a pool that was shut down end instead."""
         for _ in threads:
             queue.put(self)
         missing = len(threads)
@@ -237,7 +238,7 @@ class _Meeting:
 
 
 def join_threads() -> None:
-    """What CPython does at the end of a program: wait for its threads, and for the work of its thread pools."""
+    """Wait for the program's threads and for the work of its thread pools, as CPython does at the end of a program."""
     module = sys.modules.get("concurrent.futures.thread")
     pooled: dict[threading.Thread, Any] = dict(getattr(module, "_threads_queues", {}))
     here = threading.current_thread()
@@ -260,7 +261,7 @@ def _matters(task: asyncio.Task[Any] | None) -> bool:
 
 
 def _made(error: BaseException, otherwise: int) -> int:
-    """The number of the call that an error is of."""
+    """The number of the call that failed with this error."""
     number = getattr(error, "_number", None)
     return number if type(number) is int else otherwise
 
@@ -270,9 +271,9 @@ def _nothing() -> None:
 
 
 def _references(calls: dict[int, Any]) -> list[int]:
-    """How many references there are to each."""
+    """Reference counts of the values."""
     return [sys.getrefcount(call) for call in calls.values()]
 
 
 _ONE = _references({0: object()})[0]
-"""What `_references` says of a value that nothing but the dict holds; it depends on the version of Python."""
+"""Count of `_references` for a value that only the dict holds; it depends on the version of Python."""

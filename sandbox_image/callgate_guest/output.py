@@ -49,7 +49,7 @@ class Output(io.TextIOBase):
                 self._send(text[start : start + _PIECE])
 
     def reconfigure(self, **_: Any) -> None:
-        """It is line-buffered UTF-8 whatever a program asks for."""
+        """Changes nothing: the output stays line-buffered UTF-8."""
         self.flush()
 
     def fileno(self) -> int:
@@ -63,7 +63,7 @@ class Output(io.TextIOBase):
 
 
 class _Bytes(io.RawIOBase):
-    """``sys.stdout.buffer``: bytes become text, whatever does not decode is replaced."""
+    """``sys.stdout.buffer``: bytes become text; bytes that do not decode are replaced."""
 
     def __init__(self, output: Output) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What every process that forks guests does: import and warm up ahead, then confine a fresh child and let it serve.
+"""Shared by the processes that fork guests: import and warm up ahead, then confine a fresh child and let it serve.
 
 Used by `zygote` (guests on the host) and `container` (guests in a container). No threads and no event loop in here,
 ever: a child has only the thread that forked it.
@@ -41,7 +41,7 @@ ENVIRONMENT = {
 
 
 class Unwanted(Exception):
-    """What the operator asked for cannot be had; the machine is not to blame."""
+    """The operator's settings cannot be met; the machine is not to blame."""
 
 
 def prepare(preimport: Sequence[str], packages: str | None, proc: int, *, own_files: bool, own_disks: bool) -> int:
@@ -114,7 +114,7 @@ def serve_confined(
 
 
 def ended(pid: int) -> dict[str, Any]:
-    """Wait for the end of a guest: how it ended, and what it has used."""
+    """Wait for the end of a guest. Returns its status and its usage."""
     _, status, usage = os.wait4(pid, 0)
     used = {"cpu": usage.ru_utime + usage.ru_stime, "peak": usage.ru_maxrss * 1024}
     return {"status": os.waitstatus_to_exitcode(status), **used}

@@ -69,7 +69,7 @@ def _own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
         yield node
         if not isinstance(node, _FUNCTIONS):
             stack.extend(ast.iter_child_nodes(node))
-        else:  # what of it is evaluated outside it
+        else:  # its parts that are evaluated outside
             stack.extend(getattr(node, "decorator_list", ()))
             stack.extend(getattr(node, "bases", ()))
             if not isinstance(node, ast.ClassDef):
@@ -77,7 +77,7 @@ def _own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 class _ForFunction(ast.NodeTransformer):
-    """What is legal at the top level of a module only, put so that it works in a function whose names are global."""
+    """Rewrites statements that only the top level of a module may have, for a function whose names are all global."""
 
     def visit_Global(self, node: ast.Global) -> Any:
         return ast.copy_location(ast.Pass(), node)
@@ -131,7 +131,7 @@ def _as_function(tree: ast.Module, name: str) -> types.CodeType:
 
 
 def value_of(namespace: dict[str, Any]) -> str:
-    """The members of the reply that carry the program's value: as JSON, or as text where it is none."""
+    """Members of the reply with the program's value: as JSON, or as text if the value is not JSON."""
     value = namespace.pop(VALUE, None)
     if type(value) is ToolCall:
         raise value._not_awaited()
@@ -166,18 +166,18 @@ def _cut(text: str) -> str:
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """What the host is told of an error that ended the program: kind, message, line, the program's own frames."""
+    """An error that ended the program, as the host receives it: kind, message, line, the program's own frames."""
     more = None
     try:
         _show_calls(error)
         more = advice(error)
         if more is not None:
             error.add_note(more)
-        told = traceback.TracebackException.from_exception(error, limit=None, compact=True)
-        line = _prune(told)
+        shown = traceback.TracebackException.from_exception(error, limit=None, compact=True)
+        line = _prune(shown)
         if line is None and type(error) is ToolError and error._place is not None:  # of a call that was never awaited
-            line = _place(told, *error._place)
-        text = "".join(told.format())
+            line = _place(shown, *error._place)
+        text = "".join(shown.format())
     except BaseException as failure:  # an exception made to break its own formatting
         line, text = None, f"{type(error).__name__}: (its traceback could not be formatted: {type(failure).__name__})\n"
     try:
@@ -189,34 +189,34 @@ def describe(error: BaseException) -> dict[str, Any]:
     if more is not None:
         message = f"{message}; {more}"
     kind = "".join(c for c in type(error).__name__ if c.isidentifier() or c.isdigit())[:200] or "Exception"
-    told_of: dict[str, Any] = {"kind": kind, "message": _cut(message), "line": line, "traceback": _cut(text)}
+    report: dict[str, Any] = {"kind": kind, "message": _cut(message), "line": line, "traceback": _cut(text)}
     if isinstance(error, OSError):
-        told_of["errno"] = error.errno
+        report["errno"] = error.errno
     for field in ("tool", "code", "data", "retryable"):
         if kind == "ToolError" and hasattr(error, field):
-            told_of[field] = getattr(error, field)
-    return told_of
+            report[field] = getattr(error, field)
+    return report
 
 
 def _show_calls(error: BaseException) -> None:
-    """Have calls that were not awaited, and that are the text of an exception, show as such."""
+    """Show calls that were not awaited, and stand in an exception's arguments, by their repr."""
     if any(type(each) is ToolCall for each in error.args):
         error.args = tuple(repr(each) if type(each) is ToolCall else each for each in error.args)
 
 
-def _place(told: traceback.TracebackException, code: types.CodeType, instruction: int) -> int | None:
-    """Show where the program made the call that failed. Returns the line."""
+def _place(shown: traceback.TracebackException, code: types.CodeType, instruction: int) -> int | None:
+    """Show the place of the failed call as the traceback. Returns the line."""
     line = next((line for start, end, line in code.co_lines() if start <= instruction < end), None)
     if line is None or not code.co_filename.startswith("<program"):
         return None
-    told.stack = traceback.StackSummary.from_list([(code.co_filename, line, code.co_name, None)])
+    shown.stack = traceback.StackSummary.from_list([(code.co_filename, line, code.co_name, None)])
     return line
 
 
-def _prune(told: traceback.TracebackException) -> int | None:
+def _prune(shown: traceback.TracebackException) -> int | None:
     """Leave only the program's own frames, in this exception and all it was chained to. Returns the innermost line."""
     seen: list[traceback.TracebackException] = []
-    stack = [told]
+    stack = [shown]
     while stack:
         each = stack.pop()
         if any(each is known for known in seen):
@@ -226,5 +226,5 @@ def _prune(told: traceback.TracebackException) -> int | None:
         each.stack = traceback.StackSummary.from_list(own)
         stack.extend(chained for chained in (each.__cause__, each.__context__) if chained is not None)
         stack.extend(each.exceptions or () if sys.version_info >= (3, 11) else ())
-    frames = list(told.stack)
+    frames = list(shown.stack)
     return frames[-1].lineno if frames else None

@@ -1,5 +1,5 @@
-"""`Record`, a JSON object of a tool's result: a dict whose fields can also be read as attributes, and that says what
-there is where something is missing.
+"""`Record`, a JSON object of a tool's result: a dict whose fields can also be read as attributes, and whose errors name
+the fields that exist.
 
 Guest and host use this one class: a program reads results in the sandbox and on the fast path with the same errors.
 Rules:
@@ -7,7 +7,7 @@ Rules:
 1. It is a dict in all else: equality, `json.dumps`, copies, methods. Decoding makes one at the speed of a C call.
 2. Methods win over fields: ``r.items()`` works whatever the keys are. Where the record has a key of that name,
    ``r.items`` without a call is a `HiddenField`, and using that as a value says to write ``r['items']``.
-3. What a message costs is bounded: some keys, and short ones.
+3. The cost of a message is bounded: it shows some keys, and short ones.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _SMALL: Final = 1 << 64
 
 
 class MissingKey(KeyError):
-    """``r['totl']``: a `KeyError` for programs, with the key as its argument and the keys that there are in its text.
+    """``r['totl']``: a `KeyError` for programs, with the key as its argument and the existing keys in its text.
 
     Args:
-        key: what was asked for.
+        key: the missing key.
         keys: the first keys of the record.
-        more: whether it has more.
+        more: whether the record has more keys.
     """
 
     def __init__(self, key: object, keys: tuple[object, ...] = (), *, more: bool = False) -> None:
@@ -132,7 +132,7 @@ class Record(dict[str, Any]):
 
 
 def no_field(record: Iterable[Any], name: str) -> str:
-    """What an `AttributeError` says of a field that a record has not."""
+    """The text of an `AttributeError` for a field that a record does not have."""
     fields = ", ".join(map(repr, islice(record, _SHOWN))) or "none"
     return f"the result has no field {name!r}; its fields are: {fields}"
 

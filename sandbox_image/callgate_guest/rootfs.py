@@ -1,7 +1,7 @@
 """Collects the root file system of a container: this Python, what it loads, the guest, and no shell, pip or compiler.
 
 Runs inside the base image while `Dockerfile.sandbox` is built, or on a host whose own Python becomes the base. Knows
-files; knows nothing of engines. Has to be read by any Python 3, so that one that is too old is told so.
+files; knows nothing of engines. Any Python 3 can read this file, so that one that is too old gets a clear error.
 
 Layout: that of the jail's root (`jail.root`), plus /etc/passwd and /etc/group for programs that ask who they are.
 
@@ -54,9 +54,10 @@ for path in sys.stdin.read().split("\\0"):
 
 
 def main(arguments: list[str]) -> None:
-    """``collect ROOT [PACKAGES]``, ``base ROOT [PACKAGES]`` or ``install FOLDER``; ``$REQUIREMENTS`` says what.
+    """``collect ROOT [PACKAGES]``, ``base ROOT [PACKAGES]`` or ``install FOLDER``; ``$REQUIREMENTS`` lists what to
+    install.
 
-    `collect` ends with a line of facts (see `facts`). What cannot work ends the process with one sentence.
+    `collect` prints a line of facts at the end (see `facts`). A failure ends the process with one sentence.
     """
     if sys.version_info[:2] < _OLDEST:
         sys.exit(
@@ -190,7 +191,7 @@ def _imports_tests(package: str) -> bool:
 
 
 def _needed(files: list[str], found: dict[str, str]) -> dict[str, str]:
-    """Those of the libraries that were found whose names stand in the files, or in a library that is needed itself."""
+    """The found libraries whose names stand in the files, or in another needed library."""
     for folder in sorted({os.path.dirname(path) for path in found}):
         for name in _DLOPENED:
             if os.path.exists(os.path.join(folder, name)):
@@ -209,7 +210,7 @@ def _needed(files: list[str], found: dict[str, str]) -> dict[str, str]:
 
 
 def _copy_tree(source: str, target: str, wanted: Callable[[str], bool]) -> list[str]:
-    """Copy the files that `wanted` says yes to, given each path below `source`, a folder's with a slash at its end."""
+    """Copy the files that `wanted` accepts. It gets each path below `source`; a folder's path ends with a slash."""
     copied = []
     for where, folders, names in os.walk(source):
         below = os.path.relpath(where, source) + "/" if where != source else ""
@@ -234,8 +235,8 @@ def _write(path: str, text: str) -> None:
 
 
 def _compile(root: str) -> None:
-    """Compile every source, under the name that it will have. In a process of its own, whose hashes are not random:
-    the order of a constant set is written down."""
+    """Compile every source under its later name, in a process of its own without random hashes: a .pyc file depends on
+    the order of constant sets."""
     sources = []
     for top in ("/python", "/guest", "/packages"):
         for where, folders, names in os.walk(root + top):
@@ -249,7 +250,7 @@ def _compile(root: str) -> None:
 
 
 def _level(root: str) -> None:
-    """One time and owner for everything, and modes that say nothing of who collected it."""
+    """Give everything one time, one owner and the same modes, whatever user collected it."""
     moment = int(os.environ.get("SOURCE_DATE_EPOCH") or 0)
     for where, _, names in os.walk(root, topdown=False):
         for path in [os.path.join(where, name) for name in names] + [where]:

@@ -41,7 +41,8 @@ _THREAD_STARTERS = {
 
 
 _THREAD_BYTES = 2 << 20
-"""What a new thread may need before its first line runs: a pymalloc arena (1 MiB), a stack of frames, small change."""
+"""Memory that a new thread may need before its first line runs: a pymalloc arena (1 MiB), a stack of frames, small
+parts."""
 
 
 def _guarded(start: Any) -> Callable[..., Any]:
@@ -128,9 +129,9 @@ class Session:
         if error is not None:
             raise error
         notes = {"dropped": nursery.dropped, "failed": nursery.failed, "waiting": nursery.waiting}
-        told = f',"notes":{json.dumps(notes)}' if any(notes.values()) else ""
+        more = f',"notes":{json.dumps(notes)}' if any(notes.values()) else ""
         try:
-            return value_of(self._namespace) + told
+            return value_of(self._namespace) + more
         except BaseException:
             nursery.forget()  # else the next program is blamed for the calls that this value holds
             raise
@@ -149,7 +150,7 @@ class Session:
             if leave.code not in (None, 0):
                 raise
             if self._nursery.busy(self._loops.own):
-                self._loops.own.run_until_complete(self._nursery.leave(self._tell_value))
+                self._loops.own.run_until_complete(self._nursery.leave(self._send_value))
         finally:
             self._main = None
 
@@ -159,13 +160,13 @@ class Session:
             value = await main
             if program.returns:
                 self._namespace[VALUE] = value
-            await self._nursery.end(self._tell_value)
+            await self._nursery.end(self._send_value)
         except BaseException:
             await self._nursery.stop()
             raise
 
-    def _tell_value(self) -> None:
-        """Tell the host the value of a program that waits for its calls: should they never end, it has that."""
+    def _send_value(self) -> None:
+        """Send the value of a program that waits for its calls: the host uses it if they never end."""
         try:
             body = value_of({VALUE: self._namespace.get(VALUE)})
         except TypeError:  # it holds a call; the reply will say so
@@ -175,13 +176,13 @@ class Session:
     def _finish(self) -> None:
         while True:
             if self._nursery.busy(loop := self._loops.own):
-                loop.run_until_complete(self._nursery.end(self._tell_value))
+                loop.run_until_complete(self._nursery.end(self._send_value))
             join_threads()
             if not self._nursery.busy(self._loops.own):
                 return
 
     def _abandon(self) -> None:
-        """The program has failed: its tasks do not go on."""
+        """The program has failed: stop its tasks."""
         if asyncio.all_tasks(loop := self._loops.own):
             loop.run_until_complete(self._nursery.stop())
         join_threads()

@@ -45,9 +45,9 @@ class ToolError(Exception):
     ) -> None:  # fmt: skip
         super().__init__(message)
         self._number: int | None = None
-        """Of the call, where the host has answered it so."""
+        """Number of the failed call; None for an error that the program made."""
         self._place: tuple[types.CodeType, int] | None = None
-        """Where the program made the call: its code, and the instruction in it."""
+        """Place of the call: the code, and the instruction in it."""
         self.message = message
         self.tool = tool
         self.code = code
@@ -75,10 +75,10 @@ class ToolCall:
         self._value: Any = None
         self._place: tuple[types.CodeType, int] | None = None
         self.blocks = blocks
-        """A thread waits for it, or a plain function: see `nursery`."""
+        """A thread or a plain function waits for the call: see `nursery`."""
         self.done = False
         self.home = asyncio._get_running_loop()
-        """The loop that it was made in; None at a top level that runs beside the loop."""
+        """The loop that runs the caller; None at a top level that runs beside the loop."""
         try:
             holds = not blocks and (self.home is None or getattr(self.home, "holds_calls", False))
             self._number = link.request(tool, arguments, self, holds=holds)
@@ -106,21 +106,21 @@ class ToolCall:
 
     @property
     def failed(self) -> bool:
-        """Whether it has ended, with an error."""
+        """Whether the call has ended with an error."""
         return self._error is not None
 
     def error(self) -> ToolError:
-        """The error that it has ended with."""
-        told = self._error
-        assert told is not None
-        data = told.get("data") or {}
+        """The error of a failed call."""
+        answer = self._error
+        assert answer is not None
+        data = answer.get("data") or {}
         tool, retryable = data.get("tool", self._tool), data.get("retryable", False)
-        error = ToolError(told["message"], tool=tool, code=told["code"], data=data.get("data"), retryable=retryable)
+        error = ToolError(answer["message"], tool=tool, code=answer["code"], data=data.get("data"), retryable=retryable)
         error._number, error._place = self._number, self._place
         return error
 
     def made(self) -> ToolCall:
-        """This call, which async code has made: it has to be awaited."""
+        """Return this call to async code, which has to await it."""
         frame = sys._getframe(2)
         self._place = frame.f_code, frame.f_lasti
         self._link.unawaited[self._number] = self
@@ -151,11 +151,11 @@ class ToolCall:
                 if not self.done:
                     self._waiters = [waiter for waiter in self._waiters if waiter[1] is not future]
                     if not self._waiters:  # nobody else awaits the same call
-                        self._give_up()
+                        self._cancel()
                 raise
         return self.result()
 
-    def _give_up(self) -> None:
+    def _cancel(self) -> None:
         if asyncio._get_running_loop() in self._link.ending:  # its task is cancelled because the program is over
             return
         self._error = {"code": CANCELLED, "message": "the program gave this call up"}
@@ -185,12 +185,12 @@ class ToolCall:
             raise
 
     def _leave(self) -> None:
-        """A task gives it up before its first step; whoever has begun to wait for it does that in `__await__`."""
+        """A task cancels the call before its first step; one that waits already does so in `__await__`."""
         link = self._link
         if asyncio._get_running_loop() in link.ending:
             return
         if link.unawaited.pop(self._number, None) is not None and not self.done:
-            self._give_up()
+            self._cancel()
 
     def close(self) -> None:
         self._leave()
@@ -316,7 +316,8 @@ def _function() -> types.CodeType:
 
 
 def _blocked(started: ToolCall) -> Any:
-    """The result of a call in a plain function, which has waited then; what awaits that result is told so."""
+    """The result of a call in a plain function. Notes that the function has waited, for an error that awaits its
+    result."""
     note_wait(sys._getframe(2).f_code.co_name, started._tool)
     return started.block()
 

@@ -10,7 +10,7 @@ from typing import Final
 
 EXECUTE: Final = "execute"  # host -> guest, request: run a program
 PRINT: Final = "print"  # guest -> host, notification: {"text": ...}
-CANCEL: Final = "cancel"  # both ways, notification: {} ends the program; {"id": n} gives up one tool call
+CANCEL: Final = "cancel"  # both ways, notification: {} ends the program; {"id": n} cancels one tool call
 WITHDRAWN: Final = "rpc.withdrawn"  # guest -> host, notification: a call that was cancelled before its request left
 ENDING: Final = "rpc.ending"  # guest -> host, notification: the value of a program that still waits for calls
 

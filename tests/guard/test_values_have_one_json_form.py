@@ -147,7 +147,7 @@ WITH_PACKAGES: dict[str, tuple[str, Any]] = {
                        [{"at": "2024-02-03"}, {"p": {"Name": "A", "since": "2024-02-03", "area": "1"}}]),
 }  # fmt: skip
 
-SORTED = "write sorted(...), since the order of a set is no value"
+SORTED = "write sorted(...), since a set has no order"
 
 REFUSED = {
     "a set": ("{1, 2}", SORTED),

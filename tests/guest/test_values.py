@@ -88,7 +88,7 @@ def test_a_value_that_is_no_json_arrives_as_text(name: str, run: Run) -> None:
 
 
 REFUSED = {
-    "a set": ("{1}", "TypeError", "a value of type set has no JSON form; write sorted(...), since the order of a set"),
+    "a set": ("{1}", "TypeError", "a value of type set has no JSON form; write sorted(...), since a set has no order"),
     "a set within": ("{'a': [frozenset()]}", "TypeError", "a value of type frozenset has no JSON form; write sorted("),
     "not a number": ("float('nan')", "ValueError", "nan is not JSON; use None or text"),
     "infinity": ("[-1e999]", "ValueError", "-inf is not JSON; use None or text"),

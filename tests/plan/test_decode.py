@@ -74,7 +74,7 @@ def test_arguments_arrive_the_same_as_text_and_as_text_in_text(value: dict[str, 
         assert told == warnings
 
 
-SORTED = "write sorted(...), since the order of a set is no value"
+SORTED = "write sorted(...), since a set has no order"
 DECODED = "write .decode() for text, or base64.b64encode(...).decode()"
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 import sysconfig
+import time
 import warnings
 from pathlib import Path
 
 import pytest
 
-from callgate.program import Finding, ToolShape, check_program
+from callgate.program import Finding, ToolShape, bound_names, check_program
+from callgate.program.findings import nearest
 
 TOOLS = [ToolShape("get_weather", ("city",), frozenset({"city"}))]
 
@@ -170,3 +172,58 @@ def test_the_standard_library_has_no_unknown_names_and_no_faults() -> None:
         wrong += [f"{path}: {each}" for each in errors if each.message.split("`")[1:2] not in AT_A_PROMPT]
     assert wrong == []
     assert looked > 200
+
+
+# names that a program leaves behind for the next one of its session
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("rows = await query('west')", {"rows"}),
+        ("def f(a):\n    b = 1\nclass A:\n    c = 1", {"f", "A"}),
+        ("def f():\n    global made\n    made = 1", {"f", "made"}),
+        ("import os.path, json as j\nfrom math import pi", {"os", "j", "pi"}),
+        ("from tools import query\nimport tools", set()),
+        ("from tools import query as q\nquery = 1\nfrom tools import query", {"q", "query"}),
+        ("for i, (a, *b) in []: pass\nif (n := 1): pass", {"i", "a", "b", "n"}),
+        ("from math import *", set()),
+        ("x = (", set()),
+        ("x" * 10**6, set()),
+    ],
+)
+def test_these_names_are_left_behind(source: str, names: set[str]) -> None:
+    assert bound_names(source) == names
+
+
+def test_the_next_program_knows_them_and_leaves_a_rebound_tool_alone() -> None:
+    tools = [ToolShape("query", ("region",), frozenset({"region"}))]
+    earlier = bound_names("def query(*regions): return list(regions)\nrows = query(1, 2)")
+    assert check_program("print(rows, query(1, 2)[0])", tools, known_names=earlier) == []
+
+
+# did you mean: near names only, in bounded time
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "expected"),
+    [
+        ("getWeather", ["get_weather"], "get_weather"),
+        ("get-weather", ["get_weather"], "get_weather"),
+        ("get_wether", ["send", "get_weather"], "get_weather"),
+        ("qqq", ["get_weather"], None),
+        ("x", ["y"], None),
+        ("", ["y"], None),
+        ("word", [], None),
+    ],
+)
+def test_the_nearest_name_or_none(word: str, known: list[str], expected: str | None) -> None:
+    assert nearest(word, known) == expected
+
+
+def test_the_time_is_bounded_whatever_is_known() -> None:
+    known = [f"some_{number:06}_name" for number in range(200_000)]
+    started = time.process_time()
+    nearest("some_999999_nmae", known)
+    nearest("x" * 10**6, known)
+    assert time.process_time() - started < 2

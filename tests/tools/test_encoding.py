@@ -60,7 +60,7 @@ for _ in range(100_000):
         ({"a": "\ud800"}, "value.a holds half of a surrogate pair, which is not Unicode text"),
         ({"\ud800": 1}, "value has a key with half of a surrogate pair, which is not Unicode text"),
         (b"x", "value is a bytes, which is not JSON; write .decode() for text, or base64.b64encode(...).decode()"),
-        ([{1}], "value[0] is a set, which is not JSON; write sorted(...), since the order of a set is no value"),
+        ([{1}], "value[0] is a set, which is not JSON; write sorted(...), since a set has no order"),
         ({"a": Decimal("NaN")}, "value.a is Decimal('NaN'), which is not JSON; use null or a string"),
         ({b"a": 1}, "value has a key that is a bytes; JSON keys are strings"),
         ({datetime.date(2024, 1, 2): 1, "2024-01-02": 2}, "value has two keys that are '2024-01-02' as JSON"),

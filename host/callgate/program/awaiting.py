@@ -1,9 +1,10 @@
-"""Calls that must be awaited and are not. Knows which calls give an awaitable, and which uses of one are surely wrong.
+"""Calls that must be awaited and are not. Knows which calls give an awaitable, and which uses of an awaitable are
+certainly wrong.
 
 The top level of a program and the body of an `async def` are async code: a tool's call there starts at once and is
 awaited for its result. In a plain `def` the same call blocks and returns it. In a lambda or a class body it depends on
-who runs it, so nothing is said there. A call that is assigned, passed on or returned may be awaited later: no finding,
-but for what `dropping` knows.
+the caller, so there is no finding there. A call that is assigned, passed on or returned may be awaited later: no
+finding, but for what `dropping` knows.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ def awaits_in_def(seen: Survey) -> Iterator[Finding]:
 
 
 def never_awaited(seen: Survey, known: ToolNames, *, session: bool = False) -> Iterator[Finding]:
-    """A finding for each awaitable that is thrown away, put away, or used as if it were the result.
+    """A finding for each awaitable that is thrown away, stored, or used as if it were the result.
 
     Args:
         seen: the program.
         known: its calls.
-        session: another program may follow that has the variables of this one.
+        session: another program with the variables of this one may follow.
     """
     names = Awaitables(seen, known)
     pending: dict[str, tuple[ast.Call, Scope, str]] = {}
@@ -93,11 +94,11 @@ class Awaitables:
         }
 
     def count(self, name: str) -> int:
-        """How often the program binds a name, in whatever scope."""
+        """How often the program binds a name, in all scopes together."""
         return self._seen.counts[name]
 
     def label(self, call: ast.Call, scope: Scope) -> str | None:
-        """What to call an awaitable call in a message, or None for any other."""
+        """How messages name a call that gives an awaitable; None for any other call."""
         function = call.func
         if isinstance(function, ast.Name) and function.id in self._own:
             return function.id if scope.kind in ("module", "async", "def") else None
@@ -110,7 +111,7 @@ class Awaitables:
 
 
 def _wrong_use(node: ast.expr, parent: ast.AST | None, scope: Scope, names: Awaitables) -> str | None:
-    """What is done to an awaitable that only its result can stand, or None where it may be right."""
+    """A use of an awaitable that needs its result instead; None if the use may be right."""
     match parent:
         case ast.Subscript(value=value) if value is node:
             return "subscripted"
@@ -145,7 +146,7 @@ def _wrong_use(node: ast.expr, parent: ast.AST | None, scope: Scope, names: Awai
 
 
 def _pending(seen: Survey, pending: dict[str, tuple[ast.Call, Scope, str]], names: Awaitables) -> Iterator[Finding]:
-    """Names that hold an awaitable and nothing else, ever: those never used, and uses as if they held its result."""
+    """Findings for names that only ever hold an awaitable: never used, or used as if they held its result."""
     uses = [(use, scope) for scope in seen.scopes for use in scope.uses if use.id in pending]
     for name in pending.keys() - {use.id for use, _ in uses}:
         call, _, label = pending[name]
@@ -191,7 +192,7 @@ def in_generator(seen: Survey, call: ast.Call) -> bool:
 
 
 def _written(call: ast.Call, label: str) -> str:
-    """The call as the program has it, or its name alone where it is long."""
+    """The call as the program has it, or only its name if the call is long."""
     if call.end_lineno == call.lineno and (call.end_col_offset or 0) - call.col_offset <= 100:
         return ast.unparse(call)
     return f"{label}(...)"
@@ -226,7 +227,7 @@ def never_called(seen: Survey, *, session: bool) -> Iterator[Finding]:
 
 
 def _only_defines(statement: ast.stmt) -> bool:
-    """Whether a statement gives names a meaning and does nothing else."""
+    """Whether a statement only gives names a meaning."""
     if isinstance(statement, ast.Assign | ast.AnnAssign):
         value = statement.value
         return value is None or not any(isinstance(each, ast.Call | ast.Await) for each in ast.walk(value))

@@ -1,13 +1,13 @@
-"""`check_program`: all there is to say about a program before it runs. Knows the order of the looks, nothing else.
+"""`check_program`: all findings about a program before it runs. Knows only the order of the checks.
 
-1. Too large or not parseable: that finding alone, because nothing else can be known. Of a program with too many tokens
-   to be parsed here it is a warning, since its sandbox can parse it; under the restricted policy it is an error.
-2. Not compilable, or an `await` in a plain `def`: reported with whatever the other looks find. What is long, or costs
-   the compiler much, is not compiled here: the sandbox says so before it runs anything.
+1. Too large or not parseable: only this finding, because nothing else can be known. Too many tokens to be parsed here
+   is a warning, since the sandbox can parse the program; under the restricted policy it is an error.
+2. Not compilable, or an `await` in a plain `def`: reported with the findings of the other checks. A program that is
+   long, or costly to compile, is not compiled here: the sandbox reports its faults before it runs anything.
 3. Names, tools, awaits; then, if asked for, the restricted policy.
 
-Errors stop a run and warnings do not. A false error blocks a valid program, which is far worse than a missed one: each
-look is silent where it is not certain.
+Errors stop a run and warnings do not. A false error blocks a valid program, which is far worse than a missed error: a
+check that is not certain reports nothing.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ def check_program(
 
     Args:
         source: the program.
-        tools: the tools it may call. A mapping from their Python names saves the copy where there are thousands.
-        namespaces: of servers: their tools' names among `tools`, by what they are called there. The namespace ``""``
-            is the module `tools`: what may be written there besides.
-        resolve: the tool that ``tool_call("...")`` finds for a name, as among `tools`; by default the one of that name.
-        why_absent: why the tool or server of that name is not there, though it is expected; None: none is.
+        tools: the tools that it may call. A mapping by their Python names saves a copy when there are thousands.
+        namespaces: for each server the names among `tools`, by the tools' names in that namespace. The namespace ``""``
+            is the module `tools`, with its further names.
+        resolve: name among `tools` for the name in ``tool_call("...")``; by default the same name.
+        why_absent: why an expected tool or server of that name is missing; None for any other name.
         inputs: names of the variables that the run binds.
         policy: ``"restricted"`` adds the language policy of `restricted.py`.
         allowed_imports: modules the restricted policy allows; None means `DEFAULT_ALLOWED_IMPORTS`.
-        max_source_bytes: UTF-8 bytes a program may have; a larger one gets one finding, and is not parsed.
-        known_names: variables that earlier programs of the session have bound; too many do no harm.
-        names_known: False where those cannot be known: then no name is reported as unknown.
-        session: whether another program may follow that has the variables of this one.
+        max_source_bytes: UTF-8 bytes a program may have; a larger program gets one finding and is not parsed.
+        known_names: variables that earlier programs of the session have bound; superfluous names do no harm.
+        names_known: False if these variables cannot be known: then no name is reported as unknown.
+        session: whether another program with the variables of this one may follow.
     """
     tree = parse_program(source, max_source_bytes=max_source_bytes)
     if isinstance(tree, Finding) and tree.code == "too-complex" and policy == "none" and has_many_tokens(source):
@@ -107,7 +107,7 @@ def check_program(
 
 
 def _add(found: list[Finding], more: Iterable[Finding]) -> None:
-    """At most twenty of a kind: a model mends a few at a time, and the work behind each must stay bounded."""
+    """Take at most twenty findings of a kind: a model mends a few at a time, and the work has to stay bounded."""
     found.extend(islice(more, _MOST_OF_A_KIND))
 
 

@@ -1,13 +1,12 @@
-"""Calls that are put away and never awaited: into a list, a dict, an argument, by a lambda. Knows which places of a
-call can never lead to an `await`.
+"""Calls that are stored and never awaited: in a list, a dict, an argument, or by a lambda.
 
-1. From the call outwards: displays, comprehensions, `list(...)` and its like, and `map` with a lambda, hold it.
-2. What holds it is certainly never awaited where it is a statement of its own, is given to a function that takes values
-   (`len`, `print`), or is given a name, or put into one by `append`, and no use of that name can await anything.
-3. A name of a program that another may follow can be awaited there. So can what anything unknown is done to: no
-   finding.
+1. From the call outwards, its holder is the outermost display, comprehension, `list(...)`, or `map` with a lambda.
+2. The holder is certainly never awaited if it is a statement, or an argument of a function that takes values (`len`,
+   `print`). The same holds if the holder gets a name, or is put into a named value by `append`, and no use of that
+   name can await anything.
+3. No finding if anything unknown is done to the holder, or if a later program of the session may await its name.
 
-A program that does this runs: its end waits for such calls and drops their results. So it is a warning.
+Such a program runs: its end waits for the calls and drops their results. So the finding is a warning.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ _MOST: Final = 20
 
 
 def dropped(seen: Survey, names: Awaitables, *, session: bool) -> Iterator[Finding]:
-    """A finding for each call that is put away and certainly never awaited.
+    """A finding for each call that is stored and certainly never awaited.
 
     Args:
         seen: the program.
-        names: which calls give an awaitable.
-        session: another program may follow that has the variables of this one.
+        names: the calls that give an awaitable.
+        session: another program with the variables of this one may follow.
     """
     candidates = []
     for call, scope in seen.calls:
@@ -60,7 +59,7 @@ def dropped(seen: Survey, names: Awaitables, *, session: bool) -> Iterator[Findi
 
 
 class _Places:
-    """Where the nodes of a program stand."""
+    """Places of the calls of a program."""
 
     def __init__(self, seen: Survey, names: Awaitables, *, session: bool) -> None:
         self._names = names
@@ -73,7 +72,7 @@ class _Places:
         self._idle: dict[str, bool] = {}
 
     def hint(self, call: ast.Call, scope: Scope, label: str) -> str | None:
-        """What to write instead, where the call is certainly never awaited."""
+        """What to write instead, if the call is certainly never awaited; else None."""
         node: ast.AST = call
         lazy = in_lambda = False
         while True:
@@ -119,7 +118,7 @@ class _Places:
         return isinstance(function, ast.Name) and function.id in names and not self._names.count(function.id)
 
     def _never_awaits(self, name: str, scope: Scope) -> bool:
-        """Whether nothing that is done with a variable can await what is in it."""
+        """Whether no use of a variable can await its content."""
         if self._names.count(name) != 1 or (self._session and scope.kind == "module"):
             return False
         if name not in self._idle:

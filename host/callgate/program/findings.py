@@ -1,6 +1,6 @@
-"""What a look at a program can find, and what a look needs to know of a tool.
+"""Findings about a program, and the shape of a tool that the checks need.
 
-Knows the closed table of finding codes. Refuses to know how any of them is found: it holds values, not judgement.
+Knows the closed table of finding codes. Refuses to know how findings are made.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FINDING_CODES: Mapping[str, str] = MappingProxyType(
         "syntax": "It is not Python: the parser or the compiler refuses it.",
         "await-in-def": "`await` inside a plain `def`.",
         "unknown-name": "A name that nothing in the program binds and that no program is given.",
-        "unknown-tool": "`tools.x`, `server.x`, `from tools import x` or `tool_call('x')` with an x that is no tool.",
+        "unknown-tool": "`tools.x`, `server.x`, `from tools import x` or `tool_call('x')` where x is not a tool.",
         "unknown-argument": "A tool is called with a keyword that it does not have.",
         "missing-argument": "A tool is called without an argument that it requires.",
         "too-many-arguments": "A tool is called with more positional arguments than it has parameters.",
@@ -71,13 +71,13 @@ class Finding:
 
 
 def shown(name: str) -> str:
-    """A name that a program has, on one line, cut."""
+    """A name as a message shows it: on one line, at most 80 characters."""
     text = " ".join(name.split())
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def is_name(text: str) -> bool:
-    """Whether Python takes a text for the name of an argument."""
+    """Whether a text can be written as the name of an argument."""
     return text.isidentifier() and not iskeyword(text)
 
 
@@ -90,20 +90,20 @@ class ToolShape:
     parameters: tuple[str, ...]
     """Names of its parameters, in the order in which positional arguments fill them."""
     required: frozenset[str]
-    """Those without a default."""
+    """Parameters without a default."""
     accepts_any: bool = False
-    """It takes arguments beyond `parameters`, so an unknown one is no finding."""
+    """The tool takes arguments beyond `parameters`, so an unknown argument is not a finding."""
     variadic: bool = False
     """Its one parameter takes all positional arguments."""
     output_schema: Mapping[str, Any] | None = None
-    """JSON Schema of its result, where that is known."""
+    """JSON Schema of its result, if known."""
     spellings: Mapping[str, str] = field(default_factory=dict)
-    """What programs write for parameters that are no Python names: ``{"from_": "from"}``."""
+    """Parameters whose names are not Python names, by what programs write for them: ``{"from_": "from"}``."""
     listed: bool = True
-    """It is named where all tools are listed; built-in ones are not."""
+    """Whether lists of all tools name it; built-in tools are not listed."""
 
     def keyword(self, parameter: str, value: str = "...") -> str:
-        """How an argument is written in a call, whatever its name is."""
+        """An argument as it is written in a call; one whose name is not a Python name is written as ``**{...}``."""
         written = next((spelling for spelling, name in self.spellings.items() if name == parameter), parameter)
         return f"{written}={value}" if is_name(written) else f"**{{{written!r}: {value}}}"
 
@@ -112,16 +112,16 @@ _LONGEST = 64
 _MOST_NEAR = 10
 _MOST_NAMES = 10_000
 _FURTHEST = 3
-"""Letters by which the length may differ."""
+"""Letters by which the lengths may differ."""
 _CLOSE = 0.72
 
 
 def nearest(word: str, *known: Iterable[str]) -> str | None:
-    """The name that `word` was probably meant to be, or None where that would be a guess.
+    """The known name that is probably meant by `word`, or None if no name is near.
 
     Args:
-        word: what was written.
-        known: the names there are.
+        word: a name as the program has it.
+        known: the names that exist.
     """
     if len(word) > _LONGEST or len(word) < 2:
         return None
@@ -134,5 +134,5 @@ def nearest(word: str, *known: Iterable[str]) -> str | None:
 
 
 def _without_joints(name: str) -> str:
-    """``getWeather`` and ``get_weather`` are one name to a model."""
+    """The name without `_`, `-`, `.` and case: models write ``getWeather`` for ``get_weather``."""
     return name.replace("_", "").replace("-", "").replace(".", "").casefold()

@@ -1,7 +1,7 @@
-"""Fields of results that an attribute cannot reach, since it is the dict's own method: ``for each in page.items``.
+"""Fields of results that an attribute cannot reach, because it is the dict's own method: ``for each in page.items``.
 
-Knows the names of a dict's methods and the keys in the output schemas of the tools that a program calls. What it says
-is a warning: which value an attribute is read of is not followed.
+Knows the names of a dict's methods and the keys in the output schemas of the tools that a program calls. Its findings
+are warnings: it does not follow which value an attribute is read from.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _of_self(attribute: ast.Attribute) -> bool:
 
 
 def _may_be_the_method(node: ast.AST, parent: ast.AST | None) -> bool:
-    """Whether a function may stand there: one that is passed on, or chosen."""
+    """Whether the program may mean the method at this place: it passes the method on, or chooses it."""
     if isinstance(parent, ast.Call):
         return not (isinstance(parent.func, ast.Name) and parent.func.id in TAKE_A_VALUE)
     return isinstance(parent, ast.keyword | ast.Lambda) or (isinstance(parent, ast.IfExp) and node is not parent.test)

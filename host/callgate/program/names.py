@@ -28,7 +28,7 @@ from .tool_names import NONE, Namespaces
 __all__ = ["GIVEN_NAMES", "bound_names", "unknown_names"]
 
 GIVEN_NAMES: Final = frozenset({"tools", "tool_call", "ToolError"})
-"""What every program has without importing it, the tools themselves aside."""
+"""Names that every program has without an import, besides its tools."""
 
 _OF_OTHER_VERSIONS: Final = frozenset({
     "PythonFinalizationError", "WindowsError", "exit", "help", "quit",
@@ -42,7 +42,7 @@ _OF_A_CLASS: Final = frozenset({
     "__static_attributes__", "__type_params__",
 })  # fmt: skip
 _OF_THE_PROMPT: Final = frozenset({"copyright", "credits", "license"})
-"""What `site` gives to people at a prompt, and no program has."""
+"""Names that `site` adds for a prompt, and that no program has."""
 _BUILT_IN: Final = tuple(name for name in dir(builtins) if name not in _OF_THE_PROMPT)
 _KNOWN: Final = frozenset(_BUILT_IN) | GIVEN_NAMES | _OF_OTHER_VERSIONS | _OF_A_MODULE | _OF_A_CLASS
 
@@ -163,7 +163,7 @@ def _severity(node: ast.Name, scope: Scope, seen: Survey) -> Severity | None:
 
 
 def _caught(guard: ast.Try) -> set[str]:
-    """Names of the exceptions a `try` catches, `Exception` where it cannot be told."""
+    """Names of the exceptions a `try` catches, `Exception` for one that is not a plain name."""
     caught = set()
     for handler in guard.handlers:
         kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
@@ -193,7 +193,7 @@ def _hint(name: str, scope: Scope, tools: Collection[str], known_names: Collecti
 
 
 def bound_names(source: str, *, max_source_bytes: int = DEFAULT_MAX_SOURCE_BYTES) -> frozenset[str]:
-    """Names that a program may bind at its top level; none for what is no program. Never raises.
+    """Names that a program may bind at its top level; empty if the source is not a program. Never raises.
 
     ``from tools import get_weather`` is left out: the name stands for the tool, as before.
     """

@@ -11,7 +11,7 @@ kernel does that. A program for which this finds nothing may still be hostile.
 Rules:
 
 1. A node whose kind neither this file nor RestrictedPython names is refused by RestrictedPython's `generic_visit`: new
-   syntax stays out until somebody has looked at it. `except*` and metaclasses stay out, as there.
+   syntax stays out until its rules are written here. `except*` and metaclasses stay out, as there.
 2. Beyond RestrictedPython, allowed are: async code, annotations, `match`, `nonlocal`, type parameters, augmented
    assignment of any kind, and classes that define any method.
 3. Whatever binds a name is guarded like the name: `import as`, `except as`, captures of `match`, type parameters,
@@ -59,7 +59,7 @@ _MOST: Final = 100
 
 
 def restricted_findings(tree: ast.Module, allowed_imports: Collection[str]) -> list[Finding]:
-    """What the policy refuses in a program. Leaves the tree as it was; no tree makes it raise."""
+    """A finding for each thing in a program that the policy refuses. Leaves the tree as it was, never raises."""
     policy = _Policy(frozenset(allowed_imports), tree)
     stack: list[tuple[ast.AST, bool]] = [(tree, False)]
     while stack and len(policy.findings) < _MOST:
@@ -91,7 +91,7 @@ class _Policy(RestrictingNodeTransformer):
         return node
 
     def error(self, node: ast.AST, info: str) -> None:
-        """Where RestrictedPython's own refusals arrive."""
+        """Called by RestrictedPython for its own refusals."""
         if type(node).__name__ == "TryStar":
             self._refuse(node, "restricted-syntax", "`except*` is not allowed", "write `except`")
         else:

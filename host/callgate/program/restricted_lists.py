@@ -68,7 +68,7 @@ FORBIDDEN_NAMES: Final[Mapping[str, str]] = {
     "locals": "use a dict of your own",
     "vars": "use a dict of your own",
 }
-"""Neither to be used nor to be bound, so that nobody has to find out which of the two happened first."""
+"""Neither to be used nor to be bound, so that the order of use and binding does not matter."""
 
 READ_BY_TEXT: Final = frozenset({"getattr", "setattr", "delattr", "hasattr"})
 """They take an attribute's name as text: it must be written out, and is guarded like an attribute."""

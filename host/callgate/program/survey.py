@@ -1,6 +1,6 @@
-"""One walk over a program's tree: which scope binds and uses which names, which calls it makes, where they stand.
+"""One walk over a program's tree: its scopes, the names that each binds and uses, its calls, and the parents of nodes.
 
-Knows Python's scoping. Refuses to know what any of it means: tools, `await` and did-you-mean are other files' business.
+Knows Python's scoping. Does not know what any of this means: other files know tools, `await` and did-you-mean.
 
 Rules:
 
@@ -8,8 +8,8 @@ Rules:
 2. It does not follow the order of execution. A name counts as bound in its scope if it is bound there anywhere,
    whatever `if`, `del` or `except … as` may do to it. This misses some unbound names and never invents one.
 3. A comprehension binds into the scope around it, and type parameters into the module, for the same reason.
-4. It is the hot path of every run (about 25 µs for ten lines): names and constants are handled inline, the rest through
-   one table from the node's class to what is to be done.
+4. It is the hot path of every run (about 25 µs for ten lines): names and constants are handled inline, all other nodes
+   through one table from the node's class to a function.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MOST_TRIES: Final = 1_000
 
 @dataclass(eq=False)
 class Scope:
-    """A module, a function or a class: what it binds and what it uses."""
+    """A module, function, class or annotation: the names that it binds and uses."""
 
     kind: ScopeKind
     name: str
@@ -66,12 +66,12 @@ class Scope:
 
     @cached_property
     def bound(self) -> set[str]:
-        """The names in `stores`; asked for once the walk is over."""
+        """The names in `stores`; read after the walk."""
         return set(self.stores)
 
 
 class Survey:
-    """What the walk saw."""
+    """Results of the walk."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.module = Scope("module", "", None, tree, tree.body)
@@ -100,7 +100,7 @@ class Survey:
 
     @cached_property
     def counts(self) -> Counter[str]:
-        """How often the program binds each name, in whatever scope."""
+        """How often the program binds each name, in all scopes together."""
         return Counter(chain.from_iterable(scope.stores for scope in self.scopes))
 
     @cached_property
@@ -146,14 +146,14 @@ class Survey:
         return None
 
     def guards(self, line: int) -> Iterator[ast.Try]:
-        """The `try` statements that a line stands in, where its errors are caught."""
+        """The `try` statements that catch errors of a line."""
         for guard in self.tries[:MOST_TRIES]:
             last = guard.body[-1]
             if guard.lineno <= line <= (last.end_lineno or last.lineno):
                 yield guard
 
     def severity(self, line: int) -> Severity:
-        """Of a fault at a line: a warning where a `try` may be there to catch it."""
+        """Severity of a fault at a line: a warning if a `try` may catch the fault."""
         return "warning" if len(self.tries) > MOST_TRIES or any(self.guards(line)) else "error"
 
     def should_compile(self, source: str) -> bool:
@@ -171,7 +171,7 @@ def _is_task_group(node: ast.AST) -> bool:
 
 
 def survey(tree: ast.Module) -> Survey:
-    """Walks the tree. Time and memory are linear in its size; no tree makes it raise."""
+    """Walk the tree. Time and memory are linear in its size. Never raises."""
     seen = Survey(tree)
     for scope in seen.scopes:  # grows as the walk finds functions and classes
         _collect(scope, seen)
@@ -186,7 +186,7 @@ def _place(found: tuple[Call, Scope]) -> tuple[int, int]:
 
 
 def _collect(scope: Scope, seen: Survey) -> None:
-    """Walks one scope, leaving the scopes inside it for later."""
+    """Walk one scope, and leave the scopes inside it for later."""
     stack: list[Any] = list(scope.body)
     pop, push, extend = stack.pop, stack.append, stack.extend
     use, store = scope.uses.append, scope.stores.append

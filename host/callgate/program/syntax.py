@@ -13,7 +13,7 @@ Rules, because the source is hostile and CPython's front end is not bounded by i
    some cost it quadratic or exponential time. The survey of the tree says so: `compile_fault` is not asked then.
 5. Everything else the front end bounds itself, with SyntaxError, RecursionError or MemoryError; all become findings.
 
-Warnings of the compiler (an invalid escape, ``x is 1``) are nobody's business here, and under ``-W error`` they would
+Warnings of the compiler (an invalid escape, ``x is 1``) do not matter here, and under ``-W error`` they would
 turn into syntax errors that the guest does not see. `warnings.catch_warnings` is not safe among threads, hence the
 lock.
 """
@@ -90,7 +90,7 @@ def has_many_tokens(source: str) -> bool:
 
 
 def compile_fault(tree: ast.Module, source: str, *, returns_at_top_level: bool = False) -> Finding | None:
-    """What CPython's compiler refuses in a tree its parser took: `break` outside a loop, an argument named twice, …
+    """The fault that CPython's compiler finds in a parsed tree: `break` outside a loop, an argument named twice, …
 
     Nothing is executed. With `returns_at_top_level` those statements are replaced in `tree`: a program may have them.
     """
@@ -106,11 +106,11 @@ def compile_fault(tree: ast.Module, source: str, *, returns_at_top_level: bool =
 
 
 def compiler_warning(tree: ast.Module, source: str) -> Finding | None:
-    """What CPython's parser or compiler says to a program that it takes, and what would come into its logs.
+    """The first warning of CPython's parser or compiler for a program that it takes; it would come into the logs.
 
     ``1['a']`` is such a program. Changes `tree` as `compile_fault` does; that comes as a fault, too.
     """
-    with warnings_are_off, warnings.catch_warnings(record=True) as told:
+    with warnings_are_off, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         if "\\" in source or _NUMBER_AND_WORD.search(source):  # what only the parser tells
             compile(source, "<program>", "exec", _PARSE_FLAGS, dont_inherit=True)
@@ -119,14 +119,14 @@ def compiler_warning(tree: ast.Module, source: str) -> Finding | None:
             compile(tree, "<program>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         except _FAULTS as error:
             return _finding(error, source)
-    first = next((each for each in told if issubclass(each.category, SyntaxWarning)), None)
+    first = next((each for each in warned if issubclass(each.category, SyntaxWarning)), None)
     if first is None:
         return None
     return Finding("syntax", first.lineno, 1, " ".join(str(first.message).split())[:300], "correct this line")
 
 
 def _costly_line(source: str) -> int | None:
-    """The line of a shape that costs the parser quadratic time or memory."""
+    """The line of a shape that costs the parser quadratic time or memory; None if there is none."""
     if source.count(".") >= _LONGEST_DOTTED_NAME:
         length, offset = 0, 0
         for piece in source.split("."):
@@ -143,7 +143,7 @@ def _costly_line(source: str) -> int | None:
 
 
 def _replace_top_level_returns(tree: ast.Module) -> None:
-    """Puts the value of each top-level `return`, as an expression statement, in its place."""
+    """Replace each top-level `return` by its value as an expression statement."""
     blocks: list[list[ast.stmt]] = [tree.body]
     while blocks:
         block = blocks.pop()
@@ -219,7 +219,7 @@ _HINTS: Final = (
 
 
 def _of_a_line(message: str, line: str) -> str | None:
-    """What to write instead of something that other texts, or other versions of Python, have and this one has not."""
+    """A hint for syntax that other languages, or other versions of Python, have and this one has not."""
     if sys.version_info < (3, 12) and message.startswith("f-string") and not message.startswith(_OTHER_FIELDS):
         return _BEFORE_3_12
     if "outside async function" in message and "lambda" in line:
@@ -233,9 +233,8 @@ def _of_a_line(message: str, line: str) -> str | None:
             return f'`{name}` is a keyword of Python: a tool takes `{name}_=...`, and anything `**{{"{name}": ...}}`'
         if (found := _JOINED_ARGUMENT.search(line)) is not None:
             name = found.group(1)
-            return (
-                f'`{name}` is no name: a tool takes `{name.replace("-", "_")}=...`, and anything `**{{"{name}": ...}}`'
-            )
+            written = name.replace("-", "_")
+            return f'`{name}` is not a name: a tool takes `{written}=...`, and anything `**{{"{name}": ...}}`'
     return None
 
 

@@ -1,7 +1,7 @@
-"""Which call is which tool's. Knows names of tools and of namespaces, no schemas.
+"""Finds the tool that a call is for. Knows names of tools and of namespaces, no schemas.
 
-A call counts as a tool's only where that is certain: the program (or an earlier one of its session) binds the name to
-nothing else, anywhere. The ways to write it are ``name(...)``, ``tools.name(...)``, ``server.name(...)``,
+A call counts as a call of a tool only if that is certain: the program (or an earlier one of its session) binds the name
+to nothing else, anywhere. The ways to write it are ``name(...)``, ``tools.name(...)``, ``server.name(...)``,
 ``tools.server.name(...)``, ``tool_call("name", ...)``, and names imported with ``from tools import name``,
 ``from tools import server`` or ``from tools.server import name``.
 """
@@ -22,7 +22,7 @@ TOOLS: Final = "tools"
 TOOL_CALL: Final = "tool_call"
 
 Namespaces = Mapping[str, Mapping[str, str]]
-"""Names of tools in programs, by namespaces and by what they are called there; ``""`` is the module `tools`."""
+"""Names of tools in programs, by namespace and by the name in that namespace; ``""`` is the module `tools`."""
 NONE: Final[Namespaces] = {}
 _EMPTY: Final[Mapping[str, str]] = {}
 
@@ -33,9 +33,9 @@ class CalledTool:
 
     shape: ToolShape
     written: str
-    """Its name, as the program has it."""
+    """The tool's name, as the program has it."""
     by_name: bool = False
-    """By way of ``tool_call``."""
+    """The program uses ``tool_call``."""
 
 
 class ToolNames:

@@ -24,8 +24,8 @@ def tool_findings(seen: Survey, known: ToolNames, why_absent: WhyAbsent | None =
 
     Args:
         seen: the program.
-        known: what it may call.
-        why_absent: why a tool or server of that name is not there, though it is expected.
+        known: the tools that it may call.
+        why_absent: why an expected tool or server of that name is missing.
     """
     why_absent = why_absent or _never_expected
     yield from _unknown_imports(seen, known, why_absent)
@@ -87,7 +87,7 @@ def _unknown_tool(
     severity: Severity = "error",
     absent: str | None = None,
 ) -> Finding:
-    """`namespace`: where it was looked for; None for any name there is. `absent`: why it is not there, if expected."""
+    """`namespace`: where the tool was looked up; None for `tool_call`. `absent`: why an expected tool is missing."""
     some = [each for each, shape in known.all_tools.items() if shape.listed]
     where = ""
     if namespace:

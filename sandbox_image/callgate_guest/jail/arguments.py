@@ -139,8 +139,8 @@ def _futex() -> list[Instruction]:
 
     A futex that is not private is found by its page, and every guest has the pages of the standard library. The kernel
     wakes one itself when a thread ends whose `clone` named it, as that of every C library does, so waking cannot be
-    closed; waiting can. A waiter is told that the value has changed, and looks again: threads that are joined have at
-    most their last steps in the kernel before them.
+    closed; waiting can. A waiter gets the answer that the value has changed, and looks again: threads that are joined
+    have at most their last steps in the kernel before them.
     """
     ordinary = (*_FUTEX_WAITS, *_FUTEX_WAKES, *_FUTEX_OTHERS)
     operation: list[Instruction] = [_argument(1), (AND, 0, 0, 0x7F)]

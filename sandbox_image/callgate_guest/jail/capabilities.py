@@ -36,7 +36,8 @@ def drop_all() -> None:
 
 
 def become(user: int) -> None:
-    """Give up root for `user`, which is its own group too. Stays dumpable, or its uid_map could not be written."""
+    """Change from root to `user`, whose group has the same number. Stays dumpable, or its uid_map could not be
+    written."""
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)

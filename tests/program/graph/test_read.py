@@ -67,7 +67,7 @@ ONE = "r = await weather('Oslo')\n"
         ),
         (
             "import asyncio\nawait asyncio.sleep(1)",
-            "line 2: await asyncio.sleep(1): what is awaited is no call of a tool; await tools and asyncio.gather",
+            "line 2: await asyncio.sleep(1): what is awaited is not a call of a tool; await tools and asyncio.gather",
         ),
         (
             "import asyncio\nawait asyncio.gather(weather('a'), return_exceptions=True)",

@@ -130,7 +130,7 @@ def test_values_are_json_or_text(source: str, value: object, text: str | None) -
         ("x = 'abc'\nx[0] = 'b'", "an item of a str is set"),
         ("x = {}\nfor i in range(9):\n"
          "    x[i * (2 ** 61 - 1)] = 1", "a tuple or a very large number becomes a key"),
-        ("await save({(1,): 2})", "the arguments are no JSON values: keys must be str, int, float, bool or None, "
+        ("await save({(1,): 2})", "the arguments are not JSON values: keys must be str, int, float, bool or None, "
          "not tuple"),
         ("sorted(set(['b', 4]))", "where and how this expression fails, the sandbox tells"),
         ("x = [\n    1,\n    2 // 0,\n]", "where and how this expression fails, the sandbox tells"),

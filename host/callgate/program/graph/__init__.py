@@ -1,1 +1,1 @@
-"""Programs that are graphs of tool calls: told from all others, made into a plan, and walked. Pure: makes no call."""
+"""Programs that are graphs of tool calls: recognised, written as plans, and walked. Pure: makes no call."""

@@ -18,24 +18,24 @@ from .reasons import NotAGraph
 __all__ = ["MOST_SOURCE_BYTES", "Flow", "GraphTools", "NotAGraph", "compile_program"]
 
 MOST_SOURCE_BYTES: Final = 64 * 1024
-"""A longer program is not looked at: what it takes to read it would be taken from the host's event loop."""
+"""A longer program is not read: reading it would hold the host's event loop for too long."""
 
 _LONG: Final = 4 * 1024
-"""Characters; a shorter program is compiled in a few milliseconds, whatever it is."""
+"""Characters; any shorter program is compiled in a few milliseconds."""
 _MOST_SCOPES: Final = 200
-"""Of a longer one: what has names of its own. CPython copies the names of a function into each within it."""
+"""Scopes of a longer program. CPython copies the names of a function into each scope within it."""
 _MOST_KEYWORDS: Final = 1_000
-"""Of a longer one, of one call: each is compared with each."""
+"""Keyword arguments of one call of a longer program: CPython compares each with each."""
 
 _TOO_DEEP: Final = NotAGraph(1, "the program", "it is nested too deeply", "split it")
 
 
 def compile_program(source: str, tools: GraphTools, *, inputs: Collection[str] = ()) -> Flow | list[NotAGraph]:
-    """The flow that a program is.
+    """Read a program as a flow.
 
     Args:
         source: the program.
-        tools: what it may call.
+        tools: the tools that the program may call.
         inputs: names of the variables that the run binds.
     """
     source = source.removeprefix("\ufeff")
@@ -50,9 +50,9 @@ def compile_program(source: str, tools: GraphTools, *, inputs: Collection[str] =
         return flow
     if len(source) > _LONG and _is_costly(tree):
         return [NotAGraph(1, "the program", "it has too many functions, comprehensions or arguments", "split it")]
-    told = compiler_warning(tree, source)
-    if told is not None:
-        return [NotAGraph(told.line, "the program", f"the compiler says: {told.message}", told.hint)]
+    warning = compiler_warning(tree, source)
+    if warning is not None:
+        return [NotAGraph(warning.line, "the program", f"the compiler says: {warning.message}", warning.hint)]
     return flow
 
 

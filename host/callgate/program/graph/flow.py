@@ -1,13 +1,13 @@
-"""A program as a list of operations: what `read` makes of its tree, and what is
-walked, looked through ahead, and written as a plan.
+"""A program as a list of operations. `read` makes it; the walk follows it, the ghost looks through it ahead, and
+`writing` writes it as a plan.
 
-1. Operations stand in the order in which CPython evaluates. An expression that holds an `await` is taken apart: what
-   is evaluated before the call becomes a variable of its own.
-2. Variables are the program's names; those made on the way are called ``$1``, ``$2``, and so on, which no program can
-   write. The variables of a comprehension that makes calls are renamed in that way, too.
-3. A slot holds a call that was started and not yet awaited, or a list of them. Slots are named like variables, and no
-   pure expression mentions one.
-4. Every variable has a value where it is read: a program of which that is not certain is no graph.
+1. Operations stand in the order in which CPython evaluates. An expression that holds an `await` is taken apart: each
+   part that is evaluated before the call becomes a variable of its own.
+2. Variables are the program's names. The reading names its own variables ``$1``, ``$2``, and so on, which no program
+   can write. It renames the variables of a comprehension that makes calls in this way, too.
+3. A slot holds a call that was started and not yet awaited, or a list of such calls. Slots are named like variables. No
+   pure expression mentions a slot.
+4. Every variable certainly has a value where it is read; any other program is not a graph.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Pure:
 
     node: ast.expr
     expression: Expression
-    """The same, ready to be evaluated (`records_only=True`)."""
+    """The expression of `node`, ready to be evaluated (`records_only=True`)."""
     line: int
     exact: bool
-    """Whether the line and the words of an error it raises are certain: it stands on one line, and has no set."""
+    """The line and the words of its errors are certain: the expression stands on one line and has no set."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ class Item:
 
 
 Target = str | Item | tuple["Target", ...]
-"""What is assigned to: a variable, an item, or a pattern of them."""
+"""Target of an assignment: a variable, an item, or a pattern of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,16 +61,16 @@ class Site:
     name: str
     """Its name in the program."""
     early: bool
-    """It may be called before the program gets there: it is read-only, and nobody is asked for approval."""
+    """The call may begin before the program gets there: the tool is read-only and needs no approval."""
     line: int
     """Where the call begins."""
     text: str
-    """The call as it is written, cut."""
+    """The call as the program has it, cut."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assign:
-    """``target = value``. As in Python, the target is the very object, no copy."""
+    """``target = value``. As in Python, the target gets the object itself, not a copy."""
 
     target: Target
     value: Pure
@@ -79,7 +79,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Augment:
-    """``name += value``, and the other operators. In Python this changes a list or set in place."""
+    """``name += value``, or another operator. This changes a list or set in place, as in Python."""
 
     name: str
     operator: type[ast.operator]
@@ -89,7 +89,7 @@ class Augment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """A method that changes its object: ``values.append(x)``. Its own value is not used."""
+    """A method that changes its object: ``values.append(x)``. The value of the call is not used."""
 
     object: Pure
     method: str
@@ -99,7 +99,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Has:
-    """Python looks a method up before it evaluates the arguments: an object without it fails here."""
+    """Look a method up, as Python does before it evaluates the arguments: an object without the method fails here."""
 
     object: Pure
     method: str
@@ -108,20 +108,20 @@ class Has:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallTool:
-    """Start a call; the slot holds it until it is awaited."""
+    """Start a call. The slot holds the call until it is awaited."""
 
     slot: str
     site: Site
     arguments: tuple[tuple[str, Pure], ...]
-    """By the tool's parameter names, in the order of evaluation; no name comes twice."""
+    """Parameter names of the tool and their values, in the order of evaluation; no name comes twice."""
     line: int
     task: bool = False
-    """It was handed to `asyncio.create_task`, which complains in the logs of errors that nobody awaited."""
+    """The program made it a task by `asyncio.create_task`, which logs errors that are never awaited."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hold:
-    """``slots.append(slot)``: one more started call for a list of them. ``Hold(list, None)`` makes the list, empty."""
+    """``slots.append(slot)``: add a started call to a list of calls. ``Hold(list, None)`` makes the empty list."""
 
     slots: str
     slot: str | None
@@ -130,7 +130,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """An argument of `gather`: a call, or with `spread` a list of them."""
+    """An argument of `gather`: a call, or with `spread` a list of calls."""
 
     slot: str
     spread: bool = False
@@ -138,8 +138,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gather:
-    """``await``: the variable becomes the list of all results, or the result of the one call that stands ``alone``; the
-    first error ends the program in this line."""
+    """``await``: the variable becomes the list of all results, or with ``alone`` the result of the only call. The first
+    error ends the program in this line."""
 
     variable: str
     parts: tuple[Part, ...]
@@ -149,10 +149,10 @@ class Gather:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Print:
-    """``print``: each text is written by itself, and so are what stands between them and the end, as in Python."""
+    """``print``: each text, each separator and the end is written by itself, as in Python."""
 
     texts: Pure
-    """A list of them."""
+    """An expression that gives the list of texts."""
     between: str
     end: str
     line: int
@@ -160,7 +160,7 @@ class Print:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class For:
-    """``for target in values``; the rounds of a comprehension that makes calls, too."""
+    """``for target in values``, also for the rounds of a comprehension that makes calls."""
 
     target: Target
     values: Pure
@@ -199,15 +199,15 @@ class Flow:
     inputs: frozenset[str] = frozenset()
     """Names of the inputs it reads."""
     function: str | None = None
-    """The `async def` that holds all of it but its call; its name stands in tracebacks."""
+    """Name of the `async def` that holds all of the program but its own call; tracebacks show it."""
     function_lines: tuple[int, int] = (0, 0)
-    """From where to where it goes."""
+    """First and last line of that function."""
     call_line: int | None = None
-    """Where that function is called."""
+    """Line where that function is called."""
 
 
 def operations_of(block: Block) -> Iterator[Operation]:
-    """Every operation of a block, those within loops and branches included, in the order of the text."""
+    """Every operation of a block and of the loops and branches within it, in the order of the text."""
     for operation in block:
         yield operation
         if isinstance(operation, For):
@@ -218,7 +218,7 @@ def operations_of(block: Block) -> Iterator[Operation]:
 
 
 def pures_of(operation: Operation) -> Iterator[Pure]:
-    """The expressions of an operation itself; not those of the blocks within it."""
+    """The expressions of an operation itself, without those of the blocks within it."""
     for name in operation.__slots__:
         yield from _pures_in(getattr(operation, name))
 

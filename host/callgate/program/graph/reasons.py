@@ -1,4 +1,4 @@
-"""Why a program is not certain to be a graph: where, what stands there, and what could be written instead."""
+"""Reasons why a program is not certain to be a graph: the line, the construct, and what to write instead."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ __all__ = ["CONSTRUCTS", "MOST_REASONS", "SHOWN", "NotAGraph", "Refusal", "writt
 
 MOST_REASONS = 20
 _MOST_WRITTEN = 300
-"""Nodes; a larger tree is named by what it is."""
+"""Nodes; a larger tree is shown as the name of its class."""
 _RENAMED = re.compile(r"\$\d+_")
-"""What stands before the names of comprehensions that were renamed."""
+"""Prefix of renamed variables of comprehensions."""
 SHOWN = 60
 """Characters of a construct that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotAGraph:
-    """One thing that keeps a program from the fast path. It is no fault: the program runs in the sandbox."""
+    """One thing that keeps a program from the fast path. It is not a fault: the program runs in the sandbox."""
 
     line: int
     """Line in the source, from 1."""
     construct: str
-    """What stands there, in a few words: ``"while"``, ``"total += …"``."""
+    """The construct in a few words: ``"while"``, ``"total += …"``."""
     message: str
-    """Why that is not certain to be a graph, in one line."""
+    """Why the construct is not certain to be part of a graph, in one line."""
     hint: str = ""
-    """What to write instead, where there is something; one line."""
+    """What to write instead, in one line; empty if there is nothing."""
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.construct}: {self.message}" + (f"; {self.hint}" if self.hint else "")
 
 
 class Refusal(Exception):
-    """Raised where a reason is found; whoever reads statements notes it and goes on with the next one."""
+    """Raised where a reason is found. The reader of statements notes the reason and goes on with the next one."""
 
     def __init__(self, reason: NotAGraph) -> None:
         super().__init__(str(reason))
@@ -76,4 +76,5 @@ CONSTRUCTS: Final[dict[type[ast.stmt], tuple[str, str, str]]] = {
     ast.Match: ("match", "patterns are not part of a graph", "use if and elif"),
     ast.Return: ("return", "it is not the last statement", "use if and else"),
 }
-"""Statements that no graph has: what each is called, why it is none, and what to write instead, if anything."""
+"""Statements that no graph has: the name of each, why it is not part of a graph, and what to write instead, if
+anything."""

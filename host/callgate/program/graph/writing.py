@@ -1,10 +1,10 @@
-"""A flow written as a plan, where it is straight calls, gathers, and loops of one call each. Runs nothing.
+"""Writes a flow as a plan, if it consists of straight calls, gathers, and loops of one call each. Runs nothing.
 
-A variable stands for an expression over the ids of steps. The outcome of a branch, and what is changed in place, is not
-known beforehand; a program with a call that needs such a value is in no plan that could be written.
+A variable stands for an expression over the ids of steps. Values that depend on a branch, or that are changed in place,
+are not known beforehand. A program with a call that needs such a value cannot be written as a plan.
 
-What changes an object changes it under all its names. So each value has marks, of the objects that it is made of, and
-a change takes all values with one of these marks.
+A change of an object shows under all its names. So each value has marks of the objects that it is made of, and a change
+makes all values with one of these marks unknown.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = ["Written", "json_argument", "write_plan"]
 
 _MOST_ITEMS: Final = 100_000
 _MOST_NODES: Final = 1_000
-"""Of an expression; nobody reads a longer one."""
+"""Nodes of one expression; a longer one would be unreadable."""
 _MOST_WORK: Final = 50_000
 """Nodes of all expressions together."""
 _MOST_INPUT: Final = 2_048
@@ -62,10 +62,10 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """What a variable, a call or a list of calls stands for."""
+    """The meaning of a variable, a call or a list of calls."""
 
     node: ast.expr | None
-    """An expression over the ids of steps; None where the value is not known before the program runs."""
+    """An expression over the ids of steps; None if the value is not known before the program runs."""
     marks: frozenset[int] = frozenset()
 
 
@@ -74,7 +74,7 @@ _UNKNOWN: Final = _Value(None)
 
 
 def write_plan(flow: Flow, inputs: Mapping[str, Any]) -> Written | NotAGraph:
-    """The plan that a program is, or the first thing in it that no plan says.
+    """Write a program as a plan, or return the first reason why that is not possible.
 
     Args:
         flow: the program.
@@ -92,7 +92,7 @@ def write_plan(flow: Flow, inputs: Mapping[str, Any]) -> Written | NotAGraph:
 
 
 def json_argument(value: Any) -> Any:
-    """A JSON value as it stands in a plan: nothing in it is taken for a reference."""
+    """A JSON value as an argument in a plan, where nothing in the value is read as a reference."""
     return {"$literal": value} if "$" in json.dumps(value, ensure_ascii=False) else value
 
 
@@ -131,7 +131,7 @@ class _Writer:
     # values
 
     def _new(self, node: ast.expr | None, *parts: _Value) -> _Value:
-        """A value that may be an object of its own, and has these in it."""
+        """A value that may be a new object made of these parts."""
         self._marks += 1
         return _Value(node, frozenset({self._marks}).union(*(part.marks for part in parts)))
 
@@ -167,7 +167,7 @@ class _Writer:
         return frozenset().union(*(self._known.get(name, _UNKNOWN).marks for name in names))
 
     def _change(self, changed: frozenset[int], given: frozenset[int]) -> None:
-        """Objects with these marks are changed in place; they may have parts of others afterwards."""
+        """Objects with these marks are changed in place; they may contain objects with the marks `given` afterwards."""
         for values in (self._known, self._slots):
             self._work += len(values)
             for name, value in values.items():
@@ -175,7 +175,7 @@ class _Writer:
                     values[name] = _Value(None, value.marks | given)
 
     def _lose(self, operation: Operation) -> None:
-        """What an operation stores, or changes, is not known from here on."""
+        """Make the variables that an operation stores or changes unknown from here on."""
         effects = effects_of(operation)
         read = self._marks_of(effects.reads)
         self._change(self._marks_of([name for name, _ in effects.changes]), read)
@@ -249,7 +249,7 @@ class _Writer:
         if len(calls) > 1 or any(isinstance(each, For | If) for each in body):
             raise _refusal(operation, "for", "a loop makes several calls a round, or has others in it")
         before = dict(self._known)
-        self._lose(operation)  # what a round leaves behind, another one finds
+        self._lose(operation)  # a round finds the values that an earlier round left behind
         after = dict(self._known)
         over = self._value(operation.values)
         values = over.node
@@ -272,7 +272,7 @@ class _Writer:
         for each in body:
             if isinstance(each, CallTool):
                 call = self._call(each, {"for_each": gone_over, "max_items": _MOST_ITEMS})
-                self._known = dict(after)  # what was worked out of the item belongs to the step
+                self._known = dict(after)  # values computed from the item belong to the step
                 self._store(operation.target, _Value(ast.Name(own, ast.Load()), over.marks))
             elif isinstance(each, Gather) and each.alone:
                 self._known[each.variable] = _Value(ast.Name(result, ast.Load()), call.marks)
@@ -303,7 +303,7 @@ class _Writer:
         return None
 
     def _appended(self, operation: Operation, before: _Values) -> tuple[str, _Value] | None:
-        """The list that was empty before the loop, and what each round appends to it."""
+        """The list that was empty before the loop, and the value that each round appends to it."""
         if not isinstance(operation, Change) or operation.method != "append" or len(operation.arguments) != 1:
             return None
         if not isinstance(operation.object.node, ast.Name):
@@ -326,7 +326,7 @@ class _Substitution(ast.NodeTransformer):
         self._known = known
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """A variable: what it stands for."""
+        """Replace a variable by its meaning."""
         return self._known.get(node.id, _UNKNOWN).node or node
 
 
@@ -339,7 +339,7 @@ def _names(node: ast.expr) -> set[str]:
 
 
 def _literal(value: Any) -> ast.expr | None:
-    """An input as an expression; None where it is too large to be written."""
+    """An input as an expression; None if it is too large."""
     if json_size(value, _MOST_INPUT) > _MOST_INPUT:
         return None
     try:
@@ -368,7 +368,7 @@ def _bound_in(pure: Pure) -> set[str]:
 
 
 def _step_names(flow: Flow) -> dict[str, str]:
-    """What the program calls the result of each slot."""
+    """The program's own name for the result of each slot."""
     called: dict[str, Target] = {}
     found: dict[str, str] = {}
 

@@ -1,4 +1,4 @@
-"""Every kind of expression that may have a call of a tool within it, and how it is taken apart."""
+"""Takes apart each kind of expression that may have a call of a tool inside it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from callgate.program.graph.flow import Assign, Block, Has, If
 
-from .calls import awaited
+from .awaits import awaited
 from .lift import Lifter
 from .rounds import comprehension
 from .scope import refusal, written
@@ -15,7 +15,8 @@ from .scope import refusal, written
 __all__ = ["TAKE_APART"]
 
 _MOST_PAIRS: Final = 15
-"""CPython evaluates that many before it builds the dict; of a larger one it hashes the first before the last exist."""
+"""CPython evaluates up to 15 pairs before it builds a dict. For more pairs it hashes the first before it has the
+last."""
 
 
 def _choice(lifter: Lifter, node: ast.IfExp) -> ast.expr:
@@ -94,7 +95,7 @@ def _text(lifter: Lifter, node: ast.JoinedStr) -> ast.expr:
 
 
 def _function(lifter: Lifter, node: ast.Call) -> ast.expr:
-    """A listed function or method with a call of a tool among its arguments, or as its object."""
+    """A listed function or method with a call of a tool among its arguments, or in its object."""
     if lifter.is_call(node):
         name = node.func.id if isinstance(node.func, ast.Name) else written(node.func).partition(".")[0]
         if name == "print":

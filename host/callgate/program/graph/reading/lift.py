@@ -1,8 +1,8 @@
 """Expressions with calls of tools in them, taken apart into operations in CPython's order of evaluation.
 
-What CPython evaluates before a call becomes a variable of its own, unless it is a constant or a plain variable: neither
-can fail, and nothing can change a variable in the middle of an expression. A conditional expression, `and` and `or`
-become branches; a comprehension that makes calls becomes a loop.
+Each part that CPython evaluates before a call becomes a variable of its own, unless it is a constant or a plain
+variable: neither can fail, and nothing can change a variable in the middle of an expression. A conditional expression,
+`and` and `or` become branches; a comprehension that makes calls becomes a loop.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Lifter:
     """Reads expressions; operations are added to `block`.
 
     Args:
-        scope: what the names mean.
-        take_apart: how a node that has calls in it is read, by its type; see `apart`.
+        scope: the meaning of the names.
+        take_apart: the reader of each type of node that has calls in it; see `apart`.
     """
 
     def __init__(self, scope: Scope, take_apart: Mapping[type[ast.expr], Any]) -> None:
@@ -45,10 +45,10 @@ class Lifter:
         """The program's lines, as its nodes count them."""
         self._copied = 0
         self.has_sets = False
-        """Errors may then depend on an order that differs from process to process."""
+        """The program may make sets: errors then depend on an order that differs between processes."""
 
     def text_of(self, node: ast.expr) -> str:
-        """What stands in the program there, cut."""
+        """The text of a node in the program, cut."""
         line = self.lines[node.lineno - 1] if node.lineno <= len(self.lines) else ""
         if node.end_lineno != node.lineno or not line.isascii():
             return written(node)
@@ -59,7 +59,7 @@ class Lifter:
 
     @contextmanager
     def nested(self, line: int) -> Iterator[list[Operation]]:
-        """Operations made within go into a block of their own."""
+        """Collect the operations made inside this context in a block of their own."""
         place = self.scope.enter(line)
         outer, self.block = self.block, []
         try:
@@ -71,7 +71,7 @@ class Lifter:
     # values
 
     def pure(self, node: ast.expr, *, original: ast.expr | None = None) -> Pure:
-        """An expression without calls, checked. `original` is what stands in the program, where that is another."""
+        """Check an expression without calls. `original` is the node of the program that `node` was made from."""
         at = node if original is None else original
         try:
             try:
@@ -93,11 +93,11 @@ class Lifter:
         return Pure(node, expression, at.lineno, at.lineno == at.end_lineno and not self.has_sets)
 
     def value(self, node: ast.expr) -> Pure:
-        """Any expression; its calls are made first."""
+        """Any expression; its calls become operations before it."""
         return self.pure(self.lift(node), original=node)
 
     def lift(self, node: ast.expr) -> ast.expr:
-        """The expression without its calls: what they give stands in variables."""
+        """The expression with variables in place of its calls."""
         if not self.calls(node):
             return node
         take_apart = self._take_apart.get(type(node))
@@ -107,8 +107,8 @@ class Lifter:
         return made if made is node else ast.copy_location(made, node)
 
     def calls(self, node: ast.AST) -> bool:
-        """Whether a tool is called, or anything awaited, somewhere in it. Noted on each node, so that a tree is gone
-        through once however often it is asked."""
+        """Whether a node calls a tool or awaits anything inside it. The answer is noted on each node, so that a tree is
+        walked only once."""
         known = node.__dict__.get(_NOTE)
         if known is None:
             for each in reversed(nodes_of([node])):  # children before their parents
@@ -119,13 +119,14 @@ class Lifter:
         return bool(known)
 
     def pay(self, node: ast.expr) -> None:
-        """Before a tree is copied: a comprehension's is, as often as it is within others. Raises a `Refusal`."""
+        """Count the nodes of a tree before it is copied, for a comprehension once for each one around it. Raises
+        `Refusal`."""
         self._copied += len(nodes_of([node]))
         if self._copied > _MOST_COPIED:
             raise refusal(node, "its comprehensions are too large", "write loops", what="the program")
 
     def is_call(self, node: ast.Call) -> bool:
-        """Whether it is not the evaluator's affair."""
+        """Whether a call is not for the evaluator: of a tool, `print`, or asyncio."""
         function = node.func
         if isinstance(function, ast.Name):
             return function.id in self.scope.tools or function.id in ("tool_call", "print")
@@ -135,7 +136,7 @@ class Lifter:
         return (isinstance(holder, ast.Name) and holder.id == "asyncio") or namespace_of(self.scope, holder) is not None
 
     def keep(self, node: ast.expr) -> ast.expr:
-        """The value as it is now, in a variable, unless it is constant."""
+        """Keep the present value of an expression in a variable, unless it is constant."""
         if isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id in self.scope.variables):
             return node
         if isinstance(node, ast.Starred):
@@ -147,7 +148,7 @@ class Lifter:
         return ast.copy_location(ast.Name(name, ast.Load()), node)
 
     def in_order(self, nodes: Sequence[ast.expr]) -> list[ast.expr]:
-        """Several expressions that are evaluated one after the other."""
+        """Read expressions that are evaluated one after the other."""
         last = max((index for index, node in enumerate(nodes) if self.calls(node)), default=-1)
         made = []
         for index, node in enumerate(nodes):
@@ -160,7 +161,7 @@ class Lifter:
         return made
 
     def target(self, node: ast.expr) -> Target:
-        """Variables that a loop or an unpacking binds; they have a value from here on."""
+        """Bind the variables of a loop or an unpacking; they have a value from here on."""
         if isinstance(node, ast.Name):
             self.scope.bind(node.id, node.lineno)
             return node.id

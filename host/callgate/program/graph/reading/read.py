@@ -1,7 +1,7 @@
 """From a program's tree to a `Flow`, or to every reason why it is not certain to be one. Runs nothing, never raises.
 
-Statements only; expressions are `lift`'s. After a reason the reading goes on with the next statement, so that all
-reasons are told; what the statement would have bound then counts as bound.
+Statements only; `lift` reads expressions. After a reason the reading goes on with the next statement, so that the
+caller gets all reasons. Names that the refused statement would have bound then count as bound.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from callgate.program.graph.flow import (
 from callgate.program.graph.reasons import CONSTRUCTS, MOST_REASONS, NotAGraph, Refusal
 
 from .apart import TAKE_APART
-from .calls import need_asyncio, starts
+from .awaits import need_asyncio, starts
 from .lift import Lifter
 from .scope import GIVEN, GraphTools, Scope, refusal, stored_names, written
 from .statements import Statements, name_of, plain_type
@@ -48,9 +48,9 @@ def read_flow(tree: ast.Module, source: str, tools: GraphTools, inputs: Collecti
     """The operations of a program.
 
     Args:
-        tree: as `ast.parse` made it; it is only read.
-        source: what it was made of.
-        tools: what it may call.
+        tree: the tree of `source`; it is only read.
+        source: the program.
+        tools: the tools that the program may call.
         inputs: names of the variables that the run binds.
     """
     nodes = nodes_of([tree], _MOST_NODES)
@@ -127,7 +127,7 @@ class _Reader(Statements):
             self._note(line, name, f"{who} one of the interpreter's own names", hint)
 
     def _lists_of_calls(self, nodes: list[ast.AST]) -> frozenset[str]:
-        """Names of lists to which calls are appended that nobody awaited yet."""
+        """Names of lists that take calls which are not awaited yet."""
         found = set()
         for node in nodes:
             match node:
@@ -140,8 +140,9 @@ class _Reader(Statements):
     # statements
 
     def _statements(self, statements: Sequence[ast.stmt], *, of_loop: bool = False) -> None:
-        """A block. With `of_loop` nothing follows it in a round of a loop: there, what follows ``if …: continue``
-        belongs to the other branch."""
+        """Read a block. With `of_loop` the block ends a round of a loop: there, the statements behind ``if …:
+        continue``
+        belong to the other branch."""
         for index, statement in enumerate(statements):
             if len(self.reasons) > MOST_REASONS or (of_loop and isinstance(statement, ast.Continue)):
                 return
@@ -153,7 +154,7 @@ class _Reader(Statements):
             self._noting(statement, self._statement)
 
     def _noting(self, statement: ast.stmt, read: Callable[[Any], _Read]) -> _Read | None:
-        """Read a statement. Where that gives a reason it is noted, and what the statement binds counts as bound."""
+        """Read a statement. If it is refused, note the reason and treat the names that it binds as bound."""
         try:
             for each in ast.iter_child_nodes(statement):
                 if isinstance(each, ast.expr):
@@ -220,7 +221,7 @@ class _Reader(Statements):
         self.lifter.block.append(If(test, blocks[0], blocks[1], statement.lineno))
 
     def _may_have(self, before: set[str], line: int) -> None:
-        """After a loop: what only its rounds bind may have no value."""
+        """After a loop: variables that only its rounds bind may have no value."""
         for name in self.scope.variables - before:
             self.scope.unsure.setdefault(name, line)
         self.scope.variables = self.scope.variables & before
@@ -269,7 +270,7 @@ class _Reader(Statements):
         self.main = statement
 
     def _without_main(self, statement: _Statement) -> _Statement:
-        """The statement, with the value of the function where it is called: its body is read first."""
+        """Where a statement calls the main function: read its body first, and return the statement with its value."""
         main, node = self.main, getattr(statement, "value", None)
         inner = node.value if isinstance(node, ast.Await) else None
         if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
@@ -315,7 +316,7 @@ def _skips(statement: ast.If) -> bool:
 
 
 def _with_the_rest(statement: ast.If, rest: Sequence[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """Its branches, with what follows it in those that do not end the round."""
+    """The two branches of an `if`, with the statements behind it in each branch that does not end the round."""
     sides = (statement.body, statement.orelse)
     body, orelse = (
         list(side[:-1]) if side and isinstance(side[-1], ast.Continue) else [*side, *rest] for side in sides

@@ -1,5 +1,6 @@
-"""The same expression with other names for some of its variables. Knows Python's scopes: an inner variable of the
-same name stays what it is."""
+"""Copies of expressions with other names for some variables. Follows Python's scopes: an inner variable of the same
+name
+is not renamed."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ _KEY: Final = "a_key"
 
 
 def renamed(node: Node, names: Mapping[str, str]) -> Node:
-    """A copy of the tree; it shares nothing with the original that is changed."""
+    """A copy of the tree with other names; the original stays as it is."""
     made = _Renaming(names).visit(_copy(node))
     assert isinstance(made, type(node))
     return made
 
 
 def with_lambdas(node: Node) -> tuple[Node, list[ast.Name]]:
-    """A copy with ``key=table.get`` as ``key=lambda a_key: table.get(a_key)``, and the tables."""
+    """A copy that writes ``key=table.get`` as ``key=lambda a_key: table.get(a_key)``, and the tables."""
     made, holders = _copy(node), []
     for each in nodes_of([made]):
         for keyword in each.keywords if isinstance(each, ast.Call) else ():

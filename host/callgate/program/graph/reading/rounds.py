@@ -1,4 +1,4 @@
-"""Comprehensions that make calls, as loops. Their variables are renamed: outside they do not exist."""
+"""Comprehensions that make calls, read as loops. Their variables are renamed: they do not exist outside."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def comprehension(lifter: Lifter, node: Comprehension) -> ast.expr:
 def rounds(
     lifter: Lifter, node: Comprehension, elements: list[ast.expr], add: Callable[[list[ast.expr]], None]
 ) -> None:
-    """The loops of a comprehension, with its variables renamed; `add` makes the innermost operations."""
+    """Make the loops of a comprehension, with its variables renamed. `add` makes the innermost operations."""
     lifter.pay(node)
     names: dict[str, str] = {}
     clauses = node.generators

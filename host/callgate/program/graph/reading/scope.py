@@ -1,10 +1,11 @@
-"""What the names of a program mean while it is read: variables, calls not awaited, tools, modules. Knows no operations.
+"""Meaning of the names of a program while it is read: variables, calls not awaited, tools, modules. Knows no
+operations.
 
-1. A name of a tool, of a listed function or of a module keeps its meaning through the whole program: one that gets
-   another is a reason.
+1. The name of a tool, of a listed function or of a module keeps its meaning through the whole program. A program that
+   gives such a name another meaning is not a graph.
 2. A variable may be read where it certainly has a value.
-3. A call that was started has to be awaited in the block where it was started, and a list of calls in the block where
-   the list was made; never within a branch or a loop of its own.
+3. A started call has to be awaited in the block that starts it, and a list of calls in the block that makes the list,
+   never in a branch or a loop inside that block.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from callgate.program.graph.reasons import SHOWN, NotAGraph, Refusal, written
 __all__ = ["GraphTool", "GraphTools", "Scope", "Slot", "namespace_of", "refusal", "stored_names", "written"]
 
 _MOST_BLOCKS: Final = 50
-"""Levels of blocks, and of conditions and comprehensions with calls; whoever follows them recurses."""
+"""Levels of blocks, conditions and comprehensions with calls; every reader of a flow recurses into them."""
 GIVEN: Final = frozenset({"print", "asyncio", "json", "tools", "tool_call", "ToolError"}) | frozenset(
     name.partition(".")[0] for name in FUNCTIONS
 )
-"""Names that mean the same in every program that is a graph."""
+"""Names with one meaning in every program that is a graph."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphTool:
-    """What has to be known of a tool."""
+    """A tool, as the reading of a program needs to know it."""
 
     tool: str
     """Its name in the registry."""
@@ -40,7 +41,7 @@ class GraphTool:
     early: bool
     """It may be called before the program gets there: it is read-only, and nobody is asked for approval."""
     spellings: Mapping[str, str] = field(default_factory=dict)
-    """What programs write for parameters that are no Python names, and which these are."""
+    """Parameters whose names are not Python names, by what programs write for them."""
     variadic: bool = False
     """Its one parameter takes all positional arguments."""
 
@@ -52,9 +53,9 @@ class GraphTools:
     tools: Mapping[str, GraphTool]
     """By their names in programs."""
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Those names by namespaces, and by what the tools are called there; ``""`` is the module `tools`."""
+    """Names in programs, by namespace and by the tool's name in that namespace; ``""`` is the module `tools`."""
     resolve: Callable[[str], str | None] = str
-    """That name for what stands in ``tool_call("...")``; None, or no name of a tool, where it finds none."""
+    """Name in programs for the text in ``tool_call("...")``; None, or an unknown name, if there is no such tool."""
 
 
 @dataclass(slots=True)
@@ -75,16 +76,16 @@ class Scope:
     tools: Mapping[str, GraphTool]
     inputs: frozenset[str]
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """See `GraphTools`; without those whose names the program gives another meaning, but for `tools.name`."""
+    """See `GraphTools`."""
     hidden: frozenset[str] = frozenset()
-    """Those: of them only ``tools.name`` is the namespace."""
+    """Namespaces whose names the program gives another meaning: only ``tools.name`` is such a namespace."""
     resolve: Callable[[str], str | None] = str
     variables: set[str] = field(default_factory=set)
-    """Those that have a value for certain."""
+    """Variables that certainly have a value here."""
     bound: set[str] = field(default_factory=set)
-    """Those that got a value anywhere so far."""
+    """Variables that got a value anywhere so far."""
     unsure: dict[str, int] = field(default_factory=dict)
-    """Those that may have one, and the line that gives it."""
+    """Variables that may have a value, and the line that gives it."""
     slots: dict[str, Slot] = field(default_factory=dict)
     modules: set[str] = field(default_factory=set)
     place: tuple[int, ...] = (0,)
@@ -110,7 +111,7 @@ class Scope:
         return made
 
     def enter(self, line: int) -> tuple[int, ...]:
-        """Begin a block within the present one; returns what `leave` needs."""
+        """Begin a block within the present one. Returns the argument for `leave`."""
         before = self.place
         if len(before) > _MOST_BLOCKS:
             raise refusal(line, f"blocks nest deeper than {_MOST_BLOCKS} levels", "split it", what="the program")
@@ -123,7 +124,7 @@ class Scope:
         self.place = before
 
     def bind(self, name: str, line: int) -> None:
-        """It has a value from here on."""
+        """The variable has a value from here on."""
         if name in self.slots:
             raise refusal(line, "it is the name of a call as well", "use two names", what=name)
         self.variables.add(name)
@@ -131,13 +132,13 @@ class Scope:
         self.unsure.pop(name, None)
 
     def suppose(self, name: str) -> None:
-        """It counts as bound: what binds it was refused."""
+        """Treat the variable as bound: the statement that binds it was refused."""
         self.variables.add(name)
         self.unsure.pop(name, None)
         self.slots.pop(name, None)
 
     def hold(self, name: str, kind: Literal["call", "calls"], line: int) -> None:
-        """It holds a started call, or a list of them, from here on."""
+        """The name holds a started call, or a list of them, from here on."""
         before = self.slots.get(name)
         if before is not None and not before.awaited:
             raise refusal(line, "a call in it was never awaited", "await each call", what=name)
@@ -148,7 +149,7 @@ class Scope:
         self.slots[name] = Slot(kind, line, self.place)
 
     def use(self, name: str, kind: Literal["call", "calls"], line: int) -> None:
-        """Await what a name holds."""
+        """Await the call, or the list of calls, that a name holds."""
         slot = self.slots[name]
         if slot.kind != kind:
             what = "a list of calls" if slot.kind == "calls" else "one call"
@@ -160,7 +161,7 @@ class Scope:
         slot.awaited = True
 
     def check_names(self, names: Iterable[str], line: int) -> None:
-        """Raises a `Refusal` unless all of them have a value."""
+        """Raise a `Refusal` unless all these names have a value."""
         for name in sorted(names):
             if name in self.variables:
                 continue
@@ -199,13 +200,13 @@ def namespace_of(scope: Scope, node: ast.expr) -> str | None:
 
 
 def refusal(at: ast.stmt | ast.expr | int, message: str, hint: str = "", *, what: str = "") -> Refusal:
-    """The reason at a node, or at a line; `what` stands there, where that is not the node as it is written."""
+    """A refusal at a node, or at a line. `what` is shown instead of the node's own text."""
     line = at if isinstance(at, int) else at.lineno
     return Refusal(NotAGraph(line, what[:SHOWN] if what or isinstance(at, int) else written(at), message, hint))
 
 
 def stored_names(nodes: Iterable[ast.AST]) -> dict[str, int]:
-    """Every name that gets a meaning in one of these nodes, not deeper, and the first line of it."""
+    """Names that one of these nodes itself gives a meaning, and the first line where it does."""
     found: dict[str, int] = {}
     for node in nodes:
         name: str | None = None

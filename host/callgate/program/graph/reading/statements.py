@@ -1,4 +1,4 @@
-"""Statements that hold no others: assignments, prints, changes. Blocks are `read`'s."""
+"""Statements without a block: assignments, prints, changes. `read` has the others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from callgate.program.graph.flow import (
 )
 from callgate.program.graph.reasons import Refusal
 
-from .calls import list_of_calls, started, starts
+from .awaits import list_of_calls, started, starts
 from .lift import Lifter
 from .scope import Scope, refusal, written
 
@@ -28,21 +28,21 @@ __all__ = ["Statements", "name_of", "plain_type"]
 
 _ITERATORS: Final = frozenset({"enumerate", "filter", "map", "reversed", "zip"})
 _CHANGES: Final = frozenset({"append", "extend", "sort", "update"})
-"""Methods that change their object and have no value."""
+"""Methods that change their object and return None."""
 _TYPES: Final = frozenset({"bool", "dict", "float", "int", "list", "object", "set", "str", "tuple"})
 _GENERIC: Final = frozenset({"dict", "list", "set", "tuple"})
 
 
 class Statements:
-    """Reads one statement after the other; operations go to the lifter's block."""
+    """Reads statements one by one; their operations go to the lifter's block."""
 
     scope: Scope
     lifter: Lifter
     lists_of_calls: frozenset[str]
-    """Names of lists to which calls are appended that nobody awaited yet."""
+    """Names of lists that take calls which are not awaited yet."""
 
     def _value_of(self, node: ast.expr) -> Pure | None:
-        """An expression as a statement: its value, None where it never has one."""
+        """An expression as a statement. Returns its value; None for `print` and for methods that return None."""
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Name) and node.func.id == "print":
                 self._print(node)
@@ -75,12 +75,12 @@ class Statements:
             self.lifter.block.append(Assign(self._target(target), pure, target.lineno))
 
     def _check_kept(self, node: ast.expr) -> None:
-        """Raises a `Refusal` for an iterator, which can be read once, where a value is kept."""
+        """Raise a `Refusal` if a variable would keep an iterator, which can be read only once."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ITERATORS:
             raise refusal(node, "it can be read only once", f"write list({written(node)})")
 
     def _holds(self, name: str, value: ast.expr) -> bool:
-        """Whether the statement starts calls and gives them a name, without awaiting them."""
+        """Read a statement that names started calls without awaiting them. Returns False for any other statement."""
         lifter = self.lifter
         line = value.lineno
         if name in self.lists_of_calls and isinstance(value, ast.List) and not value.elts:
@@ -137,7 +137,7 @@ class Statements:
         lifter.block.append(Assign(place, lifter.pure(name_of(kept, statement)), line))
 
     def _check_operator(self, statement: ast.AugAssign) -> None:
-        """Raises a `Refusal` for what the same operator is refused for between two values."""
+        """Raise a `Refusal` if the operator is also refused between two values."""
         plain = ast.BinOp(ast.Constant(0), statement.op, ast.Constant(0))
         try:
             self.lifter.pure(ast.copy_location(plain, statement))
@@ -204,7 +204,7 @@ class Statements:
         lifter.block.append(Change(target, function.attr, arguments, node.lineno))
 
     def _sort(self, node: ast.Call, holder: ast.expr) -> None:
-        """``rows.sort(key=…)``: the list becomes what `sorted` makes of it."""
+        """``rows.sort(key=…)``: the list gets the order of `sorted(rows, key=…)`."""
         lifter = self.lifter
         names = {
             each.id for keyword in node.keywords for each in nodes_of([keyword.value]) if isinstance(each, ast.Name)

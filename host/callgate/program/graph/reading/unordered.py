@@ -1,8 +1,8 @@
-"""Where the order of a set could be seen: it differs from process to process, so the sandbox has to be asked.
+"""Finds places that could show the order of a set. The order differs between processes, so the sandbox has to run it.
 
-A set may be counted, sorted, searched, compared and combined where it is made. Given a name, printed, looped over or
-handed on it could show an order. Not noticed: the set that an operator makes of two views that have names
-(``a = x.keys()``, ``b = y.keys()``, ``a - b``).
+A set may be counted, sorted, searched, compared and combined where it is made. A set that gets a name, is printed,
+looped over or passed on could show its order. Not found: the set that an operator makes of two views with names (``a =
+x.keys()``, ``b = y.keys()``, ``a - b``).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ __all__ = ["may_have_sets", "visible_orders"]
 _OPERATORS: Final = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.Sub)
 _VIEWS: Final = frozenset({"keys", "items"})
 _BLIND: Final = frozenset({"bool", "len", "max", "min", "set", "sorted"})
-"""Functions whose result is the same for every order."""
+"""Functions whose result does not depend on the order."""
 
 
 def may_have_sets(nodes: list[ast.AST]) -> bool:
-    """Whether a set could come about in a program; `nodes` are all of its tree."""
+    """Whether a program could make a set; `nodes` are all nodes of its tree."""
     return bool(_sets(nodes)) or any(isinstance(node, ast.Name) and node.id == "set" for node in nodes)
 
 
 def visible_orders(nodes: list[ast.AST]) -> Iterator[NotAGraph]:
-    """A reason for each place where the order of a set could be seen; `nodes` are all of the tree."""
+    """A reason for each place that could show the order of a set; `nodes` are all nodes of the tree."""
     sets = _sets(nodes)
     for parent in nodes:
         for node in ast.iter_child_nodes(parent):
@@ -39,7 +39,7 @@ def visible_orders(nodes: list[ast.AST]) -> Iterator[NotAGraph]:
 
 
 def _sets(nodes: list[ast.AST]) -> set[ast.AST]:
-    """The expressions that make sets. `nodes` have parents before their children."""
+    """The expressions that make sets. In `nodes`, parents stand before their children."""
     found: set[ast.AST] = set()
     for node in reversed(nodes):
         if isinstance(node, ast.Call):

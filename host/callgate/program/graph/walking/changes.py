@@ -1,7 +1,7 @@
-"""What changes a value in place: methods, items, augmented assignment. As in `callgate.plan.expressions`: paid for
-before, Python's own operation, Python's own words; what is not certain is refused.
+"""Changes of a value in place: methods, items, augmented assignment. As in `callgate.plan.expressions`, the budget pays
+before the work, and the operation and its error texts are Python's own. A change with an uncertain result is refused.
 
-No value may come to hold itself: what walks values would not end.
+No value may contain itself: functions that walk through values would not end.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def set_item(budget: Budget, holder: Any, index: Any, value: Any) -> None:
 
 
 def augment(budget: Budget, how: type[ast.operator], before: Any, value: Any) -> Any:
-    """``before += value`` and its like; returns what the variable is afterwards."""
+    """``before += value`` and other operators. Returns the new value of the variable."""
     _check_known(before, value)
     kind = type(before)
     if kind is list:
@@ -76,7 +76,7 @@ def augment(budget: Budget, how: type[ast.operator], before: Any, value: Any) ->
 
 
 def call_method(budget: Budget, holder: Any, method: str, given: list[Any]) -> None:
-    """``holder.method(*given)``, one that has no value."""
+    """``holder.method(*given)``, for methods that return None."""
     _check_known(holder, *given)
     call = _METHODS.get((type(holder), method))
     if call is None or len(given) != 1:
@@ -97,7 +97,7 @@ def _extend(budget: Budget, values: list[Any], given: Any) -> None:
 
 
 def _new_items(budget: Budget, values: list[Any], given: Any) -> list[Any]:
-    """The items that a list is about to take in, none of which is or holds the list."""
+    """The items that a list takes in, none of which is or contains the list."""
     items = list(collected(budget, given))
     if not types_in(budget, items).isdisjoint(_CONTAINERS):
         budget.work(len(items))
@@ -107,7 +107,7 @@ def _new_items(budget: Budget, values: list[Any], given: Any) -> list[Any]:
 
 
 def _become(budget: Budget, values: list[Any], given: list[Any]) -> None:
-    """The same items in another order."""
+    """Replace the items of a list by `given`, its items in another order."""
     budget.make(8 * len(given))
     values[:] = given
 
@@ -128,7 +128,7 @@ _METHODS: Final[dict[tuple[type, str], Callable[[Budget, Any, Any], None]]] = {
     (list, "sort"): _become,
     **{(kind, "update"): _update for kind in DICTS},
 }
-"""What takes one argument; of `sort` that is the list in its new order."""
+"""Methods by type and name. Each takes one argument; for `sort` it is the sorted list."""
 
 
 def _check_known(*values: Any) -> None:
@@ -140,7 +140,7 @@ def _check_known(*values: Any) -> None:
 
 
 def _charge_new_key(budget: Budget, key: Any) -> None:
-    """Keys that can be made to collide are not put in one by one."""
+    """Pay for a new key. Keys that can be made to collide are refused."""
     kind = type(key)
     if kind is tuple or (kind is int and not -_LARGE_INTEGER < key < _LARGE_INTEGER):
         raise _unsure("a tuple or a very large number becomes a key")
@@ -149,7 +149,7 @@ def _charge_new_key(budget: Budget, key: Any) -> None:
 
 
 def _check_no_circle(budget: Budget, holder: Any, value: Any) -> None:
-    """Raises where `holder` is `value`, or is somewhere in it."""
+    """Raise if `value` is `holder` or contains it."""
     if type(value) not in _CONTAINERS:
         return
     seen: set[int] = set()

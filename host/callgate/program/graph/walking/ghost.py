@@ -1,13 +1,13 @@
-"""A walk ahead of the walk: which calls the program will make, as far as that is known. Nothing it does can be seen.
+"""A walk ahead of the walk: finds the calls that the program will make, as far as they are known. Has no effects.
 
-1. It makes no call. What it offers are calls that may be begun early, and of which it knows place and arguments.
-2. It ends where a call with effects has not ended, and where a call is awaited that has failed: what the program does
-   behind that is not certain.
-3. It shares no object with the walk: inputs and results are read for it.
-4. What comes of a call that has not ended is an `Unknown`. An expression that fails for want of it is one, too.
-5. A branch or a loop that depends on such a value is stepped over. What it would store is not known then, nor what is
-   in a container that it may change: that one is noted as gone, by identity, and what is worked out of it is unknown.
-6. A place in a block that was stepped over makes an unknown number of calls: nothing more is offered there.
+1. The ghost makes no call. It offers calls that may begin early and whose place and arguments are known.
+2. It ends at a call with effects that has not ended, and at an await of a failed call: nothing behind such a place is
+   certain.
+3. It shares no object with the walk: inputs and results are decoded for it separately.
+4. The result of a call that has not ended is an `Unknown`. So is an expression that fails because a value is unknown.
+5. A branch or a loop that depends on an unknown value is stepped over. Variables that it would store become unknown. A
+   container that it may change is noted as gone, by identity, and every value computed from that container is unknown.
+6. A site in a block that was stepped over makes an unknown number of calls: the ghost offers nothing more there.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ from .walked import WORKED, Step, Unsure, Worked, decode
 __all__ = ["Ghost", "Offered", "Place", "makes_iterators"]
 
 Place = tuple[int, int]
-"""The number of a call's `Site`, and the how-manieth call of it this is."""
+"""The number of a call's `Site`, and the position of the call among the calls of that site."""
 _CONTAINERS: Final = DICTS | SEQUENCES | VIEWS | {set}
 _CHANGEABLE: Final = DICTS | {list, set}
 _LOOK_STEPS: Final = 50_000
 _LOOK_BYTES: Final = 16 * 1024 * 1024
-"""What one look takes at most. An expression may take all of the steps, in one turn."""
+"""Limits of one look. One expression may take all steps, in one turn."""
 _LAZY: Final = frozenset({"enumerate", "filter", "map", "reversed", "zip"})
 _NO_MORE: Final = object()
 _WANTING: Final = (ExpressionError, ExpressionFault)
-"""How an expression ends for want of a value, or because it fails by itself."""
+"""Errors of an expression that lacks a value, or that fails by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,11 @@ class Offered:
     site: Site
     number: int
     arguments: dict[str, Any]
-    """JSON, a copy of its own."""
+    """JSON, not shared with the program."""
 
 
 class _End(Exception):
-    """What lies behind this place is not certain to come."""
+    """Nothing behind this place is certain to happen."""
 
 
 class Ghost(Walk):
@@ -85,9 +85,9 @@ class Ghost(Walk):
         inputs: JSON values.
         budget: for all looks together.
         known: the results of the calls that have ended, as JSON; None where one failed.
-        asked: the calls that were asked for.
-        most_calls: how many the program may make; None: nobody counts them.
-        is_lazy: what `makes_iterators` says of the program.
+        asked: the calls that have begun already.
+        most_calls: number of calls that the program may make; None: no limit.
+        is_lazy: result of `makes_iterators` for the program.
     """
 
     def __init__(
@@ -111,13 +111,13 @@ class Ghost(Walk):
         self._effects: dict[Operation, Effects] = {}
         self._results: dict[Place, Any] = {}
         self._lost: set[int] = set()
-        """Sites of which it is not known how many calls were made."""
+        """Numbers of the sites that made an unknown number of calls."""
         self._gone: dict[int, list[Any]] = {}
-        """Containers of which nobody knows what is in them, by identity: themselves, and what may be in them."""
+        """Containers with unknown content, by identity: each with the values that it may contain."""
         self._made = 0
 
     def look(self) -> Generator[Offered | Worked, None, None]:
-        """Offer what could begin now. Ends without an error whatever the program does."""
+        """Offer the calls that could begin now. Ends without an error whatever the program does."""
         self.blocked = False
         self._budget = self._whole.share(steps=_LOOK_STEPS, bytes=_LOOK_BYTES)
         self._values, self._slots, self._counts = {}, {}, [0] * len(self._flow.sites)
@@ -130,7 +130,7 @@ class Ghost(Walk):
                 assert isinstance(step, Offered | Worked)
                 yield step
         except (_End, Unsure, BudgetExceeded, *_WANTING, ValueError, RecursionError, MemoryError, OverflowError):
-            pass  # the walk will say what it is
+            pass  # the walk will report it
         finally:
             self._whole.settle(self._budget)
             self._values, self._slots, self._results, self._gone = {}, {}, {}, {}
@@ -149,7 +149,8 @@ class Ghost(Walk):
         return Unknown(_parts(values), fresh=type(pure.node) in MAKE_NEW)
 
     def _within(self, values: Iterable[Any], *, kin: bool = False) -> Iterator[Any]:
-        """The containers and unknown values that these are or hold; with `kin` also those that they may be or hold."""
+        """Containers and unknown values among these values and inside them; with `kin` also those that they may be or
+        hold."""
         seen: dict[int, Any] = {}
         todo = _parts(values)
         while todo:
@@ -168,18 +169,19 @@ class Ghost(Walk):
                 todo += self._gone.get(id(each), ())
 
     def _is_gone(self, values: Iterable[Any], *, deep: bool = True) -> bool:
-        """Whether one of these values, or something within it, may have been changed; of a view nobody can tell."""
+        """Whether one of these values, or a part of it, may have been changed. A view always counts as changed."""
         if not self._gone:
             return False
         return any(id(each) in self._gone or type(each) in VIEWS for each in (self._within(values) if deep else values))
 
     def _check_wanting(self, values: Iterable[Any]) -> None:
-        """Raises unless one of these has something within it that is not known: then what failed, failed by itself."""
+        """Raise `_End` unless one of these values has an unknown part: without one, the expression failed by itself."""
         if not any(type(each) is Unknown or id(each) in self._gone for each in self._within(values)):
             raise _End
 
     def _forget(self, value: Any, given: Unknown, *, deep: bool = False) -> None:
-        """A value is changed, with `deep` its parts as well, nobody knows how; it may have parts of `given` then."""
+        """Note an unknown change of a value, with `deep` also of its parts. Parts of `given` may be in it
+        afterwards."""
         if deep or (type(value) is Unknown and not value.fresh):
             changed = list(self._within([value], kin=True))
         else:
@@ -191,13 +193,13 @@ class Ghost(Walk):
                 self._gone.setdefault(id(each), [each]).append(given)
 
     def _change_it(self, holder: Any, given: list[Any], change: Callable[[], None], *, reads: bool) -> None:
-        """Change a container; where that cannot be done yet, nobody knows what is in it from here on.
+        """Change a container. If the change is not possible yet, the content of the container is unknown from here on.
 
         Args:
             holder: the container.
-            given: what may be in it afterwards.
-            change: does it.
-            reads: the change depends on what is in these.
+            given: values that may be in it afterwards.
+            change: makes the change.
+            reads: the change depends on the content of the holder and of `given`.
         """
         if type(holder) is not Unknown and not self._is_gone([holder, *given] if reads else [holder], deep=reads):
             try:
@@ -289,7 +291,7 @@ class Ghost(Walk):
             return None
 
     def _may_call(self, sites: Iterable[Site]) -> None:
-        """Go on behind calls of which nobody knows how many there are."""
+        """Go on behind an unknown number of calls, if that is allowed."""
         self.blocked = True
         if self._most_calls is not None or not all(site.early for site in sites):
             raise _End
@@ -318,7 +320,7 @@ class Ghost(Walk):
         yield from ()
 
     def _result(self, call: Any) -> Any:
-        """What comes of a call; the same object each time."""
+        """The result of a call; the same object each time."""
         if type(call) is Unknown:
             return call
         if call in self._results:
@@ -370,7 +372,7 @@ class Ghost(Walk):
         return effects
 
     def _step_over(self, operation: For | If) -> None:
-        """Go on behind a loop or a branch that may go any way."""
+        """Go on behind a loop or a branch whose course is unknown."""
         effects = self._effects_of(operation)
         self._budget.work(1 + len(effects.stores) + len(effects.reads))
         if effects.sites:
@@ -382,7 +384,7 @@ class Ghost(Walk):
             self._slots[slot] = Unknown([read], fresh=True)
         for name, augments in effects.stores.items():
             before = self._values.get(name)
-            if not augments or type(before) not in _CHANGEABLE:  # else it is among those that are changed
+            if not augments or type(before) not in _CHANGEABLE:  # else it is among the changed containers
                 fresh = augments and (type(before) is not Unknown or before.fresh)
                 self._values[name] = Unknown(_parts([read, before]), fresh=fresh)
         for value, deep in changed:
@@ -390,7 +392,7 @@ class Ghost(Walk):
 
 
 def makes_iterators(flow: Flow) -> bool:
-    """Whether an expression may read an iterator that another one made: then all have to be evaluated in each look."""
+    """Whether an expression may read an iterator of another expression: then each look has to evaluate all of them."""
     pures = [pure for operation in operations_of(flow.body) for pure in pures_of(operation)]
     return any(not _LAZY.isdisjoint(pure.expression.functions) for pure in pures) or any(
         isinstance(node, ast.GeneratorExp) for node in nodes_of([pure.node for pure in pures])
@@ -398,5 +400,5 @@ def makes_iterators(flow: Flow) -> bool:
 
 
 def _parts(values: Iterable[Any]) -> list[Any]:
-    """Those of them in which something else can be."""
+    """The containers and unknown values among these values."""
     return [value for value in values if type(value) is Unknown or type(value) in _CONTAINERS]

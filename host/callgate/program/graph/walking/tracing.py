@@ -1,7 +1,7 @@
-"""What a program did, as a plan: its calls in order, as they were made. Makes none.
+"""The calls that a program made, written as a plan. Makes no call.
 
-A program is followed once more with the results that its calls gave. An argument that is a text, list or dict out of
-such a result, that very object, stands in the plan as a reference to it; every other one as the value that it had.
+The program is walked once more with the recorded results of its calls. An argument that is a text, list or dict taken
+out of such a result, the same object, becomes a reference to that result. Any other argument becomes its value.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from .walked import Began, MadeCall, ProgramFailed, Step, Unsure, Wait
 __all__ = ["MOST_STEPS", "trace"]
 
 MOST_STEPS: Final = 1_000
-"""Calls; what made more is in no plan."""
+"""Calls; a program that made more has no plan."""
 _OBJECTS: Final = DICTS | {list, str}
 _MOST_PLACES: Final = 20_000
-"""Values within all results that are known again."""
+"""Values within results that references can point to."""
 
 
 def trace(flow: Flow, inputs: Mapping[str, Any], budget: Budget, results: Mapping[Place, str]) -> dict[str, Any] | None:
-    """The calls of a program as a plan; None where it made more than `MOST_STEPS`.
+    """The calls of a program as a plan; None if there are more than `MOST_STEPS`.
 
     Args:
         flow: the program.
         inputs: JSON values, as the program had them.
-        budget: as it had it.
-        results: what its calls gave, as JSON; without those that failed.
+        budget: a budget like that of the program.
+        results: results of its calls as JSON, without failed calls.
     """
     walk = _Tracing(flow, "", inputs, budget)
     try:
@@ -43,7 +43,7 @@ def trace(flow: Flow, inputs: Mapping[str, Any], budget: Budget, results: Mappin
                 call = step.call
                 call.result = results.get((call.site.number, call.number))
             elif isinstance(step, Wait):
-                break  # what it waited for has failed
+                break  # a call that it waited for has failed
             if len(walk.steps) > MOST_STEPS:
                 return None
     except (ProgramFailed, Unsure):
@@ -59,7 +59,7 @@ class _Tracing(Walk):
         self._places: dict[int, tuple[str, Any]] = {}
         """By identity, the reference to a value within a result, and the value."""
         self._noted: set[str] = set()
-        """Calls whose results are known. Awaited once more, a result may have been changed meanwhile."""
+        """Calls whose results are recorded. A result that is awaited once more may have been changed meanwhile."""
         self._passed: dict[str, Any] = {}
         """The arguments of the last call, as the program has them."""
         self._order = Order()
@@ -90,7 +90,7 @@ class _Tracing(Walk):
         self.steps.append(step | ({"depends_on": after} if after else {}))
 
     def _note(self, reference: str, value: Any) -> None:
-        """Know a result, and what is within it under plain names, again."""
+        """Record a result and its parts, so that arguments which are one of these objects become references."""
         todo = [(reference, value)]
         while todo and len(self._places) < _MOST_PLACES:
             reference, value = todo.pop()
@@ -102,7 +102,7 @@ class _Tracing(Walk):
             elif type(value) is list:
                 todo += [(f"{reference}[{index}]", each) for index, each in enumerate(value)]
 
-    # something was changed in place: no reference gives what it is now
+    # a change in place: a reference would no longer give the present value
 
     def _bind(self, target: Target, value: Any) -> None:
         super()._bind(target, value)

@@ -81,7 +81,7 @@ _METHODS: Final = {
     Assign: "_assign", Augment: "_augment", CallTool: "_call", Change: "_change", For: "_for",
     Gather: "_gather", Has: "_has", Hold: "_hold", If: "_if", Print: "_print",
 }  # fmt: skip
-"""The method of each kind of operation; one that takes turns gives its steps."""
+"""Name of the method for each kind of operation; a method that takes turns is a generator of steps."""
 
 
 def walk(flow: Flow, source: str, inputs: Mapping[str, Any], budget: Budget) -> Generator[Step, None, Done]:
@@ -212,7 +212,7 @@ class Walk:
     # calls
 
     def _given(self, operation: CallTool) -> dict[str, Any]:
-        """The arguments of a call, as they are."""
+        """The arguments of a call, as the program has them."""
         arguments: dict[str, Any] = {}
         for name, pure in operation.arguments:
             value = self._evaluate(pure)
@@ -222,10 +222,10 @@ class Walk:
         return arguments
 
     def _as_json(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The same as JSON values that nobody else has."""
+        """The arguments as JSON values of their own."""
         if all(map(_is_small, arguments.values())):
             return arguments
-        text = self._json(arguments, "the arguments are no JSON values", _READERS)
+        text = self._json(arguments, "the arguments are not JSON values", _READERS)
         copied: dict[str, Any] = self._copied(text, _READERS)
         return copied
 
@@ -278,7 +278,7 @@ class Walk:
         self._budget.make(2 * len(text) + 80 * self._charge_reading(text))
 
     def _charge_reading(self, text: str) -> int:
-        """Pay for reading JSON that was written here. Returns how many values it has, at most."""
+        """Pay for reading JSON that was written here. Returns an upper bound of its number of values."""
         objects = text.count("{")
         parts = text.count(",") + objects + text.count("[")
         exponents = text.count("e-") + text.count("e+")  # far from 1, a float takes a thousand bits to read
@@ -328,7 +328,7 @@ class Walk:
         if _is_small(value):
             return Done(value)
         try:
-            text = self._json(value, "the value is no JSON")
+            text = self._json(value, "the value is not JSON")
         except Unsure:
             if type(value) in _MAY_HOLD_MORE:
                 raise  # a set or NaN is refused, there or in it; the rest is text, with what is in it
@@ -372,7 +372,7 @@ _MAY_HOLD_MORE: Final = DICTS | SEQUENCES | {set, float}
 
 
 def _is_small(value: Any) -> bool:
-    """Whether it is JSON as it stands, and nobody could change it."""
+    """Whether a value is JSON as it stands and immutable."""
     kind = type(value)
     if kind is str:
         return len(value) < TEXT_LIMIT

@@ -1,4 +1,4 @@
-"""What a walk tells its driver, and how it ends. Values; decides nothing."""
+"""Steps and ends of a walk, as its driver receives them. Holds values, decides nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 TEXT_LIMIT: Final = 65536
-"""Characters of a message, a traceback or a repr: what a guest keeps of them."""
+"""Characters that a guest keeps of a message, a traceback or a repr."""
 _FULL_NAMES: Final = {"JSONDecodeError": "json.decoder.JSONDecodeError"}
 _LONG: Final = 1 << 16
 _MOST_DIGITS: Final = 400
@@ -39,16 +39,16 @@ def decode(text: str) -> Any:
 
 
 class MadeCall:
-    """One call that the walk has come to. Whoever makes it sets `result`, or `error` and `order`."""
+    """One call that the walk has come to. The driver sets `result`, or `error` and `order`."""
 
     __slots__ = ("_value", "arguments", "awaited", "error", "is_read", "number", "order", "result", "site", "task")
 
     def __init__(self, site: Site, number: int, arguments: dict[str, Any], task: bool) -> None:
         self.site = site
         self.number = number
-        """Which of its site's calls it is, from 0."""
+        """Position among the calls of its site, from 0."""
         self.arguments = arguments
-        """JSON, a copy of its own."""
+        """JSON, not shared with the program."""
         self.task = task
         self.awaited = False
         self.result: str | None = None
@@ -56,17 +56,17 @@ class MadeCall:
         self.error: dict[str, Any] | None = None
         """As it crosses the wire: `callgate.protocol.run.error_object`."""
         self.order = 0
-        """Of two calls that failed, the one with the lower number failed first."""
+        """Position among the failed calls: a lower number failed earlier."""
         self._value: Any = None
         self.is_read = False
-        """Whether the result was asked for before."""
+        """The result was read before."""
 
     @property
     def ended(self) -> bool:
         return self.result is not None or self.error is not None
 
     def value(self) -> Any:
-        """The result as a program sees it: read once, the same object each time."""
+        """The result as a program sees it: decoded once, the same object each time."""
         if not self.is_read:
             assert self.result is not None
             self._value, self.is_read = decode(self.result), True
@@ -75,7 +75,7 @@ class MadeCall:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """Begin this call now, and do not wait for it."""
+    """Begin this call now, without waiting for it."""
 
     call: MadeCall
 
@@ -96,7 +96,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Worked:
-    """Nothing happened but work: a chance to let others have a turn."""
+    """The walk did some work: a chance to give other tasks a turn."""
 
 
 Step = Began | Printed | Wait | Worked
@@ -105,16 +105,16 @@ WORKED: Final = Worked()
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The program's value: JSON, or as text where it is none."""
+    """The program's value: JSON, or its text if it is not JSON."""
 
     value: Any
     value_repr: str | None = None
     size: int = 0
-    """Bytes of the value as compact JSON; 0 where it is small."""
+    """Bytes of the value as compact JSON; 0 for a small one."""
 
 
 class ProgramFailed(Exception):
-    """The program ends with an error that nothing in it catches."""
+    """The program ends with an error that it does not catch."""
 
     def __init__(self, kind: str, message: str, line: int, traceback: str, tool: str | None = None) -> None:
         super().__init__(f"{kind}: {message}")
@@ -135,23 +135,23 @@ class Unsure(Exception):
 
 
 def traceback_of(source: str, frames: Sequence[tuple[int, str]], kind: str, message: str) -> str:
-    """The text of a traceback.
+    """The text of a traceback, as CPython writes it.
 
     Args:
         source: the program.
         frames: line and function of each frame, the outermost first.
         kind: the error's class name.
-        message: what it says.
+        message: the error's text.
     """
     lines = source.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    told = ["Traceback (most recent call last):"]
+    text = ["Traceback (most recent call last):"]
     for number, name in frames:
-        told.append(f'  File "<program>", line {number}, in {name}')
+        text.append(f'  File "<program>", line {number}, in {name}')
         if number <= len(lines) and lines[number - 1].strip():
-            told.append(f"    {lines[number - 1].strip()}")
+            text.append(f"    {lines[number - 1].strip()}")
     full = _FULL_NAMES.get(kind, kind)
-    told.append(f"{full}: {message}" if message else full)
-    return cut("\n".join(told) + "\n")
+    text.append(f"{full}: {message}" if message else full)
+    return cut("\n".join(text) + "\n")
 
 
 def cut(text: str) -> str:

@@ -19,7 +19,7 @@ _MOST_SITES: Final = 2_000
 
 
 def tool_of(lifter: Lifter, node: ast.expr) -> tuple[GraphTool, list[ast.expr]] | None:
-    """The tool that is called, and its positional arguments; None where it is no call of one."""
+    """The tool that an expression calls, and the positional arguments; None if it does not call a tool."""
     if not isinstance(node, ast.Call):
         return None
     function = node.func
@@ -44,7 +44,7 @@ def tool_of(lifter: Lifter, node: ast.expr) -> tuple[GraphTool, list[ast.expr]] 
 
 
 def started(lifter: Lifter, node: ast.expr, slot: str = "") -> str | None:
-    """The slot of a call that is started here, one of its own unless named; None where the expression is no call."""
+    """Start the call that an expression is. Returns its slot, a new one without `slot`; None if it is not a call."""
     task = _task_argument(lifter, node)
     inner = node if task is None else task
     found = tool_of(lifter, inner)
@@ -96,7 +96,7 @@ def _start(
 
 
 def _one_list(node: ast.Call, positional: list[ast.expr]) -> ast.expr:
-    """All positional arguments as one list, or the one that is a list already."""
+    """All positional arguments as one list, or the only argument if it is a list already."""
     if len(positional) == 1 and isinstance(positional[0], ast.List | ast.Tuple):
         return positional[0]
     if not all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in positional):
@@ -105,7 +105,7 @@ def _one_list(node: ast.Call, positional: list[ast.expr]) -> ast.expr:
 
 
 def awaited(lifter: Lifter, node: ast.Await) -> ast.expr:
-    """The variable that holds what is awaited."""
+    """The variable that holds the awaited result."""
     inner = node.value
     if isinstance(inner, ast.Call) and _asyncio_function(inner) == "gather":
         return _gathered(lifter, node, inner)
@@ -115,7 +115,7 @@ def awaited(lifter: Lifter, node: ast.Await) -> ast.expr:
     else:
         slot = started(lifter, inner)
     if slot is None:
-        raise refusal(node, "what is awaited is no call of a tool", "await tools and asyncio.gather")
+        raise refusal(node, "what is awaited is not a call of a tool", "await tools and asyncio.gather")
     name = lifter.scope.fresh()
     lifter.block.append(Gather(name, (Part(slot),), node.lineno, alone=True))
     return ast.Name(name, ast.Load())
@@ -146,17 +146,17 @@ def _gathered(lifter: Lifter, node: ast.Await, call: ast.Call) -> ast.expr:
 
 
 def need_asyncio(lifter: Lifter, node: ast.AST) -> None:
-    """Raises a `Refusal` where asyncio was not imported."""
+    """Raise a `Refusal` unless asyncio was imported."""
     if "asyncio" not in lifter.scope.modules:
         line = getattr(node, "lineno", 1)
         raise refusal(line, "it is used before it is imported", "write `import asyncio` at the top", what="asyncio")
 
 
 def list_of_calls(lifter: Lifter, node: ast.expr, slots: str = "") -> str | None:
-    """The slot, one of its own unless named, of a list of calls that are started here and not awaited; None where the
-    expression is no such list.
+    """Start the calls of a list without awaiting them. Returns the slot of the list, a new one without `slots`; None if
+    the expression is not such a list.
 
-    A generator starts its calls when it is read: it is taken for a list, and must be read at once.
+    A generator starts its calls when it is read: it is treated as a list, and must be read at once.
     """
     if isinstance(node, ast.ListComp | ast.GeneratorExp):
         if not starts(lifter, node.elt):
@@ -180,7 +180,7 @@ def list_of_calls(lifter: Lifter, node: ast.expr, slots: str = "") -> str | None
 
 
 def starts(lifter: Lifter, node: ast.expr) -> bool:
-    """Whether it is a call that is started and not awaited."""
+    """Whether an expression starts a call and does not await it."""
     if isinstance(node, ast.Call) and _asyncio_function(node) in _TASKS and len(node.args) == 1:
         node = node.args[0]
     return tool_of(lifter, node) is not None
@@ -193,7 +193,7 @@ def _new_list_of_calls(lifter: Lifter, line: int, slots: str) -> str:
 
 
 def _is_asynchronous(node: ast.GeneratorExp) -> bool:
-    """Whether something is awaited in it, elsewhere than in what it goes over first."""
+    """Whether a generator awaits anything, apart from the first thing that it iterates over."""
     first, *others = node.generators
     inner = [node.elt, *first.ifs, *others]
     return any(isinstance(each, ast.Await) for each in nodes_of(inner))
