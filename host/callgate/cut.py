@@ -1,4 +1,4 @@
-"""Texts for people: cut at the end of a word where they are too long for their place, and durations. Knows no place."""
+"""Texts for people: long texts cut at the end of a word, and durations."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ __all__ = ["cut", "cut_middle", "duration"]
 
 
 def cut(text: str, most: int) -> str:
-    """The beginning of a text, with ``…`` where it was cut: at the end of a word, or within a word that is very long.
+    """The beginning of a text, with ``…`` if it was cut: at the end of a word, or within a very long word.
 
     Args:
-        text: any.
-        most: characters of the result, at least 1.
+        text: the text.
+        most: length of the result in characters, at least 1.
     """
     return text if len(text) <= most else f"{_head(text, most - 1)}…"
 
 
 def cut_middle(text: str, most: int) -> str:
-    """The beginning and the end of a text, of whole words, with `` ... `` between them where it was cut.
+    """The beginning and the end of a text, in whole words, with `` ... `` between them if it was cut.
 
     Args:
-        text: any.
-        most: characters of the two pieces together.
+        text: the text.
+        most: length of the two pieces in characters.
     """
     if len(text) <= most:
         return text
@@ -29,7 +29,7 @@ def cut_middle(text: str, most: int) -> str:
 
 
 def _head(text: str, most: int) -> str:
-    """At most `most` characters, cut before a word; within the word if it takes more than half of the place."""
+    """At most `most` characters, cut before a word, or within a word that takes more than half of the result."""
     if len(text) <= most or text[most].isspace():
         return text[:most].rstrip()
     words, blank, _ = text[:most].rpartition(" ")
@@ -37,7 +37,7 @@ def _head(text: str, most: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person reads them: ``0.4 ms``, ``51 ms``, ``1.25 s``, ``3 min 20 s``."""
+    """Seconds as text for people: ``0.4 ms``, ``51 ms``, ``1.25 s``, ``3 min 20 s``."""
     if seconds < 0.00995:
         return f"{seconds * 1000:.1f} ms"
     if seconds < 0.9995:

@@ -7,17 +7,17 @@
     │   ├── SandboxBusy             every guest is taken and the queue's wait ran out
     │   └── SandboxCrashed          a guest or its zygote went away in the middle
     ├── ProtocolError             the guest: what it sent is not the protocol
-    ├── LimitReached              the program: it spent all it was given
-    ├── ModelError                the model's endpoint: it gave nothing that an agent can go on with
+    ├── LimitReached              the program: it reached a limit
+    ├── ModelError                the model's endpoint: it gave no usable answer
     │   ├── ModelUnavailable        it may be back: no connection, too many requests, a failure of its own
-    │   ├── ModelRejected           the operator: it will not take such a request (key, model's name)
+    │   ├── ModelRejected           the operator: the request is wrong (key, model's name)
     │   └── ContextExceeded         the input is longer than the model takes
     └── ToolError                 a tool call failed; the program may catch it
-        ├── ToolNotFound            no tool of that name
+        ├── ToolNotFound            no tool has that name
         ├── InvalidArguments        the arguments do not fit the tool's schema
         ├── ToolNotAllowed          the tool exists, and this caller may not call it (or a person said no)
         ├── ToolTimedOut            the tool did not answer in time
-        └── ToolCancelled           the run ended, or the program gave the call up
+        └── ToolCancelled           the run ended, or the program cancelled the call
 
 A failing *program* is not an exception on the host: it is a `CodeResult` whose `ok` is false.
 """
@@ -53,7 +53,7 @@ class CallgateError(Exception):
 
 
 class ConfigurationError(CallgateError):
-    """The operator wrote something that cannot work: the message says what, and what to write instead."""
+    """The operator's code or options cannot work; the message says what is wrong and what to write instead."""
 
 
 class SandboxError(CallgateError):
@@ -73,16 +73,16 @@ class SandboxCrashed(SandboxError):
 
 
 class ProtocolError(CallgateError):
-    """The guest sent something that is not the protocol. Ends its run."""
+    """The guest broke the protocol. Ends its run."""
 
 
 class LimitReached(CallgateError):
-    """A run spent all it was given.
+    """A run reached a limit.
 
     Attributes:
         limit: name of the field of `Limits`, e.g. ``"wall_seconds"``.
         allowed: the value that was set, in the field's own unit.
-        used: what was used when the limit was reached, same unit; ``None`` where it cannot be known.
+        used: the usage when the limit was reached, same unit; ``None`` if unknown.
     """
 
     def __init__(self, limit: str, allowed: float, used: float | None = None) -> None:
@@ -94,7 +94,7 @@ class LimitReached(CallgateError):
 
 
 class ModelError(CallgateError):
-    """A model's endpoint gave nothing that an agent can go on with."""
+    """A model's endpoint gave no usable answer."""
 
 
 class ModelUnavailable(ModelError):
@@ -102,8 +102,8 @@ class ModelUnavailable(ModelError):
     failure of its own, a stream that broke off. The same request may succeed later.
 
     Attributes:
-        status: of the HTTP response; None where there was none.
-        retry_after_seconds: how long the endpoint asks to be left alone; None where it does not say.
+        status: of the HTTP response; None if there was none.
+        retry_after_seconds: time that the endpoint asks to wait; None if it does not say.
     """
 
     def __init__(self, message: str, *, status: int | None = None, retry_after_seconds: float | None = None) -> None:
@@ -113,10 +113,10 @@ class ModelUnavailable(ModelError):
 
 
 class ModelRejected(ModelError):
-    """The endpoint will not take the request, now or later: the key, the model's name, a parameter.
+    """The endpoint refuses the request, now and later: the key, the model's name, a parameter.
 
     Attributes:
-        status: of the HTTP response; None where there was none.
+        status: of the HTTP response; None if there was none.
     """
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
@@ -128,7 +128,7 @@ class ContextExceeded(ModelError):
     """The input was longer than the model takes.
 
     Attributes:
-        tokens: how many there were, by the endpoint's count; 0 where it does not say.
+        tokens: length of the input, by the endpoint's count; 0 if it does not say.
     """
 
     def __init__(self, message: str, tokens: int = 0) -> None:
@@ -191,6 +191,6 @@ class ToolNotAllowed(ToolError):
 
 
 class ToolCancelled(ToolError):
-    """The call was given up before it finished."""
+    """The call was cancelled before it finished."""
 
     default_code = -32004

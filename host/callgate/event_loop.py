@@ -1,5 +1,4 @@
-"""An event loop that hears of every signal at once, and waits for no thread that was given up. Knows nothing of what
-runs in it."""
+"""Runs a function in an event loop that handles every signal at once and waits for no abandoned thread."""
 
 from __future__ import annotations
 
@@ -18,30 +17,30 @@ import anyio
 __all__ = ["run"]
 
 _END_WITHIN_SECONDS = 5.0
-"""What Ctrl-C began may take so long before another one breaks it off. MCP servers that will not end take under 4."""
+"""Time that the first Ctrl-C has before a second one counts. Stubborn MCP servers take under 4 s to end."""
 
 _Result = TypeVar("_Result")
 _Arguments = TypeVarTuple("_Arguments")
 
 
 def run(function: Callable[[*_Arguments], Awaitable[_Result]], *arguments: *_Arguments) -> _Result:
-    """`anyio.run` on asyncio, in which no signal is kept waiting: Ctrl-C is heard at once, always.
+    """`anyio.run` on asyncio that handles Ctrl-C at once.
 
-    Python runs the handlers of signals between two instructions of its main thread. A signal that arrives when the
-    loop is just about to wait, or in another thread, would have its turn only when something else wakes the loop, which
-    may be never. asyncio lets signals wake it while it has a handler of any: here it has one from the start
+    Python runs signal handlers between two instructions of its main thread. A signal that arrives just before the loop
+    waits, or in another thread, is handled only when something else wakes the loop, which may be never. Signals wake
+    asyncio while it has a signal handler: here it has one from the start
     (https://docs.python.org/3/library/signal.html#signal.set_wakeup_fd).
 
-    A second Ctrl-C does not break off what the first one began, for 5 seconds; and threads of
-    ``asyncio.to_thread`` that do not end are left to whoever ends the process.
+    For 5 seconds, a second Ctrl-C does not interrupt the clean-up of the first. Threads of ``asyncio.to_thread`` that
+    do not end are left to the end of the process.
 
     Raises:
-        KeyboardInterrupt: on SIGINT, when what `function` does has been cancelled.
+        KeyboardInterrupt: on SIGINT, after `function` was cancelled.
     """
 
     async def woken() -> _Result:
         loop = asyncio.get_running_loop()
-        loop.set_default_executor(_Forsaken(thread_name_prefix="asyncio"))
+        loop.set_default_executor(_Executor(thread_name_prefix="asyncio"))
         with _signals_wake(loop), _once():
             return await function(*arguments)
 
@@ -50,11 +49,11 @@ def run(function: Callable[[*_Arguments], Awaitable[_Result]], *arguments: *_Arg
     except BaseExceptionGroup as group:
         if group.subgroup(KeyboardInterrupt) is None:
             raise
-        raise KeyboardInterrupt from None  # a late one, in a task
+        raise KeyboardInterrupt from None  # a late interrupt, in a task
 
 
-class _Forsaken(ThreadPoolExecutor):
-    """Where ``asyncio.to_thread`` runs things: at its end asyncio would wait for each."""
+class _Executor(ThreadPoolExecutor):
+    """The executor of ``asyncio.to_thread``, which does not wait for its threads at the end."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         super().shutdown(wait=False, cancel_futures=cancel_futures)
@@ -66,11 +65,11 @@ def _in_main_thread() -> bool:
 
 @contextlib.contextmanager
 def _signals_wake(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    if not _in_main_thread() or not isinstance(loop, asyncio.SelectorEventLoop):  # uvloop always hears of them
+    if not _in_main_thread() or not isinstance(loop, asyncio.SelectorEventLoop):  # uvloop needs no help
         yield
         return
     before = signal.set_wakeup_fd(-1)
-    # a signal that nobody sends, and that does nothing by default either
+    # nobody sends this signal, and by default it does nothing
     loop.add_signal_handler(signal.SIGURG, lambda: None)
     try:
         yield

@@ -1,7 +1,7 @@
-"""How to get what an installation of callgate lacks, in words for an error: the one place that knows.
+"""Shell commands that install missing parts of callgate, for error messages.
 
-What works depends on how callgate itself came here. pip writes that down beside each package that it did not take from
-an index (``direct_url.json``, PEP 610), and this file reads it.
+The right command depends on how callgate was installed. For packages that do not come from an index, pip writes the
+source to ``direct_url.json`` (PEP 610), and this file reads it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def how_to_install(extra: str, *packages: str) -> str:
     """The shell command that adds an extra to this installation of callgate, such as ``pip install -e '.[agent]'``.
 
     Args:
-        extra: an extra of ``pyproject.toml``; several, with commas between them.
+        extra: one extra of ``pyproject.toml``, or several with commas between them.
         packages: other packages to install with it.
     """
     return shlex.join(["pip", "install", *_callgate(extra), *packages])
@@ -42,7 +42,7 @@ def _callgate(extra: str) -> list[str]:
     try:
         noted = metadata.distribution("callgate").read_text("direct_url.json")
     except metadata.PackageNotFoundError:
-        noted = None  # imported from a folder that pip knows nothing of
+        noted = None  # imported from a folder that pip does not know
         clone = Path(__file__).parents[2]
         if (clone / "pyproject.toml").is_file():
             return ["-e", f"{_shown(clone)}[{extra}]"]
@@ -56,5 +56,5 @@ def _callgate(extra: str) -> list[str]:
 
 
 def _shown(clone: Path) -> str:
-    """``.`` where the shell stands in the clone."""
+    """The clone's path; ``.`` if it is the working directory."""
     return "." if clone == Path.cwd() else str(clone)

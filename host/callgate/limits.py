@@ -1,5 +1,4 @@
-"""What one run may spend. Knows names, units and defaults; enforces nothing (the kernel, the sandbox and the gate
-do)."""
+"""The limits of one run: names, units and defaults. The kernel, the sandbox and the gate enforce them."""
 
 from __future__ import annotations
 
@@ -15,27 +14,27 @@ __all__ = ["Limits"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What one run may spend. There is no hidden cap: these are all of them.
+    """The resources that one run may use. There are no other, hidden limits.
 
-    Exceeding one ends the run with an error of kind ``LimitReached`` that names the field, its value and what was used.
+    A run that exceeds a limit ends with a ``LimitReached`` error, which names the field, its value and the usage.
     """
 
     wall_seconds: float = 60.0
     """Seconds from the moment the program is handed over, waiting for tools included. At the limit the guest is
-    killed. It bounds as well what a model calls without a program: a plan, and one tool."""
+    killed. It also limits a plan, and a tool that a model calls directly."""
     cpu_seconds: float = 30.0
     """Processor seconds of the guest. The kernel counts in whole seconds: a fraction is rounded up."""
     memory_bytes: int = 512 * 1024 * 1024
     """Address space that the program may map beyond the interpreter itself. At the limit Python raises
     ``MemoryError``."""
     max_processes: int = 64
-    """Threads the program may have at once, its own included. A second process is never allowed."""
+    """Threads that the program may have at once, its main thread included. A second process is never allowed."""
     max_file_bytes: int = 64 * 1024 * 1024
     """Bytes that the scratch directory ``/tmp`` holds, over all its files."""
     max_tool_calls: int = 100_000
     """Tool calls in one run, refused ones included."""
     max_concurrent_calls: int = 64
-    """Tool calls that run at the same time. More than that wait for their turn; this limit never ends a run."""
+    """Tool calls that run at the same time. Further calls wait; this limit never ends a run."""
     max_log_bytes: int = 1024 * 1024
     """UTF-8 bytes that the program may print."""
     max_value_bytes: int = 8 * 1024 * 1024

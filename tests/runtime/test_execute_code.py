@@ -130,9 +130,9 @@ async def test_only_the_tools_of_the_run_may_be_called(runtime: Runtime) -> None
     [
         ({"x": {1}}, "inputs must be JSON values; 'x' is not"),
         ({"a": 1, "x": float("nan")}, "inputs must be JSON values; 'x' is not"),
-        ({"x y": 1}, "inputs are bound as variables: 'x y' is no name of one"),
-        ({3: 1}, "inputs are bound as variables: 3 is no name of one"),
-        ({"class": 1}, "inputs are bound as variables: 'class' is no name of one"),
+        ({"x y": 1}, "inputs are bound as variables: 'x y' cannot be the name of a variable"),
+        ({3: 1}, "inputs are bound as variables: 3 cannot be the name of a variable"),
+        ({"class": 1}, "inputs are bound as variables: 'class' cannot be the name of a variable"),
     ],
 )
 async def test_inputs_that_cannot_be_are_the_operators_mistake(runtime: Runtime, inputs: Any, words: str) -> None:

@@ -169,7 +169,7 @@ async def test_inputs_are_variables_and_the_callers_own_are_not_touched() -> Non
         assert large.value == 5000
         with pytest.raises(ConfigurationError, match="'rows' is not"):
             await runtime.execute_code("1", inputs={"rows": {1}})
-        with pytest.raises(ConfigurationError, match="no name of one"):
+        with pytest.raises(ConfigurationError, match="cannot be the name of a variable"):
             await runtime.execute_code("1", inputs={"a b": 1})
     assert rows == [{"n": 1}, {"n": 2}]
 

@@ -1,13 +1,14 @@
-"""`Runtime.compile`, and what is kept of programs that were looked at."""
+"""`Runtime.compile`, and the cache of looks at programs."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from callgate import ConfigurationError, Runtime
-from callgate.runtime.fast_path.path import look_at_once
+from callgate.runtime.fast_path.path import Found, look
 from callgate.runtime.fast_path.walker import GraphProgram
 from callgate.runtime.run import CodeRun, Looks
 from runtime.graphed import World
@@ -96,41 +97,43 @@ def test_the_plan_of_a_compilation_is_its_own() -> None:
     assert runtime.compile(PROGRAM).plan != {}
 
 
-def test_what_is_kept_is_bounded() -> None:
+@pytest.mark.anyio
+async def test_cached_looks_are_bounded() -> None:
     runtime = closed()
     few, small = Looks(max_entries=3), Looks(max_bytes=600_000)
 
-    def look(programs: Looks, code: str) -> object:
-        return look_at_once(CodeRun.of(runtime.gate, code, runtime.limits), programs)[0]
+    async def found(looks: Looks, code: str) -> Found:
+        return await look(CodeRun.of(runtime.gate, code, runtime.limits), looks)
 
-    kept = look(few, "await look(0)")
+    kept = await found(few, "await look(0)")
     for n in range(1, 10):
-        look(few, f"await look({n})")
-        assert look(few, "await look(0)") is kept
-    assert len(few.kept) == 3
-    refused = look(few, "while True: pass")
-    assert look(few, "while True: pass") is refused
+        await found(few, f"await look({n})")
+        assert await found(few, "await look(0)") is kept
+    assert len(few.cache) == 3
+    refused = await found(few, "while True: pass")
+    assert await found(few, "while True: pass") is refused
     for n in range(30):
-        look(small, f"await look({n})  # {'x' * 300}")
-    assert 1 < len(small.kept) < 30
-    assert small.kept.bytes <= 600_000
+        await found(small, f"await look({n})  # {'x' * 300}")
+    assert 1 < len(small.cache) < 30
+    assert small.cache.bytes <= 600_000
     large = f"await look(1)  # {'x' * 3000}"
-    assert look(small, large) is not look(small, large)
+    assert await found(small, large) is not await found(small, large)
 
 
-def test_what_is_kept_belongs_to_tools_and_inputs() -> None:
+@pytest.mark.anyio
+async def test_a_cached_look_belongs_to_tools_and_inputs() -> None:
     runtime = closed()
-    programs = Looks()
+    looks = Looks()
 
-    def look(**options: object) -> object:
-        return look_at_once(CodeRun.of(runtime.gate, "await look(n)", runtime.limits, **options), programs)[0]  # type: ignore[arg-type]
+    async def found(**options: Any) -> Found:
+        return await look(CodeRun.of(runtime.gate, "await look(n)", runtime.limits, **options), looks)
 
-    one = look(inputs={"n": 1})
+    one = await found(inputs={"n": 1})
     assert isinstance(one, GraphProgram)
-    assert look(inputs={"n": 1}) is one
-    assert look(inputs={"n": [2]}) is one
-    assert look(inputs={"n": 1, "m": 1}) is not one
-    assert look(inputs={"n": 1}, tools=["look"]) is not one
+    assert await found(inputs={"n": 1}) is one
+    assert await found(inputs={"n": [2]}) is one
+    assert await found(inputs={"n": 1, "m": 1}) is not one
+    assert await found(inputs={"n": 1}, tools=["look"]) is not one
 
 
 @pytest.mark.anyio

@@ -1,8 +1,8 @@
-"""Carries the calls of one run, from any caller: a plan, a program on the fast path, a guest. The only place that
-does: workers, the wall clock, turns for others, and who ended it.
+"""Carries the calls of one run, from any caller: a plan, a program on the fast path, or a guest. Has the workers, the
+wall clock, turns for other tasks, and the reason for the end.
 
-Starting a task costs ten times what waking one does, so a worker that has finished a call waits for the next. Knows
-jobs and their keys; what a job is, only `work` knows.
+Starting a task costs ten times as much as waking one, so a worker that has finished a call waits for the next. Knows
+jobs and their keys; only `_serve` knows what a job is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from callgate.errors import CallgateError
 __all__ = ["TURN_SECONDS", "Driver", "FirstStep"]
 
 TURN_SECONDS = 0.005
-"""After so long the event loop gets a turn: tools that never wait would keep it from everybody else."""
+"""After this time the event loop gets a turn, since tools that never wait would block all other tasks."""
 
 Key = TypeVar("Key")
 Job = TypeVar("Job")
@@ -39,28 +39,28 @@ class _Worker:
 
 
 class Driver(Generic[Key, Job]):
-    """Runs `_serve(job)` for every job. Keeps no bound method of its own: a run is freed as soon as it is over, without
-    a collection of garbage.
+    """Runs `_serve(job)` for every job. Holds no bound method of its own, so that a finished run is freed without a
+    collection of garbage.
 
     Args:
         most: jobs at the same time.
-        tasks: cancelling it cancels every job. None: it comes with `drive`.
+        tasks: the task group of the jobs. None: `drive` makes one.
 
     Attributes:
-        failure: why the host ended the run.
+        failure: the reason why the host ended the run.
     """
 
     def __init__(self, most: int, tasks: anyio.abc.TaskGroup | None = None) -> None:
         self.failure: CallgateError | None = None
         self._tasks = tasks
         self._scope: anyio.CancelScope | None = None
-        self._news = anyio.Event()
+        self._wakeup = anyio.Event()
         self._turn_began = time.perf_counter()
         self._next_turn: anyio.Event | None = None
         self._most = most
         self._count = 0
         self._others = 0
-        """Tasks that are no workers, and that the run does not wait for."""
+        """Number of delayed tasks, which the run does not wait for."""
         self._waiting: OrderedDict[Key, Job] = OrderedDict()
         self._idle: list[_Worker] = []
         self._at_work: dict[Key, tuple[_Worker, Job]] = {}
@@ -70,53 +70,53 @@ class Driver(Generic[Key, Job]):
         self._done.set()
 
     async def _serve(self, job: Job) -> None:
-        """Carry one job out. Raises nothing but cancellation."""
+        """Carry out one job. Raises only cancellation."""
         raise NotImplementedError
 
     # the run
 
     async def drive(self, main: Callable[[], Awaitable[None]], wall_seconds: float) -> bool:
-        """Run `main`; when it has ended, or the time is over, nothing goes on. Returns whether the time was over."""
+        """Run `main`, and end all jobs when `main` or the time has ended. Returns whether the time was over."""
         with anyio.move_on_after(wall_seconds) as self._scope:
             async with anyio.create_task_group() as self._tasks:
                 await main()
                 self._finished = True
-                for worker in self._idle:  # cancelling one leaves a traceback, which keeps what the run holds
+                for worker in self._idle:  # a cancellation would leave a traceback, which holds the run in memory
                     worker.wake.set()
                 if self._at_work or self._others:
                     self._tasks.cancel_scope.cancel()
         return self._scope.cancelled_caught and self.failure is None
 
     def fail(self, failure: CallgateError) -> None:
-        """Say why the run is ended. The first reason counts."""
+        """Record the reason for the end; the first one counts."""
         self.failure = self.failure or failure
 
     def end(self, failure: CallgateError) -> None:
-        """The same, and end it at once."""
+        """Record the reason for the end, and end the run at once."""
         self.fail(failure)
         self.stop()
 
     def stop(self) -> None:
-        """Cancel all that goes on."""
+        """Cancel everything that runs."""
         if self._scope is not None:
             self._scope.cancel()
 
     @property
     def stopped(self) -> bool:
-        """Whether it was ended, or its time is over."""
+        """Whether the run was cancelled or its time is over."""
         return self._scope is not None and self._scope.cancel_called
 
-    def tell(self) -> None:
-        """There are news for `main`."""
-        self._news.set()
+    def wake(self) -> None:
+        """Wake `main`."""
+        self._wakeup.set()
 
-    async def news(self) -> None:
-        """Wait for them."""
-        await self._news.wait()
-        self._news = anyio.Event()
+    async def woken(self) -> None:
+        """Wait until `wake` is called."""
+        await self._wakeup.wait()
+        self._wakeup = anyio.Event()
 
     def later(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-        """Do that in a while, if the run still goes on."""
+        """Run `work` after `seconds`, if the run has not ended."""
         assert self._tasks is not None
         self._others += 1
         self._tasks.start_soon(self._wait_and_do, seconds, work)
@@ -130,11 +130,11 @@ class Driver(Generic[Key, Job]):
 
     @property
     def wants_a_turn(self) -> bool:
-        """Whether others have waited long enough."""
+        """Whether it is time for a turn of other tasks."""
         return time.perf_counter() - self._turn_began > TURN_SECONDS
 
     async def turn(self) -> None:
-        """One lets the event loop go round; callers that come meanwhile wait, and share that turn."""
+        """Let the event loop run other tasks; callers that come meanwhile share this turn."""
         if self._next_turn is not None:
             await self._next_turn.wait()
             return
@@ -154,20 +154,20 @@ class Driver(Generic[Key, Job]):
         return bool(self._waiting)
 
     async def wait_for_room(self) -> None:
-        """Return once no job is waiting."""
+        """Return when no job is waiting."""
         while self._waiting:
             self._room = anyio.Event()
             await self._room.wait()
 
     def submit(self, key: Key, job: Job) -> None:
-        """Have `job` done as soon as a worker is free."""
+        """Queue a job for the next free worker."""
         self._waiting[key] = job
         self._call_one()
 
     def _call_one(self) -> None:
-        """Get one more worker going, unless one is on its way: that one takes a job and calls the next.
+        """Start or wake one worker, unless one is starting: that worker takes a job and calls the next worker.
 
-        Where jobs never wait for anything, the first worker has done them all before there are many of them.
+        If jobs never wait for anything, the first worker does them all, and no further ones are started.
         """
         if self._coming or not self._waiting:
             return
@@ -181,18 +181,18 @@ class Driver(Generic[Key, Job]):
             self._tasks.start_soon(self._live, _Worker())
 
     async def begun(self) -> None:
-        """Return once every job that has a worker to do it has begun."""
+        """Return when every job that has a worker has begun."""
         while self._coming:
             await anyio.lowlevel.checkpoint()
 
-    def give_up(self, unwanted: Callable[[Job], bool]) -> None:
-        """Give up jobs that have begun and are not wanted; those that wait have their turn."""
+    def cancel_begun(self, unwanted: Callable[[Job], bool]) -> None:
+        """Cancel unwanted jobs that have begun; waiting jobs stay."""
         for worker, job in list(self._at_work.values()):
             if unwanted(job):
                 worker.scope.cancel()
 
-    def give_up_begun(self, key: Key) -> bool:
-        """Give the job with that key up, unless it waits. Returns whether it does not."""
+    def cancel_unless_waiting(self, key: Key) -> bool:
+        """Cancel the job with that key, unless it is waiting. Returns whether the job is not waiting."""
         if key in self._waiting:
             return False
         self.cancel(key)
@@ -200,25 +200,25 @@ class Driver(Generic[Key, Job]):
 
     @property
     def jobs(self) -> list[Job]:
-        """What is not done yet, in the order of `submit`."""
+        """The jobs that are not done, in the order of `submit`."""
         return [*(job for _, job in self._at_work.values()), *self._waiting.values()]
 
     def clear(self) -> list[Job]:
-        """Give up the jobs that have not begun, and return them."""
+        """Remove the waiting jobs, and return them."""
         waiting = list(self._waiting.values())
         self._waiting.clear()
         self._make_room()
         return waiting
 
     async def done(self) -> None:
-        """Return once there is nothing to do."""
+        """Return when all jobs are done."""
         while self._waiting or self._at_work:
             self._call_one()
             self._done = anyio.Event()
             await self._done.wait()
 
     def cancel(self, key: Key) -> Job | None:
-        """Give the job with that key up, if it is not done yet. Returns it when it had not begun."""
+        """Cancel the job with that key. Returns the job if it was still waiting."""
         at_work = self._at_work.get(key)
         if at_work is not None:
             at_work[0].scope.cancel()
@@ -231,7 +231,7 @@ class Driver(Generic[Key, Job]):
     async def _live(self, worker: _Worker) -> None:
         try:
             with worker.scope:
-                while self._keeps_working(worker):  # too late a cancellation must not hit the next job
+                while self._keeps_working(worker):  # a late cancellation must not hit the next job
                     self._coming = False
                     await self._work_off(worker)
                     if self._keeps_working(worker):
@@ -241,7 +241,7 @@ class Driver(Generic[Key, Job]):
         finally:
             self._count -= 1
         if not self._finished:
-            self._call_one()  # the worker was cancelled for one job's sake
+            self._call_one()  # the worker was cancelled because of one job
 
     def _keeps_working(self, worker: _Worker) -> bool:
         return not (worker.scope.cancel_called or self._finished)
@@ -250,7 +250,7 @@ class Driver(Generic[Key, Job]):
         while self._keeps_working(worker):
             if self._waiting and self.wants_a_turn:
                 await self._give_a_turn()
-            await anyio.lowlevel.checkpoint_if_cancelled()  # nothing is begun in a run that is over
+            await anyio.lowlevel.checkpoint_if_cancelled()  # an ended run begins nothing
             if (item := self._next()) is None:
                 return
             self._call_one()
@@ -259,7 +259,7 @@ class Driver(Generic[Key, Job]):
             try:
                 await self._serve(job)
             except anyio.get_cancelled_exc_class() as cancelled:
-                # its frames hold what was being sent, and who cancelled holds them until garbage is collected
+                # its frames hold the data that was being sent, until garbage is collected
                 raise cancelled.with_traceback(None) from None
             finally:
                 del self._at_work[key]
@@ -267,7 +267,7 @@ class Driver(Generic[Key, Job]):
                     self._done.set()
 
     async def _give_a_turn(self) -> None:
-        """Others go on meanwhile; callers that wait for jobs to begin know that this worker takes another one."""
+        """Let other tasks run. `begun` waits meanwhile, since this worker takes another job afterwards."""
         alone = not self._coming
         self._coming = True
         try:
@@ -289,13 +289,13 @@ class Driver(Generic[Key, Job]):
 
 
 class FirstStep(Generic[Result]):
-    """Makes the first step of `coroutine`, and raises what that raises: many end without having waited for anything,
-    and then nobody has to look for more to do. What is done between the first step and the rest must wake nobody that
-    the coroutine waits for.
+    """Runs a coroutine to its first wait, and raises its exceptions: many coroutines end without any wait.
+
+    Between the first step and `rest`, the caller must not wake anything that the coroutine waits for.
 
     Attributes:
-        waits: it waits for something; `await step.rest()` is as good as awaiting the coroutine.
-        result: what it gave, where it has ended.
+        waits: whether the coroutine waits; then `await step.rest()` completes it.
+        result: the result of a coroutine that has ended.
     """
 
     __slots__ = ("_coroutine", "_run", "_yielded", "result", "waits")
@@ -304,7 +304,7 @@ class FirstStep(Generic[Result]):
 
     def __init__(self, coroutine: Coroutine[Any, Any, Result]) -> None:
         self._coroutine = coroutine
-        self._run = contextvars.copy_context().run  # what a tool sets is its own affair, as in a task of its own
+        self._run = contextvars.copy_context().run  # the tool gets its own context, as in a task of its own
         try:
             self._yielded = self._run(coroutine.send, None)
             self.waits = True
@@ -314,7 +314,7 @@ class FirstStep(Generic[Result]):
 
     @types.coroutine
     def rest(self) -> Generator[Any, Any, Result]:
-        """Go on to the end."""
+        """Run the coroutine to its end."""
         yielded = self._yielded
         while True:
             thrown: BaseException | None = None

@@ -1,16 +1,15 @@
-"""One program on one guest: sends it, serves its calls, takes its prints, and says how it ended. The only place that
-does.
+"""Runs one program on one guest: sends it, serves its calls, takes its prints, and builds its result.
 
-1. A run ends in one of these ways, whichever comes first: the guest's reply; a limit; a fault in what the guest sent;
-   the guest's death; cancellation from outside. Nothing of it goes on when `run` returns.
-2. **Calls begin in wire order.** What comes behind a call on the wire, a cancellation or the end, is heeded when that
-   call has begun, if there is a worker for it. So it does not depend on how bytes arrive what has begun.
-3. **The reply ends a program, not its calls.** Calls with effects that the program has issued are made, also those that
-   still wait for a worker; those that only read are cancelled. An honest guest whose program ended well has none left:
-   it has waited for them. The same holds for a guest that ended its own process.
-4. **Whoever else ends a run cancels its calls**: a limit that the host holds, a fault, the host. A call that had not
-   begun is recorded as cancelled, and so is one that only reads; others have an unknown outcome.
-5. `wall_seconds` holds to the very end. Of a program that waits for its calls the value is known, and is kept.
+1. A run ends with the first of these: the guest's reply; a limit; a fault in the guest's bytes; the guest's death;
+   cancellation from outside. When `run` returns, no part of the run goes on.
+2. **Calls begin in wire order.** A cancellation or the end that follows a call on the wire takes effect when that call
+   has begun, if a worker is free for it. So the calls that begin do not depend on how bytes arrive.
+3. **The reply ends a program, not its calls.** The program's calls with effects are made, also those that still wait
+   for a worker; calls that only read are cancelled. An honest guest whose program ended well has no calls left: it has
+   waited for them. The same holds for a guest that ended its own process.
+4. **Every other end cancels the calls**: a limit of the host, a fault, the host itself. A call that had not begun, or
+   that only reads, is recorded as cancelled; others have an unknown outcome.
+5. `wall_seconds` holds to the very end. If a program waits for its calls, its value is known and goes into the result.
 """
 
 from __future__ import annotations
@@ -49,15 +48,15 @@ from .run import CodeRun, explain_death, host_error, left_under_way, program_err
 __all__ = ["GuestRun", "in_guest"]
 
 _READ_AHEAD_BYTES = 4 << 20
-"""Of calls that wait for a worker, before the guest is made to wait."""
+"""Bytes of calls that wait for a worker, before the host stops reading from the guest."""
 _LAST = 1 << 62
-"""Sorts behind every id that a guest of ours gives."""
+"""Above every call id of an honest guest."""
 _CALLS_A_TURN = 500
-"""Calls that are recorded as given up at once: that takes a few milliseconds."""
+"""Calls that are recorded as cancelled before other tasks get a turn: a few milliseconds."""
 _EVENTS_A_TURN = 2_000
-"""Read from a guest before others have their turn; a message may be of three bytes, and one read of 64 KiB."""
+"""Messages of a guest before other tasks get a turn: a message may have 3 bytes, and one read 64 KiB."""
 _UNSENT_BYTES = 32 << 20
-"""Of replies that the guest has not read, before it gets no further call served."""
+"""Bytes of replies that the guest has not read, before the host serves no further call."""
 _MOMENT_MILLISECONDS = 50
 _HUNG_UP = RunError(
     "GuestDied", "the program closed its wire to the host: close no file descriptor that it did not open itself"
@@ -65,16 +64,16 @@ _HUNG_UP = RunError(
 
 
 class GuestRun(Driver[object, Called | Withdrawn | Other]):
-    """One run on a guest with nothing running on it; who ends the guest afterwards is the caller's affair.
+    """One run on an idle guest. The caller ends the guest, or uses it again.
 
     Args:
-        run: the program. `wall_seconds` is held here, its other limits by the wire, the gate and the kernel.
-        guest: where it runs.
+        run: the program. `wall_seconds` holds here, its other limits in the wire, the gate and the kernel.
+        guest: the guest.
 
     Attributes:
         ended: the guest's reply.
-        ending: what the guest said when its program began to wait for calls.
-        died: the guest closed its wire without a reply.
+        ending: the guest's message that its program waits for calls.
+        died: whether the guest closed its wire without a reply.
     """
 
     def __init__(self, run: CodeRun, guest: Guest) -> None:
@@ -89,20 +88,20 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
         self._limits = run.limits
         self._is_sent = self._is_over = False
         self._hung_up = False
-        """The guest is there, and has closed its wire."""
+        """Whether the guest runs on, and has closed its wire."""
         self._usage: Usage | None = None
         self._wall_seconds = 0.0
         self._sent_bytes = 0
         self._received_bytes = 0
         self._cancelled: set[int | str] = set()
-        """Calls that the program gave up before they had begun."""
+        """Ids of calls that the program cancelled before they had begun."""
         self._unfinished: list[Called | Withdrawn | Other] = []
         self._unsent_bytes = 0
         self._sent: anyio.Event | None = None
         self._batch_turn = anyio.Lock()
 
     async def run(self) -> None:
-        """Send the program and serve it to its end. Raises nothing but cancellation."""
+        """Send the program and serve it to its end. Raises only cancellation."""
         run, started = self._run, time.perf_counter()
         try:
             size = len(run.code.encode("utf-8", "surrogatepass"))
@@ -121,12 +120,12 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
     @property
     def sound(self) -> bool:
         """Whether the guest may be used again."""
-        error = self._told
+        error = self._error
         is_good = self.ended is not None and (error is None or error.limit is None)
         return not self._is_sent or (self._is_over and self.failure is None and is_good)
 
     @property
-    def _told(self) -> RunError | None:
+    def _error(self) -> RunError | None:
         ended = self.ended
         return None if ended is None or ended.error is None else program_error(ended.error, self._limits, self._usage)
 
@@ -134,10 +133,10 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
         """The result of the run.
 
         Args:
-            sandbox: what confined it.
-            exit: how the guest ended, where it was ended.
+            sandbox: description of the sandbox.
+            exit: how the guest ended, if it was ended.
         """
-        error, usage, unfinished = self._told, self._usage, self._left_unfinished()
+        error, usage, unfinished = self._error, self._usage, self._left_unfinished()
         if self.failure is not None:
             error = host_error(self.failure, self._wall_seconds)
             if unfinished is not None:
@@ -172,7 +171,7 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
         )
 
     def _left_unfinished(self) -> tuple[str, int] | None:
-        """When a limit ended a program that was over and waited for calls: the first one's tool, and their number."""
+        """If a limit ended a program that waited for calls: the first call's tool, and the number of calls."""
         left = [call for call in self._unfinished if isinstance(call, Called)]
         first = min(left, key=lambda call: call.id if type(call.id) is int else _LAST, default=None)
         over = self.ended is not None or (self.ending is not None and isinstance(self.failure, LimitReached))
@@ -186,8 +185,8 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
                 if waiting := self.clear():
                     if self.stopped:
                         self._unfinished += waiting
-                    with anyio.CancelScope(shield=True):  # it waits for nobody, and gives others their turn
-                        await self._record_given_up(waiting)
+                    with anyio.CancelScope(shield=True):  # short: it only gives turns to other tasks
+                        await self._record_cancelled(waiting)
 
         is_late = await self.drive(main, self._limits.wall_seconds)
         if self.ended is None:
@@ -201,7 +200,7 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
             await self._read()
             if self.ended is not None and self.jobs:
                 await self.begun()
-                self.give_up(self._only_reads)
+                self.cancel_begun(self._only_reads)
                 await self.done()
         except SandboxCrashed:
             self.died = True
@@ -212,15 +211,15 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
             await self.begun()
 
     async def begun(self) -> None:
-        """Return once every call that has a worker has begun: it has passed the gate's entrance, too."""
+        """Return when every call that has a worker has begun and passed the gate's entrance."""
         await super().begun()
         await self._gate.begun()
 
     def _only_reads(self, call: Called | Withdrawn | Other) -> bool:
         return isinstance(call, Called) and self._gate.only_reads(call.method)
 
-    async def _record_given_up(self, calls: Iterable[Called | Withdrawn | Other]) -> None:
-        """Record calls that had not begun, and never will."""
+    async def _record_cancelled(self, calls: Iterable[Called | Withdrawn | Other]) -> None:
+        """Record calls that never begin."""
         try:
             for number, call in enumerate(calls, 1):
                 if number % _CALLS_A_TURN == 0:
@@ -235,7 +234,7 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
 
     async def _read(self) -> None:
         others = 0
-        ahead = 0  # bytes read while calls wait for a worker: cancellations, prints and the end may be among them
+        ahead = 0  # bytes read while calls wait for a worker
         while True:
             if not self.waiting:
                 ahead = 0
@@ -268,14 +267,14 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
                     self.ending = event  # type: ignore[assignment]
                 elif isinstance(event, CallCancelled):
                     await self.begun()
-                    if not self.give_up_begun(event.id):
-                        self._cancelled.add(event.id)  # it is recorded when its turn comes
+                    if not self.cancel_unless_waiting(event.id):
+                        self._cancelled.add(event.id)  # recorded when a worker takes it
                 elif isinstance(event, (Withdrawn, Other)):
                     others += 1
                     self.submit(("other", others), event)
 
     def _print_unread(self) -> None:
-        """What was written to stdout and stderr before the end, and is still in the pipe."""
+        """Print the output that is still in the pipe of stdout and stderr."""
         try:
             self._print(self._guest.unread_output().decode("utf-8", "replace"))
         except LimitReached as error:
@@ -291,12 +290,12 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
     async def _serve(self, call: Called | Withdrawn | Other) -> None:
         over = self.failure is not None or (self.ended is not None and self._only_reads(call))
         if over or isinstance(call, Withdrawn) or (self._cancelled and not self._is_wanted(call)):
-            await self._record_given_up([call])
+            await self._record_cancelled([call])
             if self.failure is not None:
                 self.end(self.failure)
             return
         try:
-            while self._unsent_bytes > _UNSENT_BYTES:  # the guest has to read before it gets more
+            while self._unsent_bytes > _UNSENT_BYTES:  # the guest must read its replies first
                 if self._sent is None or self._sent.is_set():
                     self._sent = anyio.Event()
                 await self._sent.wait()
@@ -312,28 +311,28 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
         except LimitReached as error:
             self.end(error)
         except SandboxCrashed:
-            return  # the reader sees it too, and knows better why
+            return  # the reader sees the crash, too, and finds the reason
         except BaseException:
             if self.stopped:
                 self._unfinished.append(call)
             raise
 
     async def _serve_other(self, call: Other) -> None:
-        await anyio.lowlevel.checkpoint()  # each takes a while, and thousands of them may come at once
-        # few runs need this lane, and its library takes long to import
+        await anyio.lowlevel.checkpoint()  # slow, and thousands of them may come at once
+        # few runs need this lane, and its import is slow
         lane = await imported("callgate.runtime.jsonrpc_lane")
         if isinstance(call.message, list):
             async with self._batch_turn:
-                given = await lane.answer(call.message, self._gate)
+                answer = await lane.answer(call.message, self._gate)
         else:
-            given = await lane.answer(call.message, self._gate)
-        if given.stop is not None:
-            self.end(given.stop)
+            answer = await lane.answer(call.message, self._gate)
+        if answer.stop is not None:
+            self.end(answer.stop)
             return
-        if given.reply is not None and self.ended is None:
-            await self._send(json.dumps(given.reply, allow_nan=False).encode() + b"\n")
-        if given.fault is not None:
-            self.end(ProtocolError(f"the guest sent an invalid request ({INVALID_REQUEST}): {given.fault}"))
+        if answer.reply is not None and self.ended is None:
+            await self._send(json.dumps(answer.reply, allow_nan=False).encode() + b"\n")
+        if answer.fault is not None:
+            self.end(ProtocolError(f"the guest sent an invalid request ({INVALID_REQUEST}): {answer.fault}"))
 
     async def _send(self, data: bytes) -> None:
         self._sent_bytes += len(data)
@@ -347,7 +346,7 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
 
 
 async def in_guest(run: CodeRun, backend: Backend, pool: WarmPool) -> CodeResult:
-    """Run a program in a guest of its own. Raises `SandboxError` where none can be had."""
+    """Run a program in a guest of its own. Raises `SandboxError` if there is none."""
     sandbox, exit = backend.description, None
     guest = await pool.checkout(Allowance.of(run.limits))
     guest_run = GuestRun(run, guest)
@@ -363,7 +362,7 @@ async def in_guest(run: CodeRun, backend: Backend, pool: WarmPool) -> CodeResult
 
 
 async def _outlives_its_wire(guest: Guest) -> bool:
-    """Whether a guest that has closed its wire is still there; one that is ending gets a moment to end."""
+    """Whether a guest that has closed its wire is still alive after a moment."""
     for _ in range(_MOMENT_MILLISECONDS):
         if not guest.alive:
             return False
@@ -371,22 +370,22 @@ async def _outlives_its_wire(guest: Guest) -> bool:
     return True
 
 
-def _notes(told: dict[str, int], calls: int) -> list[str]:
-    """What there is to say of how the program ended, besides its error.
+def _notes(counts: dict[str, int], calls: int) -> list[str]:
+    """Notes on calls and tasks that were left when the program ended.
 
     Args:
-        told: the guest's counts.
-        calls: how many a program may make; a guest does not say of more.
+        counts: the guest's counts.
+        calls: upper bound on the counts: the calls that a program may make.
     """
     notes = []
-    if dropped := min(told.get("dropped", 0), calls):
+    if dropped := min(counts.get("dropped", 0), calls):
         one = dropped == 1
         what = "call was never awaited; its result was" if one else "calls were never awaited; their results were"
         notes.append(f"{dropped} {what} dropped")
-    if failed := min(told.get("failed", 0), calls):
+    if failed := min(counts.get("failed", 0), calls):
         what = "call that a variable holds has" if failed == 1 else "calls that variables hold have"
         notes.append(f"{failed} {what} failed; awaiting {'it' if failed == 1 else 'one'} raises its error")
-    if waiting := told.get("waiting", 0):
+    if waiting := counts.get("waiting", 0):
         tasks, were = ("task was", "it was") if waiting == 1 else ("tasks were", "they were")
         notes.append(f"{waiting} {tasks} still waiting when the program ended; {were} cancelled")
     return notes

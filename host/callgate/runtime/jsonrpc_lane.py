@@ -1,9 +1,9 @@
-"""The slow lane: whatever is not a plain call goes through `jsonrpcserver`. The only file that imports it.
+"""The slow lane: every message that is not a plain call goes through `jsonrpcserver`. Only this file imports it.
 
-Three things are mended in front of it, against the examples of the JSON-RPC 2.0 specification: it answers batches
-that hold anything but requests wrongly, it gathers with asyncio (callgate also runs on trio), and it copies an
-unexpected exception's text into the reply (every method here catches its own). So: batches are taken apart here, each
-request is checked here, and the library does what it is good at, which is one valid request.
+Measured by the examples of the JSON-RPC 2.0 specification, the library has three faults: its replies to batches with
+invalid requests are wrong, it gathers with asyncio (callgate also runs on trio), and it copies an unexpected
+exception's text into the reply. So this file takes batches apart, checks each request and catches each exception, and
+the library handles one valid request.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ with warnings.catch_warnings():
 __all__ = ["Answer", "answer"]
 
 MAX_BATCH = 1024
-"""Requests in one batch: each is a task of the host's."""
+"""Requests in one batch, at most."""
 _MEMBERS = frozenset({"jsonrpc", "method", "params", "id"})
 
 
 class Answer:
-    """What to send back, and what was wrong.
+    """The reply to a message, and its fault.
 
     Attributes:
-        reply: the response (an object, or a list for a batch); ``None`` where none is due.
-        fault: why the message was no valid request, in words; ``None`` when it was one.
+        reply: the response (an object, or a list for a batch); ``None`` if none is due.
+        fault: why the message was not a valid request, in words; ``None`` for a valid one.
         stop: an error that ends the run.
     """
 
@@ -54,14 +54,14 @@ class Answer:
         self._bytes = 0
 
     def add(self, text: str, most: int) -> None:
-        """Count a result that goes into the reply. Raises `LimitReached` when they are too much for one message."""
+        """Count a result of the reply. Raises `LimitReached` if the results are too large for one message."""
         self._bytes += len(text)
         if self._bytes > most:
             raise LimitReached("max_message_bytes", most, self._bytes)
 
 
 class _Methods(dict[str, Callable[..., Any]]):
-    """Every name is a method: the gate knows which of them are tools, and says so."""
+    """Has a method for every name, since the gate knows the tools and refuses other names."""
 
     def __init__(self, gate: RunGate, given: Answer) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class _Methods(dict[str, Callable[..., Any]]):
 
 
 async def answer(message: Any, gate: RunGate) -> Answer:
-    """Dispatch one decoded message, whatever it is. Raises nothing but cancellation."""
+    """Answer one decoded message of any form. Raises only cancellation."""
     given = Answer()
     methods = _Methods(gate, given)
     if not isinstance(message, list):
@@ -140,7 +140,7 @@ def _invalid(given: Answer, problem: str) -> dict[str, Any]:
 
 
 def _problem(message: Any) -> str | None:
-    """Why `message` is no request object (JSON-RPC 2.0, section 4), in words; ``None`` when it is one."""
+    """Why `message` is not a request object (JSON-RPC 2.0, section 4); ``None`` if it is one."""
     if not isinstance(message, dict):
         return f"a request is an object, not {type(message).__name__}"
     if message.get("jsonrpc") != "2.0":

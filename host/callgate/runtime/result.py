@@ -1,4 +1,4 @@
-"""What a run came to: one value with two views, for the model and for people and programs. Runs nothing."""
+"""The result of a program, with two views: for the model, and for people and programs. Runs nothing."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .gate.records import CallRecord
 __all__ = ["NO_SANDBOX", "CodeResult", "RunError", "RunUsage", "calls_made", "cut", "members", "plain"]
 
 NO_SANDBOX = "none: the program ran as a plan, by the host's own evaluator"
-"""What `CodeResult.sandbox` says where no guest ran."""
+"""`CodeResult.sandbox` of a program that ran on the host."""
 
 MODEL_CHARACTERS = 16_000
-"""Characters of `CodeResult.for_model` unless told otherwise: about 4,000 tokens."""
+"""Default length of `CodeResult.for_model` in characters: about 4,000 tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class RunError:
         kind: the exception's class name in the program, or ``CheckFailed``, ``NotAGraph``, ``LimitReached``,
             ``ProtocolError``, ``GuestDied``, ``SandboxCrashed``.
         message: what happened.
-        line: line of the program, where there is one.
-        traceback: the program's own lines, as Python shows them; empty where there are none.
+        line: line of the program, if there is one.
+        traceback: the program's own lines, as Python shows them; empty if there are none.
         limit: for ``LimitReached``: the field of `Limits`.
         tool: for a ``ToolError``: the tool.
     """
@@ -45,8 +45,8 @@ class RunError:
 
 @dataclass(frozen=True, slots=True)
 class RunUsage:
-    """What a run spent. Processor time and memory are the kernel's figures for the guest; ``None`` where there are
-    none."""
+    """Resources that a run used. Processor time and memory are the kernel's figures for the guest; ``None`` without
+    them."""
 
     wall_seconds: float = 0.0
     cpu_seconds: float | None = None
@@ -58,47 +58,46 @@ class RunUsage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodeResult:
-    """What one program came to. A failed program still has every call it made and everything it printed."""
+    """The result of one program. A failed program still has every call it made and everything it printed."""
 
     ok: bool
     value: Any = None
     """JSON value of the last expression or the top-level `return`."""
     value_repr: str | None = None
-    """Text of the value, where it is not JSON; `value` is then None."""
+    """Text of a value that is not JSON; `value` is then None."""
     logs: str = ""
     """Everything the program printed, standard error included."""
     error: RunError | None = None
     notes: list[str] = field(default_factory=list)
-    """What else there is to know of how the program ended: calls that it never awaited, tasks that were cancelled."""
+    """More facts about the end of the program: calls that it never awaited, tasks that were cancelled."""
     findings: list[Finding] = field(default_factory=list)
-    """What `check` found before the run; with errors among them, nothing ran."""
+    """Findings of `check` before the run; with an error among them, nothing ran."""
     calls: list[CallRecord] = field(default_factory=list)
     """The calls that the program made, in the order in which they began."""
     speculative: list[CallRecord] = field(default_factory=list)
-    """Calls of read-only tools that were begun early, and that the program then ended without: see `path`."""
+    """Calls of read-only tools that began early, and that the program did not use: see `path`."""
     path: Literal["plan", "sandbox"] = "sandbox"
-    """``plan``: it was certain to be a graph of tool calls, and ran on the host; see `plan`."""
+    """``plan``: the program was certain to be a graph of tool calls, and ran on the host; see `plan`."""
     plan_of_calls: Callable[[], dict[str, Any] | None] | None = field(default=None, repr=False, compare=False)
     """Writes `plan`."""
     sandbox: str = ""
-    """What confined the program, in one line."""
+    """Description of the sandbox, in one line."""
     usage: RunUsage = field(default_factory=RunUsage)
     truncated: tuple[str, ...] = ()
-    """Names of the fields that hold less than there was, because a limit ended them."""
+    """Names of the fields that a limit cut."""
 
     @property
     def plan(self) -> dict[str, Any] | None:
-        """With the path ``plan``: the calls that it made, as a plan for `Runtime.execute_tool_plan`; written when it is
-        asked for, and always the same object. None where it made more than 1,000."""
+        """The calls of a program with the path ``plan``, as a plan for `Runtime.execute_tool_plan`: one object for all
+        reads. None above 1,000 calls."""
         return None if self.plan_of_calls is None else self.plan_of_calls()
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole result as JSON values. What the program and its calls gave is not copied."""
+        """The whole result as JSON values. Values of the program and its calls are not copied."""
         return plain({**members(self, "plan_of_calls"), "plan": self.plan})
 
     def for_model(self, max_characters: int = MODEL_CHARACTERS) -> str:
-        """A short text for the model's context: what was printed, the value or the error, and after a failure the
-        calls made.
+        """A short text for the model's context: the output, the value or the error, and after a failure the calls.
 
         Longer text is cut in the middle, with the number of bytes left out; nothing is lost here: `logs` and `value`
         are whole.
@@ -118,7 +117,7 @@ class CodeResult:
         warnings = [f"Note: {finding}" for finding in self.findings if finding.severity == "warning"]
         notes = [f"Note: {note}" for note in self.notes]
         text = "\n".join(parts + notes + warnings[:10])
-        return text.encode("utf-8", "replace").decode()  # a lone surrogate could not be sent to anybody
+        return text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be sent
 
     def _failure(self) -> str:
         assert self.error is not None
@@ -143,11 +142,10 @@ def members(result: Any, *without: str) -> dict[str, Any]:
     return {each.name: getattr(result, each.name) for each in fields(result) if each.name not in without}
 
 
-def plain(told: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a result with the values of ours among them as JSON values. What tools and programs gave, and what
-    they were given, is not copied."""
+def plain(given: dict[str, Any]) -> dict[str, Any]:
+    """Turn the dataclasses among the fields of a result into dicts. Values of tools and programs are not copied."""
     made: dict[str, Any] = {}
-    for name, value in told.items():
+    for name, value in given.items():
         listed = isinstance(value, (list, tuple))
         each = [members(one) if is_dataclass(one) else one for one in value] if listed else value
         made[name] = members(value) if is_dataclass(value) else each
@@ -155,7 +153,7 @@ def plain(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def calls_made(calls: Iterable[CallRecord]) -> str:
-    """Which tools were called, how that ended, and how often."""
+    """Which tools were called, with which status, and how often."""
     counts = Counter((call.tool, call.status) for call in calls).most_common(20)
     return ", ".join(f"{tool} {status}" + (f" ×{n}" if n > 1 else "") for (tool, status), n in counts)
 
@@ -163,12 +161,12 @@ def calls_made(calls: Iterable[CallRecord]) -> str:
 def _as_text(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False)
-    except RecursionError:  # it was decoded with more of the stack to spare
+    except RecursionError:  # the decoder had more of the stack left
         return "(nested too deeply to be shown)"
 
 
 def cut(text: str, characters: int) -> str:
-    """`text`, or its two ends with the bytes left out stated between them."""
+    """`text`, or its two ends with the number of omitted bytes between them."""
     if len(text) <= characters:
         return text
     half = max(characters // 2, 1)

@@ -1,4 +1,4 @@
-"""A program to run, looks at programs, and what runs report when they fail: all that both paths share. Runs nothing."""
+"""Shared by both paths: a program to run, the cache of looks at programs, the errors of failed runs. Runs nothing."""
 
 from __future__ import annotations
 
@@ -35,73 +35,61 @@ __all__ = [
 
 _GIVEN: Final = frozenset({"ToolError", "tool_call", "tools"})
 _HOST_KINDS: Final = frozenset({"CheckFailed", "LimitReached", "ProtocolError", "GuestDied", "SandboxCrashed"})
-"""Kinds that the host gives; a program's own exception of that name is told apart from them."""
+"""Kinds of the host's errors; a program's own exception of that name gets the prefix ``program.``."""
 _TEXT_LIMIT: Final = 200_000
-"""Characters of a message or traceback that the host keeps of what a guest says; the guest cuts well below."""
+"""Characters of a guest's message or traceback that the host keeps; an honest guest sends fewer."""
 _NAME_LIMIT: Final = 256
-"""Characters of the name of an exception, or of a tool, that the host keeps of what a guest says."""
+"""Characters of the name of an exception or a tool in a guest's error that the host keeps."""
 _LONG: Final = 2 * 1024
-"""Characters; it takes some milliseconds to look at a program of that length, and up to 20 at a hostile one."""
-_KEPT_BYTES: Final = 200
-"""Memory of what is kept of a program, for each character of its source: a graph's tree and closures."""
+"""Characters of a program that takes some milliseconds to look at, or up to 20 ms if it is hostile."""
+_LOOK_BYTES: Final = 200
+"""Memory of a cached look (a graph's tree and closures) for each character of the program's source."""
 
 T = TypeVar("T")
 
 
 class Looks:
-    """What was found in the programs that were looked at last.
+    """Looks at programs, and caches the results.
 
     Args:
-        max_entries: how many of them are kept.
-        max_bytes: of all that is kept, about. A program that takes an eighth of it alone is not kept.
+        max_entries: number of cached results.
+        max_bytes: memory of all cached results, about. A result that takes an eighth of it is not cached.
 
     Attributes:
-        turn: held by the one that looks; it belongs to one event loop.
+        turn: the lock of the task that looks; it belongs to one event loop.
     """
 
     def __init__(self, *, max_entries: int = 512, max_bytes: int = 64 * 1024 * 1024) -> None:
-        self.kept: Cache[Hashable, Any] = Cache(max_entries=max_entries, max_bytes=max_bytes)
+        self.cache: Cache[Hashable, Any] = Cache(max_entries=max_entries, max_bytes=max_bytes)
         self._most = max_bytes // 8
         self.turn = anyio.Lock()
 
     async def look(self, source: str, looking: Callable[[], T], key: Hashable = None) -> T:
-        """What `looking` finds in `source`, or found there earlier.
+        """Return the result of `looking`, from the cache if it is there.
 
-        One program is looked at at a time, and others have their turn in between; a long one in a thread. Python gives
-        others their turn between any two steps of a look but the parser's and the compiler's, and those two are
-        bounded: see `callgate.program.syntax`.
+        The host looks at one program at a time, and at a long one in a thread. Threads take turns between any two steps
+        of a look except the parser's and the compiler's, which are bounded: see `callgate.program.syntax`.
 
         Args:
             source: the program.
-            looking: looks at it.
-            key: all that the outcome depends on; None: it is not kept.
+            looking: looks at the program.
+            key: everything that the result depends on; None for no caching.
         """
-        found: T | None = None if key is None else self.kept.get(key)
+        found: T | None = None if key is None else self.cache.get(key)
         if found is not None:
             return found
         async with self.turn:
             await anyio.lowlevel.checkpoint()
             found = await anyio.to_thread.run_sync(looking) if len(source) > _LONG else looking()
-        self._keep(key, found, source)
-        return found
-
-    def look_at_once(self, source: str, looking: Callable[[], T], key: Hashable) -> T:
-        """The same, without waiting."""
-        found: T | None = self.kept.get(key)
-        if found is None:
-            found = looking()
-            self._keep(key, found, source)
-        return found
-
-    def _keep(self, key: Hashable, found: Any, source: str) -> None:
-        size = _KEPT_BYTES * len(source)
+        size = _LOOK_BYTES * len(source)
         if key is not None and size <= self._most:
-            self.kept.keep(key, found, size)
+            self.cache.keep(key, found, size)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """What a program may look like: see `callgate.program.check_program`."""
+    """The language policy for programs: see `callgate.program.check_program`."""
 
     policy: Policy = "none"
     allowed_imports: tuple[str, ...] | None = None
@@ -109,21 +97,21 @@ class Language:
 
 @dataclass(slots=True)
 class CodeRun:
-    """One program to run: everything about it but the guest."""
+    """One program to run: everything except the guest."""
 
     code: str
     gate: RunGate
     limits: Limits
     names: tuple[str, ...]
-    """Of its inputs."""
+    """Names of the inputs."""
     inputs: str
-    """JSON text of an object: as the inputs were when the run was made."""
+    """The inputs as JSON text of an object, written when the run was made."""
     on_event: Callable[[Event], None] | None = None
     findings: list[Finding] = field(default_factory=list)
     number: int = 1
     buffer: LineBuffer | None = None
     keeps: bool = False
-    """Another program may follow on the same guest, and await what this one leaves in its variables."""
+    """Another program may follow on the same guest, and await calls that this one leaves in its variables."""
 
     @classmethod
     def of(
@@ -136,7 +124,7 @@ class CodeRun:
         tools: Collection[str] | None = None,
         on_event: Callable[[Event], None] | None = None,
     ) -> CodeRun:
-        """A run of `code`: see `Runtime.execute_code` for the arguments. Raises `ConfigurationError`."""
+        """Build a run of `code`: see `Runtime.execute_code` for the arguments. Raises `ConfigurationError`."""
         if not isinstance(code, str):
             raise ConfigurationError(f"code is Python source text, not {type(code).__name__}")
         if inputs is not None and not isinstance(inputs, Mapping):
@@ -145,7 +133,7 @@ class CodeRun:
         names: tuple[Any, ...] = tuple(inputs or ())
         for name in names:
             if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-                raise ConfigurationError(f"inputs are bound as variables: {name!r} is no name of one")
+                raise ConfigurationError(f"inputs are bound as variables: {name!r} cannot be the name of a variable")
             if name in opened.offer.shapes or name in _GIVEN:
                 raise ConfigurationError(
                     f"the input {name!r} would hide the tool, or the name, that programs are given"
@@ -154,17 +142,17 @@ class CodeRun:
 
     @property
     def offer(self) -> Offer:
-        """What it may call."""
+        """The tools that the program may call."""
         return self.gate.offer
 
     def check(self, language: Language, earlier: Collection[str] | None = None, *, session: bool) -> list[Finding]:
-        """Look at the program.
+        """Check the program before it runs.
 
         Args:
-            language: what it may look like.
-            earlier: in a session, names that earlier programs have bound, as far as can be told; no name is then
-                reported as unknown. ``None`` for a program that stands alone, or is the first.
-            session: whether it is a program of a session.
+            language: the policy.
+            earlier: in a session, the known names that earlier programs have bound; no name is then reported as
+                unknown. ``None`` for a program that stands alone or is the first.
+            session: whether the program runs in a session.
         """
         from callgate.program import check_program
 
@@ -195,7 +183,7 @@ def _as_json(inputs: Mapping[str, Any]) -> str:
 
 
 def check_failure(findings: list[Finding], sandbox: str) -> CodeResult | None:
-    """The result of a program whose findings stop it; ``None`` when it may run."""
+    """The result of a program that its findings stop; ``None`` if it may run."""
     errors = [finding for finding in findings if finding.severity == "error"]
     if not errors:
         return None
@@ -208,20 +196,25 @@ def check_failure(findings: list[Finding], sandbox: str) -> CodeResult | None:
 
 
 def left_under_way(tool: str, calls: int) -> str:
-    """The note on calls of a failed program that a limit ended: the first one's tool, and their number."""
+    """The note on calls of a failed program that a limit ended.
+
+    Args:
+        tool: of the first call.
+        calls: number of calls.
+    """
     what = f"a call of {tool[:256]!r}" if calls == 1 else f"{calls} calls, the first of {tool[:256]!r},"
     return f"the program had failed, and the limit wall_seconds ended {what} that it had left under way"
 
 
 def waited_for(error: RunError, tool: str, count: int) -> RunError:
-    """A limit that ended a program which was over and waited for its calls."""
+    """The error of a program that had ended and waited for its calls when a limit ended it."""
     others = f" and {count - 1} more" if count > 1 else ""
-    told = f"{error.message}: the program was over and waited for its call of {tool[:256]!r}{others}"
-    return replace(error, message=f"{told}; await it with asyncio.wait_for(..., seconds)", tool=tool[:256])
+    message = f"{error.message}: the program was over and waited for its call of {tool[:256]!r}{others}"
+    return replace(error, message=f"{message}; await it with asyncio.wait_for(..., seconds)", tool=tool[:256])
 
 
 def host_error(failure: Exception, wall: float | None = None) -> RunError:
-    """Why the host ended a run; with the seconds that it took, where a limit on these ended it."""
+    """The error of a run that the host ended; `wall` is its duration for an error of ``wall_seconds``."""
     if isinstance(failure, LimitReached):
         if failure.limit == "wall_seconds" and wall is not None:
             failure = LimitReached("wall_seconds", failure.allowed, round(wall, 3))
@@ -229,15 +222,15 @@ def host_error(failure: Exception, wall: float | None = None) -> RunError:
     return RunError(type(failure).__name__, str(failure))
 
 
-def program_error(told: dict[str, Any], limits: Limits, usage: Usage | None) -> RunError:
-    """What the guest says of an error, believed no further than its form; errors that mean a limit are named as
-    that."""
+def program_error(error: dict[str, Any], limits: Limits, usage: Usage | None) -> RunError:
+    """Build an error from the guest's description, which is trusted in no field; errors of a limit become
+    ``LimitReached``."""
 
     def text(name: str, most: int = _TEXT_LIMIT) -> str:
-        value = told.get(name)
+        value = error.get(name)
         return value[:most].encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
-    line = told.get("line")
+    line = error.get("line")
     line = line if type(line) is int and 0 <= line < 2**31 else None
     kind = text("kind", _NAME_LIMIT) or "Exception"
     reached = None
@@ -245,7 +238,7 @@ def program_error(told: dict[str, Any], limits: Limits, usage: Usage | None) -> 
         reached = LimitReached("memory_bytes", limits.memory_bytes, (usage and usage.peak_memory_bytes) or None)
     elif kind == "TooManyThreads":
         reached = LimitReached("max_processes", limits.max_processes, limits.max_processes)
-    elif told.get("errno") in (errno.ENOSPC, errno.EFBIG):
+    elif error.get("errno") in (errno.ENOSPC, errno.EFBIG):
         reached = LimitReached("max_file_bytes", limits.max_file_bytes, limits.max_file_bytes)
     if reached is not None:
         return _limit_error(reached, line, text("traceback"))
@@ -255,11 +248,11 @@ def program_error(told: dict[str, Any], limits: Limits, usage: Usage | None) -> 
 
 
 def explain_death(ended: GuestExit, limits: Limits) -> RunError:
-    """Why a guest died without a reply, as far as its exit status and the kernel's figures tell."""
+    """Explain from exit status and the kernel's figures why a guest died without a reply."""
     status, usage = ended.status, ended.usage
     if status is None:
-        told = ended.reason or "the sandbox went away in the middle of the run; run the program again"
-        return RunError("SandboxCrashed", told)
+        message = ended.reason or "the sandbox went away in the middle of the run; run the program again"
+        return RunError("SandboxCrashed", message)
     cpu = usage.cpu_seconds if usage is not None else 0.0
     if (status == -signal.SIGXCPU and cpu >= limits.cpu_seconds * 0.5) or (
         status == -signal.SIGKILL and cpu >= limits.cpu_seconds

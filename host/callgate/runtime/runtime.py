@@ -1,10 +1,11 @@
-"""`Runtime`: the one door to everything. Holds tools, gate, sandbox and limits together; the work is done elsewhere."""
+"""`Runtime`: the entrance to callgate. Holds tools, gate, sandbox and limits; other modules do the work."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path as FilePath
@@ -23,6 +24,7 @@ from callgate.tools import Registry, Tool
 
 from .context_task import ContextTask
 from .for_models import ForModels
+from .for_plans import ForPlans
 from .gate import Approve, Gate
 from .gate.cache import Effects
 from .gate.events import Event
@@ -33,15 +35,11 @@ from .run import CodeRun, Language, Looks, check_failure
 from .session import CodeStream, Session, streaming
 
 if TYPE_CHECKING:
-    from callgate.plan.estimate import PlanEstimate
-    from callgate.plan.explain import ExplainFormat
-    from callgate.plan.faults import PlanFault
     from callgate.program import Finding, Policy
 
     from .fast_path.compilation import Compilation
     from .fast_path.drive import GraphDrive
-    from .plans.result import PlanResult
-    from .plans.run import ApprovePlan, PlanRun
+    from .plans.run import ApprovePlan
 
 __all__ = ["CodeStream", "Path", "Runtime"]
 
@@ -52,19 +50,19 @@ _GRAPHS_ONLY: Final = (
 )
 
 
-class Runtime(ForModels):
+class Runtime(ForModels, ForPlans):
     """Runs programs that call tools. Use as an async context manager, under asyncio or trio; leaving it ends
-    everything it started. A runtime that was left may be entered again, in another event loop, too.
+    everything that it started. It may be entered again, also in another event loop.
 
-    One runtime serves one tenant: its guests share nothing writable, but they share a zygote, its tools and a result
+    One runtime serves one tenant: its guests share nothing writable, but they share a zygote, tools and a result
     cache.
 
     Args:
-        tools: `Tool`s, or functions to make tools of.
+        tools: `Tool`s, or functions that become tools.
         sandbox: ``"auto"`` (the first that works: jail tier 1, docker, jail tier 2), ``"jail"``, ``"docker"``,
             ``"unsafe"`` (nothing confines; for debugging), or a backend, e.g. `DockerBackend`. ``None`` runs plans,
             tools, and programs that are graphs of tool calls: nothing that needs a sandbox.
-        limits: what each run may spend, unless it is given its own.
+        limits: for each run without limits of its own.
         approve: asked before every call of a tool with `requires_approval`; without it, such calls are refused.
         approve_plan: a function, plain or async, that receives a `PlanApprovalRequest` before any plan runs, a model's
             plans included. It returns `Allow()`, ``Allow(another_plan)`` or `Deny(reason)`; an exception is a no.
@@ -78,13 +76,12 @@ class Runtime(ForModels):
         max_guests: programs and sessions at the same time; more of them queue.
         queue_seconds: how long one may queue before it fails with `SandboxBusy`.
         tier: insist on tier 1 or 2 of the jail.
-        path: what `execute_code` and `handle` do where they are not told: ``"auto"`` runs programs that are certain to
-            be graphs of tool calls as plans on the host, ``"sandbox"`` runs every program in a guest, ``"plan"`` none.
+        path: where programs run by default: with ``"auto"``, programs that are certain to be graphs of tool calls run
+            on the host and others in a guest; with ``"sandbox"``, all run in a guest; with ``"plan"``, none.
         statistics: a file (SQLite) that keeps how long tools take and how often they fail, and which tools searches
             led to, across restarts; runtimes of one tenant may share it. Without one, it is forgotten with the runtime.
-        cache_reads_until_write: whether a call of a tool that is not read-only ends every result that is kept, those of
-            tools with `cache_seconds` included, whoever makes the call. Plans of a `ToolOrchestrator` keep what they
-            read in this way in any case.
+        cache_reads_until_write: whether any call of a tool that is not read-only empties the result cache, results of
+            tools with `cache_seconds` included. Plans of a `ToolOrchestrator` always cache their reads in this way.
         sources: where more tools come from while the runtime is open, e.g. `callgate.mcp.McpServers`.
 
     Raises (on entering):
@@ -130,7 +127,7 @@ class Runtime(ForModels):
         self._learned = Learned()
         self._looks = Looks()
         self._drives: set[GraphDrive] = set()
-        """What is under way on the host."""
+        """Programs that run on the host."""
         self._sandbox: tuple[Backend, WarmPool] | None = None
         if sandbox is not None:
             backend = make_backend(sandbox, packages=packages, preimport=tuple(preimport), tier=tier)
@@ -141,7 +138,7 @@ class Runtime(ForModels):
         self._take(tools if isinstance(tools, Registry) else Registry(tools))
         files: list[AbstractAsyncContextManager[Any]] = []
         if statistics is not None:
-            from .statistics_file import LearnedFile, StatisticsFile  # SQLite comes with them
+            from .statistics_file import LearnedFile, StatisticsFile  # they import SQLite
 
             files += [StatisticsFile(statistics, self.registry.statistics), LearnedFile(statistics, self._learned)]
         served = [_source(each).serving for each in sources]
@@ -155,8 +152,8 @@ class Runtime(ForModels):
         self.gate = Gate(registry, approve=self._approve, builtins=builtins, effects=self._effects)
 
     def _over(self, registry: Registry) -> Runtime:
-        """This runtime over other tools, for a conversation that loads some: with a gate and a search of its own, and
-        guests from the same place. What is kept of its programs goes with it, as its tools do."""
+        """Copy this runtime for other tools, for a conversation that loads some: the copy has its own gate, search and
+        cache of programs, and shares the guests."""
         other = copy.copy(self)
         for name in ("search", "_answers"):
             vars(other).pop(name, None)
@@ -166,7 +163,7 @@ class Runtime(ForModels):
 
     async def __aenter__(self) -> Runtime:
         await self._contexts.open()
-        self._looks.turn = anyio.Lock()  # that of an earlier event loop belongs to it
+        self._looks.turn = anyio.Lock()  # a lock belongs to the event loop that used it
         return self
 
     async def __aexit__(self, *error: Any) -> None:
@@ -175,7 +172,7 @@ class Runtime(ForModels):
         await self._contexts.close()
 
     async def _close(self) -> None:
-        """End what is under way on the host over these tools."""
+        """End the programs that run on the host with these tools."""
         await self._end_drives(*(drive for drive in self._drives if drive.gate is self.gate))
 
     async def _end_drives(self, *drives: GraphDrive) -> None:
@@ -187,12 +184,12 @@ class Runtime(ForModels):
 
     @property
     def open_in(self) -> object:
-        """The event loop in which the runtime is open; None where it is not."""
+        """The event loop in which the runtime is open; None if it is closed."""
         return self._contexts.loop
 
     @property
     def backend(self) -> Backend:
-        """What confines programs. Raises `ConfigurationError` where the runtime was made without a sandbox."""
+        """The sandbox's backend. Raises `ConfigurationError` if the runtime was made without a sandbox."""
         return self._confined()[0]
 
     @property
@@ -228,15 +225,15 @@ class Runtime(ForModels):
             limits: instead of the runtime's own. Other kernel limits than the runtime's cost the warm pool's head
                 start.
             on_event: receives prints, call starts and call ends as they happen.
-            check: look at the program first, and do not run one that is certain to fail.
-            path: instead of the runtime's own: ``"sandbox"`` runs it in a guest whatever it is, ``"plan"`` on the host
-                or not at all, ``"auto"`` where it belongs. The result is the same, except `CodeResult.speculative`.
+            check: check the program first, and do not run a program that is certain to fail.
+            path: instead of the runtime's own: ``"sandbox"`` runs the program in a guest, ``"plan"`` on the host or not
+                at all, ``"auto"`` where it belongs. The result is the same, except `CodeResult.speculative`.
 
         Returns:
             The result of the run, failures included: see `CodeResult`.
 
         Raises:
-            ConfigurationError: an input is not JSON, `tools` names one that does not exist, or there is no such path.
+            ConfigurationError: an input is not JSON, or a tool or the path does not exist.
             SandboxError: no guest can be had.
         """
         self._contexts.must_be_open()
@@ -255,9 +252,10 @@ class Runtime(ForModels):
             fast_path = await imported("callgate.runtime.fast_path.path")
             in_sandbox = None if path == "plan" or self._sandbox is None else self._in_sandbox
             why = "" if path == "plan" else _GRAPHS_ONLY
+            started = time.perf_counter()
             found = await fast_path.look(run, self._looks)
-            self._contexts.must_be_open()  # it may have been left meanwhile
-            result: CodeResult | None = await fast_path.execute(run, found, self._drives, in_sandbox, why)
+            self._contexts.must_be_open()  # the runtime may have been left meanwhile
+            result: CodeResult | None = await fast_path.execute(run, found, started, self._drives, in_sandbox, why)
             if result is not None:
                 return result
         return await self._in_sandbox(run)
@@ -267,17 +265,17 @@ class Runtime(ForModels):
 
     @contextlib.asynccontextmanager
     async def stream_code(self, code: str, **options: Any) -> AsyncIterator[CodeStream]:
-        """Run a program and iterate over its events while it runs; afterwards `.result` is there.
+        """Run a program and iterate over its events while it runs; afterwards `.result` is set.
 
-        ``async with runtime.stream_code(code) as stream: async for event in stream: ...``. Takes what `execute_code`
-        takes, but `on_event`. Leaving the block early cancels the run.
+        ``async with runtime.stream_code(code) as stream: async for event in stream: ...``. Takes the
+        arguments of `execute_code`, except `on_event`. Leaving the block early cancels the run.
         """
         async with streaming(lambda put: self.execute_code(code, on_event=put, **options)) as stream:
             yield stream
 
     @contextlib.asynccontextmanager
     async def session(self, *, limits: Limits | None = None) -> AsyncIterator[Session]:
-        """A guest whose state lives on between programs: ``async with runtime.session() as session``.
+        """Open a guest whose variables stay between programs: ``async with runtime.session() as session``.
 
         Raises:
             SandboxError: no guest can be had.
@@ -294,14 +292,14 @@ class Runtime(ForModels):
                 await self._pool.end(guest)
 
     def check(self, code: str, *, inputs: Collection[str] = (), tools: Collection[str] | None = None) -> list[Finding]:
-        """What is wrong with a program, before anything runs: see `Finding`. Needs no sandbox, and no open runtime."""
+        """Find faults in a program before it runs: see `Finding`. Needs no sandbox and no open runtime."""
         run = CodeRun.of(self.gate, code, self.limits, inputs=dict.fromkeys(inputs), tools=tools)
         return run.check(self._language, session=False)
 
     def compile(
         self, code: str, *, inputs: Mapping[str, Any] | None = None, tools: Collection[str] | None = None
     ) -> Compilation:
-        """The plan that `execute_code` runs for a program, or why it is none. Needs no sandbox, and no open runtime.
+        """Show the plan that `execute_code` runs for a program, or why it runs none. Needs no open runtime.
 
         Raises:
             ConfigurationError: an input is not JSON, or `tools` names one that does not exist.
@@ -310,117 +308,7 @@ class Runtime(ForModels):
         from .fast_path.path import look_at_once
 
         run = CodeRun.of(self.gate, code, self.limits, inputs=inputs, tools=tools)
-        return Compilation(run, *look_at_once(run, self._looks))
-
-    # plans
-
-    async def execute_tool_plan(
-        self,
-        plan: Mapping[str, Any] | str,
-        *,
-        tools: Collection[str] | None = None,
-        limits: Limits | None = None,
-        on_event: Callable[[Event], None] | None = None,
-        approve_plan: ApprovePlan | None = None,
-    ) -> PlanResult:
-        """Run a declarative plan: every step as soon as its inputs are there, on the host; none of it is run as code.
-
-        Args:
-            plan: ``{"steps": [...], "output_steps": [...]}``, or its JSON as text; see ``docs/plans.md``.
-            tools: names of the tools this plan may call; ``None`` for all that allow callers of kind ``plan``, empty
-                for none.
-            limits: instead of the runtime's own. The kernel limits mean nothing here, but for `memory_bytes`, which
-                bounds the results that the host holds.
-            on_event: told of steps and calls as they start and end.
-            approve_plan: asked before the plan runs, instead of the runtime's own.
-
-        Returns:
-            The result of the plan, refusals and failures included: see `PlanResult`.
-
-        Raises:
-            ConfigurationError: `tools` names one that does not exist.
-        """
-        self._contexts.must_be_open()
-        await imported("callgate.runtime.plans.run")
-        return await self._plan(tools, limits, on_event, approve_plan).execute(plan)
-
-    async def stream_plan(
-        self,
-        chunks: AsyncIterable[str] | Iterable[str],
-        *,
-        tools: Collection[str] | None = None,
-        limits: Limits | None = None,
-        on_event: Callable[[Event], None] | None = None,
-        approve_plan: ApprovePlan | None = None,
-    ) -> PlanResult:
-        """Run a plan while it is still being written: steps of `read_only` tools begin as soon as they are complete.
-
-        The plan is read as a whole when it is complete, and that reading decides: calls it asks for that were made
-        already are not made again. A plan that turns out to be bad has its calls in the result's `calls`.
-
-        Args:
-            chunks: the JSON text of the plan, in pieces of any size.
-            tools: as for `execute_tool_plan`, and so are the others. `wall_seconds` counts from the end of the text.
-            approve_plan: with one, no step begins before the plan is complete and allowed.
-
-        Raises:
-            ConfigurationError: `tools` names one that does not exist, or a chunk is no text.
-            Exception: what `chunks` raises; calls under way are given up.
-        """
-        self._contexts.must_be_open()
-        await imported("callgate.runtime.plans.run")
-        return await self._plan(tools, limits, on_event, approve_plan).execute_stream(chunks)
-
-    def check_plan(self, plan: Mapping[str, Any] | str, *, tools: Collection[str] | None = None) -> list[PlanFault]:
-        """What is wrong with a plan, errors first, before anything runs. Needs no open runtime."""
-        return self._plan(tools).read(plan).faults
-
-    def explain_plan(
-        self, plan: Mapping[str, Any] | str, form: ExplainFormat = "text", *, tools: Collection[str] | None = None
-    ) -> str:
-        """What a plan would do, without running it: waves, steps, and who waits for whom.
-
-        Args:
-            plan: as for `execute_tool_plan`.
-            form: ``"text"``, ``"json"`` or ``"mermaid"`` (a flowchart).
-            tools: as for `execute_tool_plan`.
-
-        Returns:
-            The plan in that form; for one with errors, these, one a line.
-        """
-        from callgate.plan.explain import explain, explained
-
-        reading = self._plan(tools).read(plan)
-        if reading.plan is None:
-            return "\n".join(map(str, reading.errors))
-        return explain(
-            explained(reading.plan), form, goal=reading.plan.model.goal, outputs=reading.plan.model.output_steps
-        )
-
-    def estimate(
-        self, plan: Mapping[str, Any] | str, *, tools: Collection[str] | None = None, limits: Limits | None = None
-    ) -> PlanEstimate:
-        """How long a plan would take, what it would cost, and its odds, by what is known of its tools.
-
-        Args:
-            plan: as for `execute_tool_plan`, and so are the others.
-
-        Raises:
-            ConfigurationError: the plan has faults, or `tools` names one that does not exist.
-        """
-        return self._plan(tools, limits).estimate(plan)
-
-    def _plan(
-        self,
-        tools: Collection[str] | None,
-        limits: Limits | None = None,
-        on_event: Callable[[Event], None] | None = None,
-        approve_plan: ApprovePlan | None = None,
-    ) -> PlanRun:
-        from .plans.run import PlanRun
-
-        approve_plan = self._approve_plan if approve_plan is None else approve_plan
-        return PlanRun(self.gate, self.limits if limits is None else limits, tools, on_event, approve_plan)
+        return Compilation(run, look_at_once(run))
 
 
 def _checked_path(path: Any) -> Path:

@@ -1,1 +1,1 @@
-"""Programs that are graphs of tool calls, run on the host: looked at once, walked, and handed over where in doubt."""
+"""Runs programs that are graphs of tool calls on the host, and hands them to the sandbox in doubt."""

@@ -1,4 +1,4 @@
-"""Which calls may begin before the program gets there: the ghost, in turns, as often as it can bring something."""
+"""Finds calls that may begin before the program comes to them: runs the ghost in turns, whenever a look can help."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["MANY_CALLS", "Ahead", "Offered"]
 logger = logging.getLogger("callgate")
 
 MANY_CALLS: Final = 10_000
-"""With so high a `max_tool_calls`, half of it is left to the calls that the program comes to; nothing is counted."""
+"""From this `max_tool_calls` on, the ghost does not count calls; early calls may use half of the limit."""
 _STEPS: Final = 200_000
-_BYTES: Final = 64 * 1024 * 1024  # made, not held: a look holds a quarter of it at most
-"""What all looks of a run take together; what is not found in that is begun by the walk."""
+_BYTES: Final = 64 * 1024 * 1024  # created, not held: a look holds a quarter at most
+"""Budget of all looks of a run; the walk begins the calls that the looks do not find."""
 _RESTS: Final = 4
-"""After a look, so many times as long as it took is left to others."""
+"""Rest after a look, in multiples of the look's duration."""
 
 
 class Ahead:
@@ -35,12 +35,12 @@ class Ahead:
         program: the program.
         inputs: its inputs, JSON.
         limits: of the run.
-        asked: the places of the calls that were asked for.
+        asked: the places of the calls that were requested.
     """
 
     def __init__(self, program: GraphProgram, inputs: dict[str, Any], limits: Limits, asked: Container[Place]) -> None:
         self.paused = False
-        """It has had its turn, and would go on."""
+        """The turn is over, and the look is not."""
         self._known: dict[Place, str | None] = {}
         most = limits.max_tool_calls
         self._budget = Budget(steps=_STEPS, bytes=_BYTES)
@@ -53,22 +53,22 @@ class Ahead:
 
     @property
     def rests(self) -> float | None:
-        """Seconds until the next look is due; None where nothing would come of one."""
+        """Seconds until the next look is due; None if a look cannot help."""
         left = min(self._budget.steps_left, self._budget.bytes_left)
         if self._look is not None or not (self._is_news and self._is_wanted and left > 0):
             return None
         return max(0.0, self._rests_until - time.perf_counter())
 
     def ended(self, place: Place, text: str | None) -> None:
-        """A call has ended: with this result, or with an error."""
+        """Learn the result of a call; None for an error."""
         self._known[place] = text
         self._is_news = True
         if text is None and self._look is not None:
-            self._drop()  # it may have gone on behind this call
+            self._drop()  # the look may be past this call already
             self._is_wanted = True
 
     def go_on(self, room: int) -> list[Offered]:
-        """What could begin now: at most `room` calls, as far as one turn finds them."""
+        """Find calls that can begin now: at most `room`, within one turn."""
         self.paused = False
         offered: list[Offered] = []
         began = time.perf_counter()
@@ -85,12 +85,12 @@ class Ahead:
                     offered.append(step)
                 self.paused = not ended and time.perf_counter() - began > TURN_SECONDS
         except Exception:
-            logger.exception("looking ahead failed; the program goes on without")
+            logger.exception("looking ahead failed; the program continues without it")
             self._budget.steps_left, ended = -1, True
         self._took += time.perf_counter() - began
         if ended:
             self._drop()
-            self._is_wanted = self._ghost.blocked  # else all that there is was offered
+            self._is_wanted = self._ghost.blocked  # an unblocked look has offered everything
             self._rests_until = time.perf_counter() + _RESTS * self._took
         return offered
 

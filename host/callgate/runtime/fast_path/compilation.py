@@ -1,4 +1,4 @@
-"""What `Runtime.compile` gives: what the fast path makes of a program, to be read by people and programs."""
+"""`Compilation`, the result of `Runtime.compile`: the plan or the first calls of a program on the fast path."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ __all__ = ["Compilation"]
 
 _FOLLOWS: Final = "Prints, everything between the calls, and the value are computed in the order of the program."
 _SHOWN: Final = 20
-"""Calls that begin at once."""
+"""Calls that begin at once, at most."""
 _STEPS: Final = 100_000
 
 
 class Compilation:
-    """What the fast path makes of a program. Made by `Runtime.compile`.
+    """A program as the fast path sees it. Made by `Runtime.compile`.
 
     Attributes:
         source: the program.
-        ok: whether it is certain to be a graph of tool calls, and so takes the fast path.
-        plan: its calls as a plan, JSON values: what `Runtime.execute_tool_plan` takes. None where it is no graph, and
-            where its calls are found only as it runs.
+        ok: whether the program is certain to be a graph of tool calls, and so takes the fast path.
+        plan: its calls as a plan (JSON values) for `Runtime.execute_tool_plan`. None if the program is not a graph, or
+            if its calls are known only while it runs.
         step_lines: the line of the program that each step comes from.
-        no_plan: of a graph without a plan, the first thing that no plan says.
-        first_calls: of such a graph, the calls that begin before the program gets anywhere, at most 20, each as
+        no_plan: for a graph without a plan, the first part that a plan cannot express.
+        first_calls: for a graph without a plan, the calls that begin at once, at most 20, each as
             ``{"tool": ..., "arguments": ..., "line": ...}``.
-        reasons: why it is no graph, each with its line; empty where it is one.
+        reasons: why the program is not a graph, each with its line; empty for a graph.
     """
 
-    def __init__(self, run: CodeRun, found: GraphProgram | list[NotAGraph], inputs: dict[str, Any]) -> None:
+    def __init__(self, run: CodeRun, found: GraphProgram | list[NotAGraph]) -> None:
         self.source = run.code
         self.ok: bool = not isinstance(found, list)
         self.plan: dict[str, Any] | None = None
@@ -51,6 +51,7 @@ class Compilation:
         self._compiled: CompiledPlan | None = None
         if isinstance(found, list):
             return
+        inputs: dict[str, Any] = json.loads(run.inputs)
         written = write_plan(found.flow, inputs)
         self.no_plan = self._take(run, found, written) if isinstance(written, Written) else written
         if self.no_plan is not None:
@@ -72,9 +73,9 @@ class Compilation:
         return None
 
     def explain(self, form: ExplainFormat = "text") -> str:
-        """The plan in words, as JSON or as a Mermaid flowchart.
+        """Write the plan in words, as JSON or as a Mermaid flowchart.
 
-        Where a graph has no plan, the calls that begin at once; for a program that is none, the reasons, one a line.
+        For a graph without a plan: the calls that begin at once. For other programs: the reasons, one a line.
         """
         if not self.ok:
             return "\n".join(map(str, self.reasons))

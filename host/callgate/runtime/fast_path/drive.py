@@ -1,16 +1,17 @@
-"""One program on the fast path: walked in its own order, its calls carried by the gate. The only place that does.
+"""Runs one program on the fast path: the walk follows the program, and the gate makes its calls.
 
-1. The walk is the program. It is resumed by the worker that brings the result that it waits for.
-2. What the ghost offers is begun early, and taken by the walk when it comes to that place with the very same arguments.
-3. Calls begin in the order in which they are asked for: workers take them in that order, and the first act of a call
-   is the gate's record; nothing is awaited before it. The run's own task carries a call that was asked for alone:
-   programs that make one call after the other need no other task.
-4. A call that the program has started is made: what comes of others waits until it has begun, if there is a worker.
-5. When the walk ends, calls that are still under way are cancelled before `run` returns. Of a program that failed,
-   those with effects that it had come to are made instead, in order, as in the sandbox; where a limit ended it, they
-   begin and are cancelled. A program that ended well has none: it awaits what it calls, or is no graph.
-6. In doubt, and where the sandbox goes on, calls that the program made are waited for: what they give will be needed.
-   Those that only read and were not awaited yet are not: they can be made again.
+1. The walk is the program. The worker that brings the awaited result resumes it.
+2. Calls that the ghost offers begin early. The walk takes such a call when it comes to the same place with the same
+   arguments.
+3. Calls begin in the order of the requests: workers take them in that order, and the first act of a call is the gate's
+   record; nothing is awaited before it. The run's own task carries a call that was requested alone: programs that make
+   one call after the other need no other task.
+4. A call that the program has started is made: outcomes of other calls wait until it has begun, if there is a worker.
+5. When the walk ends, calls under way are cancelled before `run` returns. If the program failed, its calls with effects
+   are made instead, in order, as in the sandbox; if a limit ended it, they begin and are cancelled. A program that
+   ended well has no such calls: a graph awaits its calls.
+6. In doubt, if the sandbox continues, the program's calls are waited for, since it needs their results. Reads that were
+   not awaited yet are cancelled: the sandbox can make them again.
 """
 
 from __future__ import annotations
@@ -31,35 +32,34 @@ from callgate.runtime.run import CodeRun
 from callgate.tools.encoding import NotJson, compact_json
 
 from .ahead import MANY_CALLS, Ahead
-from .calls import OneCall, Place, same_arguments
+from .journal import OneCall, Place, same_arguments
 from .walker import GraphProgram, Walker
 
 __all__ = ["GraphDrive"]
 
 _READ_AGAIN = 8
-"""Memory that results take when they are read, by their length as text."""
+"""Memory of a decoded result, in multiples of its length as text."""
 _ESCAPED = 6
-"""Bytes that a character takes on the wire, at most."""
+"""Upper bound on the bytes of a character on the wire."""
 _ENVELOPE = 512
-"""More than what stands around arguments on the wire."""
+"""Upper bound on the bytes around arguments on the wire."""
 _LARGE_RESULT = 1024 * 1024
-"""Characters; after such a result nothing is begun early: each look would read it once more."""
+"""Characters of a result after which no call begins early, since each look would decode the result again."""
 _EARLY_BYTES = 16 * 1024 * 1024
-"""Of the arguments of all calls begun early; they are kept as long as the run."""
+"""Bytes of the arguments of all early calls; they stay in memory as long as the run."""
 
 
 class GraphDrive(Driver[int, OneCall | None]):
     """Runs one program.
 
     Args:
-        run: the program. All of its limits are held here or by the gate, but for those that the kernel holds for a
-            guest.
-        program: what was found in it.
+        run: the program. Its limits hold here or in the gate, except those of the kernel for a guest.
+        program: the graph that was found in it.
         inputs: its inputs, JSON.
-        goes_on: whether the sandbox takes over where this is not sure.
+        goes_on: whether the sandbox takes over in doubt.
 
     Attributes:
-        gone: set when the run is over.
+        gone: set when the run has ended.
     """
 
     def __init__(self, run: CodeRun, program: GraphProgram, inputs: dict[str, Any], *, goes_on: bool) -> None:
@@ -69,7 +69,7 @@ class GraphDrive(Driver[int, OneCall | None]):
         self.gone = anyio.Event()
         self.walker = Walker(program, inputs, run.limits, run.on_event, self._reach)
         self.calls: list[OneCall] = []
-        """Every call, in the order in which they were asked for."""
+        """Every call, in the order of the requests."""
         self._gate = run.gate
         self._limits = run.limits
         self._goes_on = goes_on
@@ -77,34 +77,34 @@ class GraphDrive(Driver[int, OneCall | None]):
         self._ahead: Ahead | None = None
         self._looks_ahead = program.looks_ahead
         self._ahead_open = 0
-        """Calls that were begun early and have not ended."""
+        """Number of early calls that have not ended."""
         self._will_look = False
         self._by_place: dict[Place, OneCall] = {}
         self._asked: list[OneCall] = []
-        """Calls that were asked for since the walk was resumed, and that nobody carries yet."""
+        """Calls that were requested since the walk was resumed, and that no worker has yet."""
         self._unbegun = 0
-        """Calls that the program has started, and that have not begun."""
+        """Number of the program's calls that have not begun."""
         self._under_way = 0
         self._outcomes: deque[OneCall] = deque()
-        """Calls that have ended, and that nobody has heard of."""
-        self._will_hear = False
-        self._hearings = 0
+        """Calls that have ended, and whose outcomes nobody has used yet."""
+        self._will_use = False
+        self._outcome_jobs = 0
         self._held = 0
         self._early_bytes = 0
         self._errors = 0
         self._settling = False
         self._rest: set[OneCall] | None = None
-        """Once the walk has failed: calls with effects that it had come to, and that have not ended."""
+        """After the walk has failed: its calls with effects that have not ended."""
         self.cut_off: tuple[str, int] | None = None
-        """When `wall_seconds` ended these: the tool of the first, and how many they were."""
+        """If `wall_seconds` ended the calls in `_rest`: the tool of the first call, and the number of calls."""
 
     @property
     def gate(self) -> Gate:
-        """Of the runtime that it runs in."""
+        """The gate of the runtime."""
         return self._gate.gate
 
     async def run(self) -> None:
-        """To its end. Raises nothing but cancellation; nothing runs on afterwards."""
+        """Run the program to its end. Raises only cancellation; afterwards nothing runs on."""
         await self.drive(self._to_the_end, self._limits.wall_seconds)
         if self.failure is None and self._rest and self.walker.failed is not None:
             calls = [call.site.tool for call in self.calls if call in self._rest]
@@ -127,14 +127,14 @@ class GraphDrive(Driver[int, OneCall | None]):
             elif self._is_paused:
                 await self._after_a_pause()
             else:
-                await self.news()
+                await self.woken()
         if self._needed:
             await self._settle()
         elif self._follows:
             await self._make_the_rest()
 
     def close(self) -> None:
-        """The runtime is being left: end the run."""
+        """End the run, since the runtime is being left."""
         self._end(SandboxCrashed("the runtime was closed while this ran"))
         self._hand_out()
 
@@ -144,16 +144,16 @@ class GraphDrive(Driver[int, OneCall | None]):
 
     @property
     def _needed(self) -> bool:
-        """Whether what the program's calls give is needed when it is over."""
+        """Whether the sandbox needs the results of the program's calls."""
         return self._goes_on and self.walker.unsure is not None and self.failure is None
 
     @property
     def _follows(self) -> bool:
-        """Whether calls with effects begin though the walk is over."""
+        """Whether calls with effects begin though the walk has ended."""
         return self.failure is None and (self.walker.failed is not None or self.walker.limit is not None)
 
     def _begin_the_rest(self) -> set[OneCall]:
-        """Have calls with effects begun that the program had come to; give up the others."""
+        """Begin the program's calls with effects, and cancel its other calls."""
         if self._rest is None:
             self._settling = True
             self._rest = set()
@@ -177,14 +177,14 @@ class GraphDrive(Driver[int, OneCall | None]):
             await self._gate.begun()
             return
         while rest and self.failure is None:
-            await self.news()
+            await self.woken()
 
     def _end(self, failure: CallgateError) -> None:
         if not self._over or self._settling:
             self.fail(failure)
 
     async def _refuse_the_rest(self) -> None:
-        """Calls that the program had started when it ended, and that nobody had begun: they count all the same."""
+        """Record the calls that the program had started and that never began: they count, too."""
         for call in self.calls:
             if call.reached is not None and call.record < 0:
                 try:
@@ -192,10 +192,10 @@ class GraphDrive(Driver[int, OneCall | None]):
                 except LimitReached:
                     return
 
-    # what the walk comes to
+    # calls of the walk
 
     def _reach(self, made: MadeCall) -> None:
-        """The walk has come to a call."""
+        """Take a call that the walk has come to: an early one if it is the same, else a new one."""
         early = self._by_place.get((made.site.number, made.number))
         if early is not None:
             if same_arguments(early.arguments, made.arguments):
@@ -203,7 +203,7 @@ class GraphDrive(Driver[int, OneCall | None]):
                 self._unbegun += early.record < 0
                 self._give(early)
                 return
-            self._stop_looking_ahead()  # it was mistaken once
+            self._stop_looking_ahead()  # the ghost was wrong once
         most = self._limits.max_message_bytes
         if json_size(made.arguments, most) * _ESCAPED + _ENVELOPE > most and (
             len(encode(made.arguments)) + _ENVELOPE > most
@@ -213,7 +213,7 @@ class GraphDrive(Driver[int, OneCall | None]):
         self._ask(OneCall(made.site, made.number, made.arguments, made))
 
     def _give(self, call: OneCall) -> None:
-        """Give the walk the outcome of a call that it has come to."""
+        """Give the walk the outcome of a call, if the walk has come to it."""
         made = call.reached
         if made is None or made.ended:
             return
@@ -224,7 +224,7 @@ class GraphDrive(Driver[int, OneCall | None]):
             made.error = error_object(call.error)
 
     async def _after_a_pause(self) -> None:
-        """Give the event loop a turn and go on, where a pause was asked for."""
+        """Give the event loop turns and go on, as long as the walk or the ghost is paused."""
         while not self._over and self._is_paused:
             await self.turn()
             if self.walker.paused:
@@ -237,10 +237,10 @@ class GraphDrive(Driver[int, OneCall | None]):
     def _is_paused(self) -> bool:
         return self.walker.paused or (self._ahead is not None and self._ahead.paused)
 
-    # which calls begin
+    # early calls
 
     def _look_ahead(self) -> None:
-        """From here on calls begin early: there is something to wait for."""
+        """Start to begin calls early, since the program waits for something."""
         if self._ahead is None and self._looks_ahead and not self._over:
             self._ahead = Ahead(self.program, self._inputs, self._limits, self._by_place)
             for call in self.calls:
@@ -249,14 +249,14 @@ class GraphDrive(Driver[int, OneCall | None]):
             self._begin_early()
 
     def _begin_early(self) -> None:
-        """Ask for what could begin now; where it is too soon to look again, later."""
+        """Request calls that can begin now; plan a later look if it is too soon for one."""
         if self._ahead is None or self._over:
             return
         most = self._limits.max_tool_calls
         for offered in self._ahead.go_on(self._limits.max_concurrent_calls - self._ahead_open):
             try:
                 self._early_bytes += len(compact_json(offered.arguments))
-            except NotJson:  # half a character: the gate refuses it, when the program gets there
+            except NotJson:  # a lone surrogate: the gate refuses it when the program comes to this call
                 continue
             is_half = most >= MANY_CALLS and 2 * (len(self._gate.records) + len(self._asked)) >= most
             if is_half or self._early_bytes > _EARLY_BYTES:
@@ -284,16 +284,16 @@ class GraphDrive(Driver[int, OneCall | None]):
         self._asked.append(call)
 
     def _hand_out(self, *, own: bool = False) -> OneCall | None:
-        """Have the calls carried that were asked for; nothing is awaited between asking and this.
+        """Hand the requested calls to workers; nothing is awaited between a request and this.
 
         Args:
-            own: the run's own task asks, and could carry one itself.
+            own: whether the run's own task asks, which can carry a call itself.
 
         Returns:
-            The call that it is to carry, at once.
+            The call that the run's own task must carry at once.
         """
         if self._over:
-            self.tell()
+            self.wake()
             left = self._follows and self._begin_the_rest()
             if not own and not self._needed and not left:
                 self.stop()
@@ -306,32 +306,32 @@ class GraphDrive(Driver[int, OneCall | None]):
             calls, self._asked = self._asked, []
             for call in calls:
                 self.submit(id(call), call)
-        if self._outcomes and not self._will_hear:
-            self._will_hear = True
-            self._hearings += 1
-            self.submit(-self._hearings, None)  # behind those that have not begun
+        if self._outcomes and not self._will_use:
+            self._will_use = True
+            self._outcome_jobs += 1
+            self.submit(-self._outcome_jobs, None)  # behind those that have not begun
         return None
 
     def _forget(self, call: OneCall) -> None:
-        """It was begun early, or would have been, and comes to nothing: the walk makes it if it gets there."""
+        """Forget an early call that cannot be made: the walk makes the call if it comes to it."""
         self._ahead_open -= 1
         if self._by_place.get(call.place) is call:
             del self._by_place[call.place]
 
-    # how they are carried
+    # how calls are carried
 
     async def _serve(self, call: OneCall | None) -> None:
-        """A worker's job: carry a call, or hear of those that have ended."""
+        """Do a worker's job: carry a call, or use the outcomes of ended calls (None)."""
         if call is None:
-            self._will_hear = False
-            self._hear()
+            self._will_use = False
+            self._use_outcomes()
         else:
             await self._carry(call)
         self._hand_out()
         await self._after_a_pause()
 
     async def _carry(self, call: OneCall, *, own: bool = False) -> None:
-        """Make a call and go on with what it gives. Nothing is awaited before the gate has recorded it."""
+        """Make a call and use its outcome. Nothing is awaited before the gate has recorded the call."""
         if self._over and (self._rest is None or call not in self._rest):
             return
         gate = self._gate
@@ -362,32 +362,32 @@ class GraphDrive(Driver[int, OneCall | None]):
             if self._settling:
                 if self._rest is not None and (call.ended or self.failure is not None):
                     self._rest.discard(call)
-                self.tell()
-        if call.text is not None:  # counted before the program can use it, which may be before it is heard of
+                self.wake()
+        if call.text is not None:  # counted before the program can use the result
             self._held += sys.getsizeof(call.text)
         if self.wants_a_turn:
-            await self.turn()  # tools that never wait would keep the event loop from everybody else
+            await self.turn()  # tools that never wait would block all other tasks
         self._outcomes.append(call)
-        self._hear()
+        self._use_outcomes()
 
     def _no_room(self, call: OneCall) -> None:
         most = self._limits.max_tool_calls
         if call.record >= len(self._gate.records):
             call.record = -1
-        if call.reached is None:  # its fallback had no room
+        if call.reached is None:  # the limit left no room for its fallback
             self._forget(call)
         else:
             self._end(LimitReached("max_tool_calls", most, most))
 
-    def _hear(self) -> None:
-        """Go on with the outcomes of calls, unless there are others to begin first, and workers that can."""
+    def _use_outcomes(self) -> None:
+        """Use the outcomes of calls, unless other calls must begin first and workers are free for them."""
         while self._outcomes and not self._over:
             if 0 < self._unbegun < self._limits.max_concurrent_calls - self._under_way:
                 return
-            self._hear_of(self._outcomes.popleft())
+            self._use_outcome(self._outcomes.popleft())
         self._begin_early()
 
-    def _hear_of(self, call: OneCall) -> None:
+    def _use_outcome(self, call: OneCall) -> None:
         self._ahead_open -= call.early
         if self._ahead is not None:
             self._ahead.ended(call.place, call.text)
@@ -401,9 +401,9 @@ class GraphDrive(Driver[int, OneCall | None]):
             self.walker.go_on()
 
     async def _settle(self) -> None:
-        """Wait for the calls that the program made, and give up the others; what was not begun is not begun.
+        """Wait for the calls that the program made and that have begun; cancel the others.
 
-        A call that only reads and that the program has not awaited is given up, too: it can be made again.
+        Reads that the program has not awaited are cancelled, too: the sandbox can make them again.
         """
         self._settling = True
         for call in self.calls:
@@ -412,5 +412,5 @@ class GraphDrive(Driver[int, OneCall | None]):
             if not call.ended and (call.reached is None or not call.under_way):
                 self.cancel(id(call))
         while self.failure is None and any(call.reached is not None and call.under_way for call in self.calls):
-            await self.news()
+            await self.woken()
         self._settling = False

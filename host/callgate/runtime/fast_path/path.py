@@ -1,4 +1,4 @@
-"""The fast path: which programs take it, what their runs give, and how the sandbox goes on in doubt."""
+"""The fast path: which programs take it, the results of their runs, and how the sandbox continues in doubt."""
 
 from __future__ import annotations
 
@@ -20,54 +20,54 @@ from callgate.program.graph.walking.tracing import trace
 from callgate.runtime.result import NO_SANDBOX, CodeResult, RunError, RunUsage
 from callgate.runtime.run import CodeRun, Looks, host_error, left_under_way, program_error
 
-from .calls import Journal, split
 from .drive import GraphDrive
+from .journal import Journal, split
 from .walker import WALK_BYTES, WALK_STEPS, GraphProgram, TellOnce
 
 __all__ = ["Found", "execute", "look", "look_at_once"]
 
 NOT_RUN: Final = "none: the program was not run"
 _REQUEST_BYTES: Final = 1024
-"""More than the `execute` request has around source, tools and inputs."""
+"""Upper bound on the bytes of the `execute` request without source, tools and inputs."""
 
 Found = GraphProgram | list[NotAGraph]
-"""A program that is a graph, or why it is none."""
+"""A program that is a graph, or the reasons why it is not."""
 InSandbox = Callable[[CodeRun], Awaitable[CodeResult]]
 """Runs a program in a guest of its own."""
 
 
-async def look(run: CodeRun, looks: Looks) -> tuple[Found, dict[str, Any], float]:
-    """Look at a program: what it is, the inputs as it will see them, and when that began."""
-    started = time.perf_counter()
-    found: Found | None = _too_large(run)
-    inputs: dict[str, Any] = {} if found else json.loads(run.inputs)
-    if found is None:
-        found = await looks.look(run.code, partial(_look, run, inputs), _key(run))
-    return found, inputs, started
+async def look(run: CodeRun, looks: Looks) -> Found:
+    """Find out whether a program is a graph; the result comes from the cache if it is there."""
+    if reasons := _too_large(run):
+        return reasons
+    key = GraphProgram, run.offer, run.code, frozenset(run.names)
+    return await looks.look(run.code, partial(_look, run), key)
+
+
+def look_at_once(run: CodeRun) -> Found:
+    """Find out whether a program is a graph, without a cache and without waiting."""
+    return _too_large(run) or _look(run)
 
 
 async def execute(
-    run: CodeRun,
-    looked: tuple[Found, dict[str, Any], float],
-    under_way: set[GraphDrive],
-    in_sandbox: InSandbox | None,
-    why: str,
+    run: CodeRun, found: Found, started: float, under_way: set[GraphDrive], in_sandbox: InSandbox | None, why: str
 ) -> CodeResult | None:
     """Run a program on the host, if it is a graph.
 
     Args:
         run: the program.
-        looked: what `look` gave for it.
-        under_way: holds the drive of the run while it is under way.
-        in_sandbox: who goes on where the fast path is not sure. None: nobody.
-        why: why nobody does, for the message.
+        found: result of `look`.
+        started: when the run began, by `time.perf_counter`.
+        under_way: receives the drive of the run for as long as the run lasts.
+        in_sandbox: runs the program in a guest if the fast path is unsure; None if no guest may.
+        why: the reason why no guest may, for the error's message.
 
     Returns:
-        The result; None where the program is no graph, and somebody else can run it.
+        The result; None if the program is not a graph and `in_sandbox` can run it.
     """
-    found, inputs, started = looked
     if not isinstance(found, GraphProgram):
         return _not_a_graph(run, found, why) if in_sandbox is None else None
+    inputs = json.loads(run.inputs)
     drive = GraphDrive(run, found, inputs, goes_on=in_sandbox is not None)
     under_way.add(drive)
     try:
@@ -83,20 +83,8 @@ async def execute(
     return _result(drive, inputs, time.perf_counter() - started, why)
 
 
-def look_at_once(run: CodeRun, looks: Looks) -> tuple[Found, dict[str, Any]]:
-    """What the fast path finds in a program, and the inputs as it will see them."""
-    found: Found | None = _too_large(run)
-    inputs: dict[str, Any] = {} if found else json.loads(run.inputs)
-    return found or looks.look_at_once(run.code, partial(_look, run, inputs), _key(run)), inputs
-
-
-def _key(run: CodeRun) -> tuple[object, ...]:
-    """What it depends on whether a program is a graph."""
-    return GraphProgram, run.offer, run.code, frozenset(run.names)
-
-
 def _too_large(run: CodeRun) -> list[NotAGraph] | None:
-    """Why a program is not even looked at. What the sandbox would refuse, it is left to refuse."""
+    """The reason why a program is too large to be looked at; the sandbox refuses what is too large for it."""
     size = len(run.code.encode("utf-8", "surrogatepass"))
     most = min(MOST_SOURCE_BYTES, run.limits.max_source_bytes)
     if size > most:
@@ -106,8 +94,8 @@ def _too_large(run: CodeRun) -> list[NotAGraph] | None:
     return None
 
 
-def _look(run: CodeRun, inputs: dict[str, Any]) -> Found:
-    flow = compile_program(run.code, run.offer.graph_tools, inputs=inputs)
+def _look(run: CodeRun) -> Found:
+    flow = compile_program(run.code, run.offer.graph_tools, inputs=run.names)
     if isinstance(flow, list):
         return flow
     early = any(site.early for site in flow.sites)
@@ -116,7 +104,7 @@ def _look(run: CodeRun, inputs: dict[str, Any]) -> Found:
 
 
 def _result(drive: GraphDrive, inputs: dict[str, Any], wall: float, why: str) -> CodeResult:
-    """The result of a walk that is over, and that nobody goes on with."""
+    """The result of a walk that has ended and that the sandbox does not continue."""
     run, walker = drive.code_run, drive.walker
     error: RunError | None = None
     if drive.failure is not None:
@@ -153,17 +141,17 @@ def _result(drive: GraphDrive, inputs: dict[str, Any], wall: float, why: str) ->
 
 
 async def _go_on(drive: GraphDrive, in_sandbox: InSandbox, left: float, started: float) -> CodeResult:
-    """The program begins anew in the sandbox, where the calls that were made are answered from what they gave."""
+    """Run the program again in the sandbox, where earlier calls are answered from the journal."""
     run, logs = drive.code_run, drive.walker.prints.logs
     journal = Journal(drive.calls, run.gate)
-    run.gate.begin_anew(journal.answered, journal.given_up)
+    run.gate.begin_anew(journal.answered, journal.cancelled)
     listener = None if run.on_event is None else TellOnce(run.on_event, logs)
     try:
         result = await in_sandbox(replace(run, limits=run.limits.replace(wall_seconds=left), on_event=listener))
     except SandboxError as failure:
         if not run.gate.records:
             raise
-        # what was called cannot be called back: it is told, as of any run that fails in the middle
+        # calls were made, so the caller gets their records, as of any run that fails in the middle
         result = CodeResult(ok=False, logs=logs, error=RunError(type(failure).__name__, str(failure)))
     wall = time.perf_counter() - started
     error = result.error

@@ -1,8 +1,7 @@
-"""The program's side of a run on the fast path: walked until it waits, ends, or has had its turn. Makes no call.
+"""Walks a program on the fast path until it waits, ends, or its turn is over. Makes no call.
 
-Holds the limits that a program reaches by itself: on what it prints, and on its value. What it prints is held, cut into
-pieces and counted as a guest's output is, which is buffered by lines, and what it holds leaves before a call does: so
-events come in the same order on both paths.
+Enforces the limits on prints and on the value. Prints are buffered by lines, cut and counted like a guest's output, and
+leave before the next call does: so events come in the same order on both paths.
 """
 
 from __future__ import annotations
@@ -29,17 +28,16 @@ __all__ = ["GraphProgram", "Prints", "TellOnce", "Walker"]
 logger = logging.getLogger("callgate")
 
 WALK_STEPS = 100_000
-"""Steps of all expressions of one program, 25 ms of the host's event loop or, where that is slow, 50; beyond, the
-sandbox."""
+"""Steps of all expressions of one program: 25 to 50 ms of the host's event loop. Longer programs go to the sandbox."""
 WALK_BYTES = 64 * 1024 * 1024
 _ESCAPED = 6
-"""Bytes that a character takes on the wire, at most."""
+"""Upper bound on the bytes of a character on the wire."""
 _ERROR_ENVELOPE = 1024
 _ENVELOPE = 128
-"""More than what stands around a value on the wire."""
+"""Upper bound on the bytes around a value on the wire."""
 _PRINT_ENVELOPE = len('{"jsonrpc":"2.0","method":"print","params":{"text":}}')
 _HELD = 8192
-"""Characters of an unfinished line that are held; as in the guest's `output`."""
+"""Characters of an unfinished line that are buffered; as in the guest's `output`."""
 _PIECE = 1 << 16
 
 
@@ -50,20 +48,20 @@ class GraphProgram:
     source: str
     flow: Flow
     looks_ahead: bool
-    """Some call could begin before the program gets there."""
+    """Whether a call may begin before the program comes to it."""
     is_lazy: bool
-    """What `makes_iterators` says of it."""
+    """Result of `makes_iterators` for the program."""
 
 
 class Walker:
     """One program.
 
     Args:
-        program: what to follow.
+        program: the program to walk.
         inputs: its inputs, JSON.
         limits: of the run.
-        on_event: told of what it prints.
-        reach: told of each call that the program comes to, in order. May raise `Unsure` and `LimitReached`.
+        on_event: receives its prints.
+        reach: receives each call that the program comes to, in order. May raise `Unsure` and `LimitReached`.
     """
 
     def __init__(
@@ -78,27 +76,27 @@ class Walker:
         self.failed: ProgramFailed | None = None
         self.unsure: Unsure | None = None
         self.limit: LimitReached | None = None
-        """It ended by that limit."""
+        """The limit that ended the program."""
         self.paused = False
-        """It would go on, and has had its turn."""
+        """The turn is over, and the program is not."""
         self._limits = limits
         self.prints = Prints(limits, on_event)
         self._reach = reach
         self._steps = walk(program.flow, program.source, inputs, Budget(steps=WALK_STEPS, bytes=WALK_BYTES))
         self._waiting: set[int] = set()
-        """What it waits for, by the identity of the calls."""
+        """Ids of the calls that the program waits for."""
 
     @property
     def over(self) -> bool:
         return not (self.done is None and self.failed is None and self.unsure is None and self.limit is None)
 
     def doubt(self, line: int, reason: str) -> None:
-        """It is not certain what CPython would do from here on."""
+        """End the walk, since CPython might do something else from here on."""
         if not self.over:
             self.unsure = Unsure(line, reason)
 
     def ended(self, call: MadeCall) -> bool:
-        """A call has its outcome. Returns whether the program waited for just that."""
+        """Take note that a call has its outcome. Returns whether the program can continue."""
         if id(call) not in self._waiting:
             return False
         self._waiting.discard(id(call))
@@ -107,7 +105,7 @@ class Walker:
         return not self._waiting
 
     def go_on(self) -> None:
-        """Follow the program until it waits, ends, or has had its turn."""
+        """Walk the program until it waits, ends, or its turn is over."""
         began = time.perf_counter()
         self.paused = False
         try:
@@ -140,7 +138,7 @@ class Walker:
             self.doubt(1, "an error of callgate's own; its log has the details")
 
     def close(self) -> None:
-        """Let go what is held of the output; the program is not followed any more."""
+        """End the walk, and send the buffered output."""
         self._steps.close()
         try:
             self.prints.flush()
@@ -176,35 +174,35 @@ class Prints:
     """The output of one program.
 
     Args:
-        limits: of which those for logs and messages are held here.
-        on_event: told of each piece.
+        limits: of which those for logs and messages hold here.
+        on_event: receives each piece.
     """
 
     def __init__(self, limits: Limits, on_event: Callable[[Event], None] | None) -> None:
         self._logs = Logs(limits.max_log_bytes)
         self._most = limits.max_message_bytes
         self._on_event = on_event
-        self._held: list[str] = []
+        self._buffered: list[str] = []
         self._size = 0
 
     @property
     def logs(self) -> str:
-        """Everything that has left."""
+        """Everything that has been sent."""
         return self._logs.text
 
     def write(self, text: str) -> None:
-        """Print. Raises `LimitReached`; what fits is kept and told."""
-        self._held.append(text)
+        """Print. Raises `LimitReached` after sending the part that fits."""
+        self._buffered.append(text)
         self._size += len(text)
         if "\n" in text or self._size > _HELD:
             self.flush()
 
     def flush(self) -> None:
-        """Let go what is held. Raises `LimitReached`."""
-        if not self._held:
+        """Send the buffered output. Raises `LimitReached`."""
+        if not self._buffered:
             return
-        text = "".join(self._held)
-        self._held.clear()
+        text = "".join(self._buffered)
+        self._buffered.clear()
         self._size = 0
         for start in range(0, len(text), _PIECE):
             self._put(text[start : start + _PIECE])
@@ -223,24 +221,24 @@ class Prints:
 
 
 class TellOnce:
-    """A listener for a program that begins anew: prints are not told again as far as they were told before.
+    """A listener for a program that runs again: it skips the prints that were sent before.
 
     Args:
-        listener: who is told.
-        told: what was printed.
+        listener: receives the events.
+        sent: the text that was sent before.
     """
 
-    def __init__(self, listener: Callable[[Event], None], told: str) -> None:
+    def __init__(self, listener: Callable[[Event], None], sent: str) -> None:
         self._listener = listener
-        self._told = told
+        self._sent = sent
 
     def __call__(self, event: Event) -> None:
-        if self._told and isinstance(event, Printed):
-            again = min(len(self._told), len(event.text))
-            if event.text[:again] != self._told[:again]:
-                self._told = ""  # it prints something else now
+        if self._sent and isinstance(event, Printed):
+            again = min(len(self._sent), len(event.text))
+            if event.text[:again] != self._sent[:again]:
+                self._sent = ""  # the program prints something else now
             else:
-                self._told = self._told[again:]
+                self._sent = self._sent[again:]
                 if again == len(event.text):
                     return
                 event = Printed(event.text[again:])

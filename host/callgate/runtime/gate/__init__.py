@@ -1,4 +1,4 @@
-"""The one gate that every tool call passes, from any caller: `run_gate` has its order, each other file one step."""
+"""The gate that every tool call passes, from any caller: `run_gate` has the order, each other file one step."""
 
 from .approval import Allow, ApprovalRequest, Approve, Decision, Deny
 from .gate import Gate

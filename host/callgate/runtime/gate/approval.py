@@ -1,4 +1,4 @@
-"""Asking a person, or a function in place of one. Knows the question and the answers; the gate acts on them."""
+"""Asks a person, or a function, for approval. Knows the question and the answers; the gate acts on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger("callgate")
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """May this call be made?"""
+    """The question whether a call may be made."""
 
     tool: Tool
     arguments: dict[str, Any]
@@ -33,7 +33,7 @@ class ApprovalRequest:
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Yes; with other arguments, where some are given, or with another plan. They are validated like the first ones."""
+    """Yes, with other arguments or another plan if given. These are validated like the first ones."""
 
     arguments: dict[str, Any] | None = None
 
@@ -50,13 +50,13 @@ Approve = Callable[[ApprovalRequest], Awaitable[Decision]]
 
 
 async def ask(approve: Approve, request: ApprovalRequest) -> dict[str, Any] | None:
-    """Ask; whatever goes wrong in asking is a no, and the host's log says why.
+    """Ask for approval. An error while asking counts as a no, and the host's log has the reason.
 
     Returns:
-        The arguments that the answer puts in place of the given ones, if any.
+        The arguments that replace the given ones, if the answer has any.
 
     Raises:
-        ToolNotAllowed: the answer is no.
+        ToolNotAllowed: the call was denied.
     """
     answer = await answer_of(approve, request, f"tool {request.tool.name!r}")
     if isinstance(answer, Deny):
@@ -67,7 +67,7 @@ async def ask(approve: Approve, request: ApprovalRequest) -> dict[str, Any] | No
 
 
 async def answer_of(approve: Callable[[Any], Any], request: object, what: str) -> Allow | Deny:
-    """The answer to a request; `what` it is about, for the log."""
+    """Get the answer to a request; `what` names its subject in the log."""
     try:
         answer: Any = approve(request)
         if inspect.isawaitable(answer):

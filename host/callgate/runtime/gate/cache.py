@@ -1,13 +1,13 @@
-"""What was worked out last, kept for the next time: `Cache`, and for results of read-only tools `ResultCache`.
+"""Caches: `Cache` for any values, and `ResultCache` for results of read-only tools.
 
 1. Bounded twice, by entries and by bytes; the least recently used goes first.
-2. Single flight: of identical calls at the same time one runs, the *leader*; the others follow and get its result or
-   its error. An error is not kept. A leader that is cancelled hands over to a follower.
-3. One result cache serves one gate, and so one tenant: all who share it can read what the others asked for.
-4. In a plan of a planner (`keeping_reads`), results of read-only tools without `cache_seconds` are kept, too. A call
-   of a tool with effects ends them when it begins and again when it ends, whoever makes it and however it ends; and so
-   does the end of a thread that was left behind.
-5. A result that depends on more than its arguments (`depends_on_the_caller`) is neither kept nor shared.
+2. Single flight: of identical calls at the same time only one runs, the *leader*; the others follow and get its result
+   or its error. Errors are not cached. If the leader is cancelled, a follower takes its place.
+3. One result cache serves one gate, and so one tenant: its users can read each other's results.
+4. In a plan of a planner (`keeping_reads`), results of read-only tools without `cache_seconds` are cached, too. Any
+   call of a tool with effects makes them invalid when it begins and when it ends; so does the end of a thread that
+   was left behind.
+5. A result that depends on more than its arguments (`depends_on_the_caller`) is neither cached nor shared.
 
 Knows keys and values; whether a call may be cached, the gate decides.
 """
@@ -39,11 +39,11 @@ _dependent: ContextVar[list[bool] | None] = ContextVar("callgate_dependent", def
 
 @dataclass(slots=True, eq=False)
 class Effects:
-    """Counts what tools with effects do; the gates of one runtime share it.
+    """Counts the calls of tools with effects; the gates of one runtime share it.
 
     Attributes:
-        end_every_result: whether an effect ends results of tools with `cache_seconds`, too.
-        count: how often such a call has begun or ended.
+        end_every_result: whether an effect makes results of tools with `cache_seconds` invalid, too.
+        count: number of begins and ends of such calls.
     """
 
     end_every_result: bool = False
@@ -51,35 +51,34 @@ class Effects:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def note(self, tool: Tool) -> None:
-        """Take note that a call of this tool begins or ends. Any thread may."""
+        """Count the begin or the end of a call of this tool. Thread-safe."""
         if not tool.read_only:
             with self._lock:
                 self.count += 1
 
     def since(self, tool: Tool) -> int:
-        """A part of the cache key: results of this tool are good as long as it stays equal."""
+        """A part of the cache key: results of this tool are valid while it stays equal."""
         return self.count if tool.cache_seconds is None or self.end_every_result else 0
 
 
 @contextlib.contextmanager
 def keeping_reads(seconds: float | None) -> Iterator[None]:
-    """Plans that run inside keep results of read-only tools that have no `cache_seconds` for this time; None: not at
-    all."""
+    """Let plans inside cache the results of read-only tools without `cache_seconds` for this time; None: not at all."""
     before = _reads_kept_seconds.get()
     _reads_kept_seconds.set(seconds)
     try:
         yield
     finally:
-        _reads_kept_seconds.set(before)  # `reset` would refuse where a run is cancelled in another context
+        _reads_kept_seconds.set(before)  # `reset` would fail if a run is cancelled in another context
 
 
 def reads_kept_seconds() -> float | None:
-    """What `keeping_reads` says here."""
+    """Seconds of the enclosing `keeping_reads`."""
     return _reads_kept_seconds.get()
 
 
 def depends_on_the_caller() -> None:
-    """For a call under way: its result depends on more than its arguments, so nobody else may get it."""
+    """Declare that the result of the call under way depends on more than its arguments, so no other call may get it."""
     dependent = _dependent.get()
     if dependent is not None:
         dependent.append(True)
@@ -90,16 +89,16 @@ Value = TypeVar("Value")
 
 
 class Cache(Generic[Key, Value]):
-    """Values by key; the one that was not asked for the longest goes first.
+    """Values by key; the least recently used value goes first.
 
     Args:
-        max_entries: the most values that are kept.
-        max_bytes: of all values together, by the sizes given to `keep`.
+        max_entries: number of values, at most.
+        max_bytes: size of all values, at most, by the sizes given to `keep`.
     """
 
     def __init__(self, *, max_entries: int, max_bytes: int = 64 * 1024 * 1024) -> None:
         self.bytes = 0
-        """What the values that are kept take together."""
+        """Size of all values."""
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._entries: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
@@ -108,7 +107,7 @@ class Cache(Generic[Key, Value]):
         return len(self._entries)
 
     def get(self, key: Key) -> Value | None:
-        """The value of a key."""
+        """The value of a key, or None."""
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -116,7 +115,7 @@ class Cache(Generic[Key, Value]):
         return entry[0]
 
     def keep(self, key: Key, value: Value, size: int = 0) -> None:
-        """Keep a value; one that is larger than all may be together is not kept."""
+        """Add a value, unless it alone is larger than `max_bytes`."""
         self.forget(key)
         if size > self._max_bytes:
             return
@@ -126,19 +125,19 @@ class Cache(Generic[Key, Value]):
             self.forget(next(iter(self._entries)))
 
     def forget(self, key: Key) -> None:
-        """Keep the value of a key no longer."""
+        """Remove the value of a key."""
         entry = self._entries.pop(key, None)
         if entry is not None:
             self.bytes -= entry[1]
 
 
 class ResultCache:
-    """Texts by key, good for a while.
+    """Texts by key, each valid for some time.
 
     Args:
-        max_entries: the most results that are kept.
-        max_bytes: the most memory, in bytes, that keys and results may take; a larger result is not kept.
-        clock: seconds, never going back.
+        max_entries: number of results, at most.
+        max_bytes: memory of keys and results in bytes, at most.
+        clock: seconds that never go back.
     """
 
     def __init__(
@@ -149,23 +148,23 @@ class ResultCache:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.kept: Cache[Hashable, tuple[str, float]] = Cache(max_entries=max_entries, max_bytes=max_bytes)
-        """Each text, and until when it is good."""
+        """Each text, and the time when it becomes invalid."""
         self._clock = clock
         self._flights: dict[Hashable, _Flight] = {}
 
     async def get_or_run(
         self, key: Hashable, seconds: float, run: Callable[[], Awaitable[str]], *, terms: Hashable = None
     ) -> tuple[str, bool]:
-        """The text under the key, and whether it was there already (or another call was on its way to it).
+        """The text of the key, and whether it was cached or comes from another call under way.
 
         Args:
-            key: what makes two calls identical.
-            seconds: how long a new text is good for.
+            key: equal for identical calls.
+            seconds: how long a new text is valid.
             run: makes the text.
-            terms: timeout, retries and, of a kept read, the run of this call: nobody waits for a call of other terms.
+            terms: timeout, retries and, for a read of a plan, the run. A call waits only for a call of equal terms.
 
         Raises:
-            ToolError: what `run` raised, here or in the leader that this call followed.
+            ToolError: from `run`, here or in the leader that this call followed.
         """
         while True:
             kept = self.kept.get(key)
@@ -179,7 +178,7 @@ class ResultCache:
                 return flight.text, True
             if flight.error is not None:
                 raise copied(flight.error)
-            # The leader was cancelled, or its result is for it alone: the first follower to get here leads.
+            # the leader was cancelled, or its result is its own: the first follower to get here leads
 
     async def _lead(self, key: Hashable, terms: Hashable, seconds: float, run: Callable[[], Awaitable[str]]) -> str:
         flight = self._flights[key, terms] = _Flight()
@@ -195,7 +194,7 @@ class ResultCache:
                 flight.error = error
             raise
         finally:
-            if dependent and before is not None:  # so does the result of the call that made this one
+            if dependent and before is not None:  # then the result of the call that made this one is, too
                 before.append(True)
             _dependent.set(before)
             del self._flights[key, terms]
@@ -205,7 +204,7 @@ class ResultCache:
 
 
 class _Flight:
-    """A call that others may be waiting for."""
+    """A call that other calls may wait for."""
 
     __slots__ = ("error", "landed", "text")
 
@@ -216,10 +215,10 @@ class _Flight:
 
 
 def _bytes(key: Hashable) -> int:
-    """Of a text; of a key of several parts, that of its texts."""
+    """Memory of a text, or of the texts in a key."""
     return sum(map(_bytes, key)) if isinstance(key, tuple) else _memory(key) if isinstance(key, str) else 0
 
 
 def _memory(text: str) -> int:
-    """Memory of a text's characters: a text that is not ASCII may take four bytes for each."""
+    """Memory of a text: a character of a text that is not ASCII may take four bytes."""
     return len(text) if text.isascii() else sys.getsizeof(text)

@@ -1,4 +1,4 @@
-"""What a run tells while it goes on. Frozen values; a listener gets them in the order in which things happened."""
+"""Events of a run. Frozen values; a listener gets them in the order in which things happened."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 logger = logging.getLogger("callgate")
 
 _MOST_WORDS: Final = 1000
-"""Characters of a message that are told."""
+"""Characters of a progress message that are sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +45,20 @@ class Printed:
 
 @dataclass(frozen=True, slots=True)
 class CallStarted:
-    """A call arrived at the gate. The record is the live one: read it now, or copy it."""
+    """A call arrived at the gate. The record changes while the call runs: read it now, or copy it."""
 
     record: CallRecord
 
 
 @dataclass(frozen=True, slots=True)
 class CallProgressed:
-    """A tool tells how far its call has come; see `report_progress`."""
+    """A tool reports progress; see `report_progress`."""
 
     record: CallRecord
     progress: float
-    """So much is done, in the tool's own unit."""
+    """The amount that is done, in the tool's own unit."""
     total: float | None
-    """So much there is to do, where that is known."""
+    """The amount of all work, if known."""
     message: str | None
 
 
@@ -79,7 +79,7 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True)
 class StepEnded:
-    """A step of a plan is over: succeeded, failed, or was skipped without having started."""
+    """A step of a plan has succeeded, failed, or was skipped without a start."""
 
     step: StepResult
 
@@ -88,7 +88,7 @@ Event = Printed | CallStarted | CallProgressed | CallEnded | StepStarted | StepE
 
 
 def tell(listener: Callable[[Event], None] | None, event: Event) -> None:
-    """Hand the event to the listener; what it raises is logged and harms nothing."""
+    """Send an event to the listener; its exceptions are logged and do no harm."""
     if listener is None:
         return
     try:
@@ -98,11 +98,11 @@ def tell(listener: Callable[[Event], None] | None, event: Event) -> None:
 
 
 class Progressing:
-    """Listens to the progress of one attempt of a call, and tells it as events, in the event loop.
+    """Turns the progress of one attempt of a call into events, in the event loop.
 
     Args:
-        listener: who is told.
-        record: of the call. Nothing is told of it any more when `over` is set.
+        listener: receives the events.
+        record: of the call. No event is sent after `over` is set.
     """
 
     __slots__ = ("_listener", "_record", "_thread", "over")
@@ -114,7 +114,7 @@ class Progressing:
         self.over = False
 
     def __call__(self, progress: float, total: float | None, message: str | None) -> None:
-        """What a tool calls, in whatever thread it runs."""
+        """Report progress, in any thread."""
         if self.over:
             return
         words = None if message is None else str(message)[:_MOST_WORDS]
@@ -133,19 +133,19 @@ class Progressing:
 
 
 Progress = Callable[[float, float | None, str | None], None]
-"""Told of progress, of the total where it is known, and in words. Must not raise."""
+"""Receives progress, the total if known, and a message. Must not raise."""
 
 listening: ContextVar[Progress | None] = ContextVar("callgate_progress", default=None)
-"""Who listens to the call that runs here. Set by the gate around an attempt, for runs that have listeners."""
+"""Receives the progress of the current call. The gate sets it around an attempt if the run has a listener."""
 
 
 def report_progress(progress: float, total: float | None = None, message: str | None = None) -> None:
-    """Tell the listener of the current call how far it is; without a listener, nothing happens.
+    """Report the progress of the current call to the run's listener, if there is one.
 
     Args:
-        progress: so much is done, in the tool's own unit; it should grow from report to report.
-        total: so much there is to do, in the same unit.
-        message: what is being done, in a few words.
+        progress: the amount that is done, in the tool's own unit; it should grow from report to report.
+        total: the amount of all work, in the same unit.
+        message: the current work, in a few words.
     """
     listener = listening.get()
     if listener is not None:

@@ -11,7 +11,7 @@
 5. **cache**, after approval, so that no call gets around it;
 6. **called**: timeout, then retry, then fallback;
 7. **encoded**: the result is validated, written as JSON and measured;
-8. **recorded and told**: a record for every call, an event at its start and one at its end; and a note for every
+8. **recorded and sent**: a record for every call, an event at its start and one at its end; and a note for every
    attempt in the registry's statistics.
 
 `RunGate._pass` takes a call through these steps, from top to bottom; `attempts` has timeout and retry. *Fallback*:
@@ -159,7 +159,7 @@ class RunGate:
         return tool is not None and tool.read_only
 
     async def _pass(self, call: CallUnderWay) -> str:
-        """Take a call through the gate. The call is recorded and told before anything is awaited."""
+        """Take a call through the gate. Recording and the start event come before any wait."""
         known = self._resolve(call)
         if self._answered is not None and not call.tried:
             outcome = self._answered(call.name, call.arguments)

@@ -1,9 +1,9 @@
 """The worker threads that sync tools run in.
 
-A thread cannot be killed: when its call is given up it is left behind until it ends by itself. A tool with effects that
-was given up before its thread had begun gets a thread all the same: what is recorded of such a call does not depend on
-how quick a thread is. While a run has left behind as many as it may run at once, it starts no further ones: their
-number stays bounded.
+A thread cannot be killed: if its call is cancelled, the thread is left behind until it ends by itself. A tool with
+effects whose call is cancelled before its thread has begun gets a thread all the same: the record of such a call does
+not depend on the speed of threads. A run that has left behind as many threads as it may run at once starts no further
+ones, so their number stays bounded.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from callgate.tools import Tool
 __all__ = ["Threads"]
 
 MAX_LEFT_BEHIND = 1000
-"""Threads of given-up calls of one tool, of all runs together, before it is refused to everybody."""
+"""Threads of cancelled calls of one tool, over all runs, before every run is refused the tool."""
 
 
 class Threads:
-    """The worker threads of one gate, or of one run of it: who leaves threads behind shuts out itself, not others.
+    """The worker threads of one gate, or of one run of it: a run that leaves threads behind shuts out only itself.
 
     Args:
         gate: for a run: the threads of its gate.
         most: threads that a run may leave behind before it gets no more.
-        ended_late: for a gate: told of the tool when a thread that was left behind ends; in that thread.
+        ended_late: for a gate: called with the tool when a thread that was left behind ends; in that thread.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class Threads:
         self._lock: threading.Lock = threading.Lock() if gate is None else gate._lock
 
     def have_room(self, tool: Tool) -> bool:
-        """Whether one more may be started."""
+        """Whether one more thread of this tool may be started."""
         shared = self if self._gate is None else self._gate
         return self.left_behind < self._most and shared._by_tool.get(tool.name, 0) < MAX_LEFT_BEHIND
 
     async def run(self, tool: Tool, arguments: dict[str, Any]) -> Any:
-        """Call a sync function in a thread; the context variables go with it."""
+        """Call a sync function in a thread, with the caller's context variables."""
         if not self.have_room(tool):
             left = self.left_behind if self.left_behind >= self._most else MAX_LEFT_BEHIND
             raise ToolError(
@@ -67,8 +67,7 @@ class Threads:
                 tool=tool.name,
             )
         job = _Job(tool, arguments, self)
-        # How many run at once is the gate's concern (max_concurrent_calls): anyio's default of 40 would be a hidden
-        # limit.
+        # the gate limits concurrent calls; anyio's default of 40 threads would be a hidden limit
         unlimited = anyio.CapacityLimiter(math.inf)
         try:
             await anyio.to_thread.run_sync(job.run, abandon_on_cancel=True, limiter=unlimited)
@@ -78,7 +77,7 @@ class Threads:
         if job.error is not None:
             error, job.error = job.error, None
             raise error
-        # A sync function may well return a coroutine; it belongs to the event loop.
+        # a sync function may return a coroutine, which belongs to the event loop
         return await job.result if inspect.isawaitable(job.result) else job.result
 
     def _leave(self, job: _Job) -> None:
@@ -116,7 +115,7 @@ class Threads:
 
 
 class _Job:
-    """One call in a thread. No exception leaves `run`: a StopIteration or a SystemExit would upset the thread pool."""
+    """One call in a thread. No exception leaves `run`: a StopIteration or a SystemExit would harm the thread pool."""
 
     __slots__ = ("arguments", "error", "left", "result", "state", "threads", "tool")
 

@@ -1,1 +1,1 @@
-"""Plans on their way through the gate: prepared, driven, and told as results."""
+"""Runs plans through the gate: reads them, drives them, and builds and draws their results."""

@@ -1,7 +1,7 @@
-"""One plan under way: the engine says what to call, the gate calls it, the engine is told. The only place that does.
+"""Runs one plan: the engine requests calls, the gate makes them, and the engine receives the outcomes.
 
-Calls are carried by workers, of which there are more than `max_concurrent_calls`: the gate hands out the places, and
-a call that waits for its next attempt, or for a person, holds none.
+There are more workers than `max_concurrent_calls`, since the gate hands out the places: a call that waits for its next
+attempt or for a person holds no place.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ __all__ = ["PlanDrive"]
 
 _WORKERS_PER_PLACE = 16
 _MANY = 500
-"""Steps; the engine takes more of them in turns."""
+"""Steps; the engine takes the steps of a larger plan in turns."""
 
 
 class PlanDrive(Driver[Any, Call]):
     """Runs one plan.
 
     Args:
-        run: says what the calls pass, who is told of steps, and what may be spent: `wall_seconds` is held here, memory
-            by the engine, calls by the gate.
-        plan: what to run.
-        early: calls that were made while the plan was being written.
+        run: has the gate, the listener and the limits: `wall_seconds` holds here, memory in the engine, calls in the
+            gate.
+        plan: the plan.
+        early: calls that were made while the plan was written.
     """
 
     def __init__(self, run: PlanRun, plan: CompiledPlan, early: EarlyCalls | None = None) -> None:
@@ -64,15 +64,15 @@ class PlanDrive(Driver[Any, Call]):
         self._early = early
         self._calls: list[list[int] | None] = [None] * len(plan.steps)
         self._items: dict[int, int] = {}
-        """The item of a `for_each` that a record is of."""
+        """The item of a `for_each`, by the index of its record."""
         self._second: set[int] = set()
-        """Records of calls that were made because the first result was not confident."""
+        """Indexes of records of calls that were made because the first result was not confident."""
         self._interrupted: set[int] = set()
         self._over = False
         self._paused = False
 
     async def run(self) -> None:
-        """To its end. Raises nothing but cancellation; nothing runs on afterwards."""
+        """Run the plan to its end. Raises only cancellation; afterwards nothing runs on."""
         taking = self.engine.taking(self._plan.steps)
         if len(self._plan.steps) > _MANY:
             await in_turns(taking)
@@ -83,7 +83,7 @@ class PlanDrive(Driver[Any, Call]):
             return
         self.end(LimitReached("wall_seconds", self._limits.wall_seconds))
         if self._early is not None:
-            await self._early.give_up_all()
+            await self._early.cancel_all()
         begun = frozenset(step for step, calls in enumerate(self._calls) if calls)
         self._paused = False
         self._feed(Stop(f"the run was ended: {self.failure}", frozenset(self._interrupted), begun))
@@ -95,7 +95,7 @@ class PlanDrive(Driver[Any, Call]):
     async def _to_the_end(self) -> None:
         self._feed(Begin())
         while not self._over:
-            await self.news()
+            await self.woken()
             if self._paused:
                 self._paused = False
                 await anyio.lowlevel.checkpoint()
@@ -111,10 +111,10 @@ class PlanDrive(Driver[Any, Call]):
                 self.submit(action[:3], action)  # type: ignore[arg-type]
             elif kind is Finished:
                 self._over = True
-                self.tell()
+                self.wake()
             elif kind is Paused:
                 self._paused = True
-                self.tell()
+                self.wake()
             elif isinstance(action, Exceeded):
                 self.end(LimitReached("memory_bytes", self._limits.memory_bytes, action.used_bytes))
             else:
@@ -140,7 +140,7 @@ class PlanDrive(Driver[Any, Call]):
             if early.outcome is not None:
                 self._feed(early.outcome)
                 return
-            calls.remove(early.record)  # it came to nothing: what ended it will end this one too
+            calls.remove(early.record)  # it has no outcome, since a limit ended it
             first = len(records)
         self._note(call, first)
         if call.again:
@@ -169,13 +169,13 @@ class PlanDrive(Driver[Any, Call]):
     def _step_ended(self, index: int) -> None:
         step, outcome, result = self._plan.steps[index], self.engine.outcomes[index], self.engine.inputs.results[index]
         numbers = self._calls[index]
-        told: dict[str, Any] = {}
+        timing: dict[str, Any] = {}
         if numbers:
-            if step.for_each is not None:  # those that waited for a turn may have begun in another order
+            if step.for_each is not None:  # items may have begun in another order
                 numbers.sort(key=self._items.__getitem__)
-            told = self._timing(index, numbers)
+            timing = self._timing(index, numbers)
         if outcome.fallback is not None:
-            told["fallback"] = outcome.fallback
+            timing["fallback"] = outcome.fallback
         ended = StepResult(
             id=step.id,
             tool=step.tool.name,
@@ -190,14 +190,14 @@ class PlanDrive(Driver[Any, Call]):
             items=outcome.items,
             items_failed=outcome.items_failed,
             warnings=outcome.warnings,
-            **told,
+            **timing,
         )
         self.results[index] = ended
         if self._on_event is not None:
             tell(self._on_event, StepEnded(ended))
 
     def _timing(self, index: int, numbers: list[int]) -> dict[str, Any]:
-        """What the gate's records say of a step's calls."""
+        """The fields of a step's result that come from the gate's records."""
         records = [self._gate.records[number] for number in numbers]
         items = self._plan.steps[index].for_each is not None
         first = records[0]

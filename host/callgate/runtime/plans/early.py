@@ -1,8 +1,7 @@
-"""Calls made while a plan is still being written, and given to the plan when it runs.
+"""Makes calls while a model still writes the plan; the complete plan then takes their outcomes.
 
-Only tools that change nothing are called early. The finished plan decides: its own engine asks for each call, and gets
-an early one's outcome where tool and arguments are the same. What it does not ask for has been made in vain, and is
-in the records like any other.
+Only read-only tools are called early. The complete plan decides: its engine requests each call, and gets the outcome of
+an early call with the same tool and arguments. An early call that it does not request stays in the records.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ __all__ = ["EarlyCall", "EarlyCalls", "make_call"]
 
 
 async def make_call(gate: RunGate, call: Call) -> Returned | Failed:
-    """Make a call that an engine asks for, and return its outcome. Raises `LimitReached`: see `RunGate.call`."""
+    """Make a call that an engine requests, and return its outcome. Raises `LimitReached`: see `RunGate.call`."""
     first = len(gate.records)  # the gate records a call before it waits for anything
     try:
         text = await gate.call(
@@ -47,25 +46,25 @@ class EarlyCall:
 
     call: Call
     record: int = -1
-    """Its place in the gate's records; -1 before it began."""
+    """Index of its record in the gate's records; -1 before it began."""
     outcome: Returned | Failed | None = None
-    """None until it is done, and where it came to nothing."""
+    """None until the call is done, and if a limit ended it."""
     done: anyio.Event = field(default_factory=anyio.Event)
 
 
 class EarlyCalls(Driver[Any, EarlyCall]):
-    """Runs what can be run of a plan that is still arriving.
+    """Runs the first calls of a plan that is still arriving.
 
     Args:
-        tasks: lives as long as the calls may; cancelling it gives them up.
-        run: says what the calls pass, who is told of a step's first call, and what may be spent.
+        tasks: the task group of the calls; cancelling it cancels them.
+        run: has the gate, the listener and the limits.
     """
 
     def __init__(self, tasks: anyio.abc.TaskGroup, run: PlanRun) -> None:
         limits = run.limits
         super().__init__(limits.max_concurrent_calls, tasks)
         self.started: set[int] = set()
-        """Steps of which `on_event` was told that they started."""
+        """Steps whose `StepStarted` was sent."""
         self._on_event = run.on_event
         self._gate = run.gate
         self._engine = Engine(
@@ -79,17 +78,17 @@ class EarlyCalls(Driver[Any, EarlyCall]):
         self._over = False
 
     def arrive(self, step: Arrived) -> None:
-        """Take a step in, and begin it if its inputs are there."""
+        """Take a step, and begin it if its inputs are known."""
         if not self._over:
             self._perform(self._engine.handle(step))
 
     def complete(self) -> None:
-        """The plan is complete: begin nothing more here. What was begun goes on."""
+        """Begin no further calls, since the plan is complete. Calls under way go on."""
         self._over = True
         self._engine.handle(Stop("the plan is complete"))
 
     def take(self, call: Call) -> EarlyCall | None:
-        """The early call that is this one, if it was begun."""
+        """The early call that equals `call`, if it has begun."""
         made = self._made.pop(call[:3], None)
         if made is None or made.record < 0 or made.call.tool != call.tool:
             return None
@@ -98,8 +97,8 @@ class EarlyCalls(Driver[Any, EarlyCall]):
         except NotJson:
             return None
 
-    async def give_up_all(self) -> None:
-        """Cancel what is still going on, and wait for its end."""
+    async def cancel_all(self) -> None:
+        """Cancel the calls under way, and wait for their end."""
         self._over = True
         for early in self._begun:
             if not early.done.is_set():
@@ -113,10 +112,10 @@ class EarlyCalls(Driver[Any, EarlyCall]):
                 early = self._made[action[:3]] = EarlyCall(action)
                 self.submit(action[:3], early)
             elif isinstance(action, Exceeded):
-                self._over = True  # the plan will find out for itself, if it is still so
+                self._over = True  # the complete plan finds out for itself
 
     async def _serve(self, early: EarlyCall) -> None:
-        await anyio.lowlevel.checkpoint()  # the plan's text goes on coming
+        await anyio.lowlevel.checkpoint()  # more of the plan's text may arrive
         if self._over:
             return
         call = early.call
@@ -127,7 +126,7 @@ class EarlyCalls(Driver[Any, EarlyCall]):
             tell(self._on_event, StepStarted(self._engine.steps[call.step].id, call.tool))
         try:
             early.outcome = await make_call(self._gate, call)
-        except LimitReached:  # the plan will find out for itself
+        except LimitReached:  # the complete plan finds out for itself
             self._over = True
             early.record = -1
             return

@@ -1,4 +1,4 @@
-"""What a plan came to, as data, with two views: for the model, and for people and programs. Runs nothing."""
+"""The result of a plan as data, with two views: for the model, and for people and programs. Runs nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEAST_SHARE = 100
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepResult:
-    """What became of one step."""
+    """The result of one step."""
 
     id: str
     tool: str
@@ -32,14 +32,13 @@ class StepResult:
     """``succeeded``, ``failed``, ``skipped``, or ``unknown_outcome``: timed out or interrupted, and may have done its
     work all the same."""
     wave: int
-    """0 for steps that wait for nothing, else one more than the latest they wait for; for reading, not for timing."""
+    """0 for steps that wait for nothing, else one more than the highest wave they wait for; steps overlap in time."""
     needs: tuple[str, ...] = ()
     """Ids of the steps that had to succeed first."""
     after: tuple[str, ...] = ()
     """Ids of the steps that had to end first."""
     arguments: Any = None
-    """What the tool was called with, references resolved; for a `for_each` a list of them; None where no call was
-    made."""
+    """The arguments of the call, references resolved; for a `for_each` a list of them; None if no call was made."""
     result_json: str | None = None
     """The raw result as JSON text; None unless it succeeded."""
     error: str | None = None
@@ -47,19 +46,19 @@ class StepResult:
     kind: str | None = None
     """Class name of the error."""
     cause: str | None = None
-    """For skipped steps: the id of the step that began it, where there is one."""
+    """For skipped steps: the id of the step that caused the skip, if there is one."""
     started_seconds: float | None = None
-    """Seconds from the start of the run to its first call; None where no call was made."""
+    """Seconds from the start of the run to its first call; None if no call was made."""
     duration_seconds: float = 0.0
     """From its first call to its last answer: queueing, approval, retries and fallbacks included."""
     attempts: int = 0
-    """How often a tool was called for it, fallbacks included."""
+    """Number of calls of tools for the step, fallbacks included."""
     cached: bool = False
     """Every result came from the cache."""
     fallback: str | None = None
     """The tool whose result was taken instead."""
     items: int | None = None
-    """For a `for_each`: how many there were."""
+    """Number of items of a `for_each`."""
     items_failed: int = 0
     warnings: tuple[str, ...] = ()
     calls: tuple[int, ...] = ()
@@ -67,7 +66,7 @@ class StepResult:
 
     @property
     def result(self) -> Any:
-        """The raw result; a copy of one's own each time. None unless it succeeded."""
+        """The raw result, a new copy each time. None unless the step succeeded."""
         return None if self.result_json is None else json.loads(self.result_json)
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,19 +76,19 @@ class StepResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlanResult:
-    """What one plan came to, for the model and for people. Failure goes forward: what needed no failed step has run."""
+    """The result of one plan, for the model and for people. Steps that need no failed step have run."""
 
     ok: bool
     """Every step succeeded, or was skipped by a condition."""
     outputs: dict[str, Any] = field(default_factory=dict)
     """The results of the output steps that succeeded, by id."""
     steps: list[StepResult] = field(default_factory=list)
-    """All steps, in the plan's order; none where it was refused."""
+    """All steps, in the plan's order; empty if the plan was refused."""
     error: RunError | None = None
     """Of kind ``PlanRefused`` (see `faults`), ``PlanDenied`` (`approve_plan` denied it), ``StepFailed`` (see `steps`)
     or ``LimitReached``."""
     faults: list[PlanFault] = field(default_factory=list)
-    """What was found before the run; with errors among them, nothing ran."""
+    """Faults that were found before the run; with an error among them, nothing ran."""
     calls: list[CallRecord] = field(default_factory=list)
     """Every call, in the order in which they began."""
     goal: str | None = None
@@ -99,7 +98,7 @@ class PlanResult:
     """True if `approve_plan` answered with another plan, and that plan ran."""
     path: Literal["plan"] = "plan"
     logs: str = ""
-    """Always empty: a plan prints nothing. Here because a `CodeResult` has it."""
+    """Always empty, since a plan prints nothing. A `CodeResult` has the same field."""
     usage: RunUsage = field(default_factory=RunUsage)
     truncated: tuple[str, ...] = ()
     """Always empty: nothing is cut here, only in `for_model`."""
@@ -123,7 +122,7 @@ class PlanResult:
         return timeline_text(self, width, color)
 
     def timeline_page(self, title: str | None = None) -> str:
-        """The same as one HTML page that needs nothing else, with every step's arguments and result.
+        """Draw the timeline as one self-contained HTML page, with every step's arguments and result.
 
         Args:
             title: instead of the plan's goal.
@@ -133,13 +132,13 @@ class PlanResult:
         return timeline_page(self, title)
 
     def explain(self, form: ExplainFormat = "text") -> str:
-        """The plan, with what became of each step.
+        """Write the plan with the outcome of each step.
 
         Args:
             form: ``"text"``, ``"json"`` or ``"mermaid"`` (a flowchart).
         """
         written = self.plan["steps"] if self.plan else []
-        told = [
+        steps = [
             ExplainedStep(
                 step.id, step.tool, step.wave, step.needs, step.after, each,
                 step.status, step.error, step.duration_seconds, step.warnings,
@@ -147,10 +146,10 @@ class PlanResult:
             for step, each in zip(self.steps, written, strict=True)
         ]  # fmt: skip
         outputs = self.plan.get("output_steps", []) if self.plan else []
-        return explain(told, form, goal=self.goal, outputs=outputs)
+        return explain(steps, form, goal=self.goal, outputs=outputs)
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole artifact as JSON values. Arguments of calls are not copied."""
+        """The whole result as JSON values. Arguments of calls are not copied."""
         return plain({**members(self), "steps": [step.to_dict() for step in self.steps]})
 
     def for_model(self, max_characters: int = MODEL_CHARACTERS) -> str:
@@ -166,7 +165,7 @@ class PlanResult:
         else:
             head = "\n".join(self._lines(max_characters // 2))
             text = "\n".join([head, *self._outputs(max(max_characters - len(head), max_characters // 2))])
-        return text.encode("utf-8", "replace").decode()  # a lone surrogate could not be sent to anybody
+        return text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be sent
 
     def _refusal(self, most: int) -> str:
         errors = [fault for fault in self.faults if fault.severity == "error"]
@@ -193,19 +192,19 @@ class PlanResult:
         if len(shown) > _MOST_LINES:
             shown = [step for step in self.steps if step.status != "succeeded" or step.warnings][:_MOST_LINES]
         room = most
-        told = 0
+        count = 0
         for step in shown:
             line = printable(cut(_line(step), _LINE_CHARACTERS).replace("\n", " "))
             room -= len(line)
             if room < 0:
                 break
-            told += 1
+            count += 1
             yield line
-        if told < len(self.steps):
-            rest = [step for step in self.steps if step not in shown[:told]] if len(self.steps) < 1000 else []
+        if count < len(self.steps):
+            rest = [step for step in self.steps if step not in shown[:count]] if len(self.steps) < 1000 else []
             good = sum(step.status == "succeeded" for step in rest) if rest else None
             words = f", {good} of them succeeded" if good is not None else ""
-            yield f"- ... {len(self.steps) - told} more steps{words}"
+            yield f"- ... {len(self.steps) - count} more steps{words}"
 
     def _outputs(self, most: int) -> Iterator[str]:
         for fault in [fault for fault in self.faults if fault.severity == "warning"][:5]:
@@ -234,8 +233,8 @@ def _line(step: StepResult) -> str:
     items = "" if good is None else f", {good}" if step.status == "succeeded" else f": {good} succeeded"
     if step.status == "succeeded":
         notes = [f"from fallback {step.fallback}"] if step.fallback else []
-        told = f": {'; '.join([*notes, *step.warnings])}" if notes or step.warnings else ""
-        return f"{name}: succeeded{items}{told}"
+        more = f": {'; '.join([*notes, *step.warnings])}" if notes or step.warnings else ""
+        return f"{name}: succeeded{items}{more}"
     if step.status == "skipped":
         return f"{name}: {step.error}"
     words = "outcome unknown" if step.status == "unknown_outcome" else step.status

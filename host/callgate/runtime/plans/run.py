@@ -1,7 +1,7 @@
-"""One plan from its text to its result: read, shown to a person, run, put together.
+"""Takes one plan from its text to its result: reads it, asks for approval, runs it, and builds the result.
 
-A plan that is shown is allowed, changed or denied. An error while asking counts as a no, as for a single call. No tool
-is called before the answer.
+A person, or a function, allows, changes or denies a plan. An error while asking counts as a no, as for a single call.
+No tool is called before the answer.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ __all__ = ["ApprovePlan", "PlanApprovalRequest", "PlanRun"]
 T = TypeVar("T")
 
 _MANY = 500
-"""Steps; a longer plan is written in a thread."""
+"""Steps; the result of a longer plan is built in a thread."""
 _LARGE = 16 * 1024
-"""Characters; a longer plan is read in a thread, so that the event loop goes on."""
+"""Characters; a longer plan is read in a thread, so that the event loop runs on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,13 +89,13 @@ class PlanRun:
 
     Args:
         gate: the gate of the runtime.
-        limits: what it may spend.
-        tools: names of the tools that it may call: see `Runtime.execute_tool_plan`.
-        on_event: told of steps and calls.
-        approve_plan: asked before it runs.
+        limits: of the run.
+        tools: names of the tools that the plan may call: see `Runtime.execute_tool_plan`.
+        on_event: receives the starts and ends of steps and calls.
+        approve_plan: asked before the plan runs.
 
     Raises:
-        ConfigurationError: an argument is of another type, or `tools` names one that does not exist.
+        ConfigurationError: an argument has a wrong type, or `tools` names one that does not exist.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class PlanRun:
         )
 
     def estimate(self, given: Any) -> PlanEstimate:
-        """How long a plan would take, and what it would cost. Raises `ConfigurationError`."""
+        """Estimate time and cost of a plan. Raises `ConfigurationError`."""
         reading = self.read(given)
         if reading.plan is None:
             raise ConfigurationError(f"a plan with faults cannot be estimated: {reading.errors[0]}")
@@ -130,18 +130,18 @@ class PlanRun:
         return estimate_plan(steps, offer.by_name, offer.registry.statistics, max_concurrent_calls=most)
 
     def read(self, given: Any) -> Reading:
-        """Read and check it."""
+        """Read and check a plan."""
         return read_plan(given, self.offering, self.limits)
 
     async def read_aside(self, given: Any) -> Reading:
-        """The same; in a thread where it is large."""
+        """Read and check a plan, a large one in a thread."""
         size = len(given) if isinstance(given, str) else json_size(given, _LARGE)
         reading = await _aside(partial(self.read, given), size >= _LARGE)
-        await anyio.lowlevel.checkpoint()  # the first step of a large plan may take a turn by itself
+        await anyio.lowlevel.checkpoint()  # the first step of a large plan may take a turn of its own
         return reading
 
     async def execute(self, given: Any) -> PlanResult:
-        """Read it and run it."""
+        """Read a plan and run it."""
         started = time.perf_counter()
         return await self._run_if_allowed(await self.read_aside(given), started)
 
@@ -169,8 +169,8 @@ class PlanRun:
         return replace(await self.run(reading, reading.plan, started), changed=True)
 
     async def execute_stream(self, chunks: AsyncIterable[str] | Iterable[str]) -> PlanResult:
-        """Read it while it is being written, begin what can do no harm, and run it when it is complete. Where somebody
-        is asked about the plan, nothing is begun before the answer."""
+        """Read a plan while a model writes it, begin its reads, and run it when it is complete. With `approve_plan`,
+        nothing begins before the answer."""
         started = time.perf_counter()
         arriving = ArrivingPlan(self.offering, self.limits)
         text: list[str] = []
@@ -183,7 +183,7 @@ class PlanRun:
                         text.append(chunk)
                         size += len(chunk)
                         if size > self.limits.max_message_bytes:
-                            break  # the reading of the whole refuses it
+                            break  # `read` refuses the whole plan
                         for step in arriving.receive(chunk) if self.approve_plan is None else ():
                             early.arrive(step)
                             await anyio.lowlevel.checkpoint()
@@ -191,7 +191,7 @@ class PlanRun:
                 reading = await self.read_aside("".join(text))
                 result = await self._run_if_allowed(reading, started, early) if reading.plan is not None else None
                 tasks.cancel_scope.cancel()
-        except BaseExceptionGroup as group:  # the task group is our affair: one error is raised as itself
+        except BaseExceptionGroup as group:  # raise a single error without the task group's wrapper
             raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
         return self.refused(reading, started) if result is None else result
 
@@ -212,7 +212,7 @@ class PlanRun:
     async def run(
         self, reading: Reading, plan: CompiledPlan, started: float, early: EarlyCalls | None = None
     ) -> PlanResult:
-        """Run what was read."""
+        """Run a plan that was read."""
         drive = PlanDrive(self, plan, early)
         await drive.run()
         texts = (step.result_json or "" for index in plan.outputs if (step := drive.results[index]) is not None)
@@ -220,7 +220,7 @@ class PlanRun:
         return await _aside(partial(self._result, reading, plan, drive, started), large)
 
     def _result(self, reading: Reading, plan: CompiledPlan, drive: PlanDrive, started: float) -> PlanResult:
-        """What a run has come to."""
+        """Build the result of a run."""
         steps = [step for step in drive.results if step is not None]
         bad = [step for step in steps if step.status in ("failed", "unknown_outcome")]
         error = None
@@ -258,7 +258,7 @@ class PlanRun:
 async def _each(chunks: AsyncIterable[str] | Iterable[str]) -> AsyncGenerator[str, None]:
     if isinstance(chunks, AsyncIterable):
         async for chunk in chunks:
-            await anyio.lowlevel.checkpoint()  # it may never have waited
+            await anyio.lowlevel.checkpoint()  # the iterator may never have waited
             yield _text(chunk)
     else:
         for chunk in chunks:
@@ -276,9 +276,9 @@ _limiters: WeakKeyDictionary[Any, anyio.CapacityLimiter] = WeakKeyDictionary()
 
 
 async def _aside(work: Callable[[], T], large: bool) -> T:
-    """Do what may take long; in a thread where it is large, so that the event loop goes on.
+    """Do work that may take long; large work in a thread, so that the event loop runs on.
 
-    Two threads of an event loop work at a time: what is half read takes memory.
+    Two threads of an event loop work at a time, since half-read plans take memory.
     """
     if not large:
         return work()

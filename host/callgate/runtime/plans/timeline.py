@@ -1,6 +1,6 @@
 """A plan's run in time: the order of its steps, its critical path, and a chart for the terminal.
 
-1. Rows stand by wave, in a wave by when their step began. A wave is no barrier: waves overlap in time.
+1. Rows stand by wave, in a wave by when their step began. Waves overlap in time.
 2. A skipped step has no bar. For the steps that wait for it, it ended when the last step that it waited for ended.
 3. The critical path is walked backwards: from the step that ended last to the one it waited for that ended last, and
    so on. Skipped steps are walked through and not named.
@@ -64,7 +64,7 @@ class Row:
 
     @property
     def notes(self) -> list[str]:
-        """What a bar does not show, in a few words each."""
+        """Facts that a bar does not show, in a few words each."""
         step, notes = self.step, []
         if step.items is not None:
             ended = step.status in ("succeeded", "failed")

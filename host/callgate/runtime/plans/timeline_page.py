@@ -1,8 +1,8 @@
-"""A plan's run in time as one HTML document: the terminal's chart, and each step, which opens for all that is known.
+"""A plan's run in time as one HTML document: the terminal's chart, and each step with all its fields.
 
 1. Nothing is loaded and nothing runs: no script, no font, no picture; the policy in the document forbids them all.
 2. Every text of a model, a tool or a guest is cut, made printable and escaped. No such text is an attribute.
-3. The page is bounded whatever the plan: what is left out is counted, and the whole is in `PlanResult.to_dict`.
+3. The page is bounded for any plan: omitted parts are counted, and `PlanResult.to_dict` has them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ __all__ = ["timeline_page"]
 
 MOST_ROWS: Final = 400
 MOST_CALLS: Final = 24
-"""Calls of one step."""
+"""Calls of one step that are shown."""
 MOST_ROWS_BYTES: Final = 4_000_000
-"""Markup of all rows, about. Only texts made to be long reach it."""
+"""Bytes of the markup of all rows, about. Only hostile texts reach this limit."""
 _WIDTH: Final = 130
 """Characters of a line of the chart."""
 _TEXT_CHARACTERS: Final = 4096

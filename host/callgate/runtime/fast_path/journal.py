@@ -1,8 +1,7 @@
-"""The calls of one run on the fast path: which place of the program each belongs to, and whether it got there; and for
-a program that begins anew in the sandbox, what they gave, so that no call is made twice.
+"""The calls of one run on the fast path, and the journal that answers them when the program runs again in the sandbox.
 
-There a call of the same tool with the same arguments is answered from the journal, once for each time that it was made,
-in that order. Everything else passes the gate as ever, and its record follows the others.
+The journal answers a call of the same tool with the same arguments, once for each time that the call was made, in that
+order. So no call is made twice. All other calls pass the gate, and their records follow the earlier ones.
 """
 
 from __future__ import annotations
@@ -25,28 +24,28 @@ __all__ = ["Journal", "OneCall", "Place", "same_arguments", "split"]
 
 
 _EXACT: Final = frozenset({str, int, bool, type(None)})
-"""Types of values that are the same if they are equal."""
+"""Types whose equal values are the same JSON."""
 
 
 @dataclass(slots=True, eq=False)
 class OneCall:
-    """One call, asked for by the walk or, early, by the ghost."""
+    """One call, requested by the walk, or early by the ghost."""
 
     site: Site
     number: int
     arguments: dict[str, Any]
     reached: MadeCall | None
-    """The call as the walk made it; None until the walk gets there."""
+    """The walk's call; None until the walk comes to this place."""
     record: int = -1
-    """Its place among the gate's records; -1 before it began."""
+    """Index of its record in the gate's records; -1 before it began."""
     text: str | None = None
     """The result, as compact JSON."""
     error: ToolError | None = None
     order: int = 0
-    """Of those that failed, the how-manieth."""
+    """Number of this failure among the run's failures, from 1."""
     under_way: bool = False
     early: bool = False
-    """It was asked for before the walk got there."""
+    """The ghost requested it before the walk came to its place."""
 
     @property
     def place(self) -> Place:
@@ -58,8 +57,8 @@ class OneCall:
 
 
 def same_arguments(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether a tool could see no difference: ``1``, ``1.0`` and ``true`` differ, and so does the order of keys, but
-    for the arguments' own names."""
+    """Whether a tool can see no difference. ``1``, ``1.0`` and ``true`` differ, and so does the order of keys inside an
+    argument."""
     if one.keys() == other.keys() and _EXACT.issuperset(map(type, one.values())):
         return all(type(value) is type(other[name]) and value == other[name] for name, value in one.items())
     try:
@@ -71,29 +70,36 @@ def same_arguments(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def split(
     calls: Iterable[OneCall], gate: RunGate, made: Collection[int] = ()
 ) -> tuple[list[CallRecord], list[CallRecord]]:
-    """The records of what the program made, and of what was made early and in vain; those in `made` were not."""
+    """Split the gate's records into the program's calls and the speculative ones.
+
+    Args:
+        calls: of the walk and the ghost.
+        gate: has the records.
+        made: ids of early calls that the program made when it ran again.
+    """
     records = gate.records
-    vain = {record.id for call in calls if call.reached is None for record in gate.chain(call.record)}
-    vain.difference_update(made)
-    if not vain:
+    speculative = {record.id for call in calls if call.reached is None for record in gate.chain(call.record)}
+    speculative.difference_update(made)
+    if not speculative:
         return records, []
-    return [each for each in records if each.id not in vain], [each for each in records if each.id in vain]
+    own = [each for each in records if each.id not in speculative]
+    return own, [each for each in records if each.id in speculative]
 
 
 class Journal:
-    """The outcomes of the calls so far; `answered` gives each of them once.
+    """The outcomes of the calls so far; `answered` returns each outcome once.
 
     Args:
-        calls: what was called so far.
-        gate: has recorded them.
+        calls: the calls so far.
+        gate: has their records.
     """
 
     def __init__(self, calls: Sequence[OneCall], gate: RunGate) -> None:
         self._gate = gate
-        self.given_up = sum(len(gate.chain(call.record)) for call in calls if call.reached is None and not call.ended)
-        """Records of calls that have no outcome, and that the program may make again."""
+        self.cancelled = sum(len(gate.chain(call.record)) for call in calls if call.reached is None and not call.ended)
+        """Number of records of calls without an outcome, which the program may make again."""
         self.made: set[int] = set()
-        """Ids of the records of early calls that the program has made now: they are its own from here on."""
+        """Ids of the records of early calls that the program has made now."""
         self._outcomes: dict[tuple[str, bytes], deque[OneCall]] = {}
         reached = [call for call in calls if call.reached is not None]
         for call in (*reached, *sorted((c for c in calls if c.reached is None), key=lambda call: call.place)):
@@ -102,7 +108,7 @@ class Journal:
                 self._outcomes.setdefault(key, deque()).append(call)
 
     def answered(self, name: str, arguments: Any) -> str | ToolError | None:
-        """The outcome of the next call of this tool with these arguments; None where there is none left."""
+        """The outcome of the next call of this tool with these arguments; None if there is none left."""
         if not self._outcomes:
             return None
         try:
@@ -118,5 +124,5 @@ class Journal:
 
 
 def _digest(arguments: Any) -> bytes:
-    """Tells arguments apart without keeping them. Raises `NotJson`."""
+    """Hash arguments, to compare them without keeping them. Raises `NotJson`."""
     return hashlib.blake2b(canonical_json(arguments).encode("utf-8", "surrogatepass"), digest_size=32).digest()

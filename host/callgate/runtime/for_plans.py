@@ -1,0 +1,140 @@
+"""The part of a `Runtime` that runs plans: run, stream, check, explain and estimate them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from callgate.lazily import imported
+from callgate.limits import Limits
+
+from .context_task import ContextTask
+from .gate import Gate
+from .gate.events import Event
+
+if TYPE_CHECKING:  # imported with the first plan: runtimes that only run programs need none of them
+    from callgate.plan.estimate import PlanEstimate
+    from callgate.plan.explain import ExplainFormat
+    from callgate.plan.faults import PlanFault
+
+    from .plans.result import PlanResult
+    from .plans.run import ApprovePlan, PlanRun
+
+__all__ = ["ForPlans"]
+
+
+class ForPlans:
+    """The methods of a `Runtime` for plans."""
+
+    gate: Gate
+    limits: Limits
+    _approve_plan: ApprovePlan | None
+    _contexts: ContextTask
+
+    async def execute_tool_plan(
+        self,
+        plan: Mapping[str, Any] | str,
+        *,
+        tools: Collection[str] | None = None,
+        limits: Limits | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        approve_plan: ApprovePlan | None = None,
+    ) -> PlanResult:
+        """Run a declarative plan on the host: every step begins as soon as its inputs are known. No part runs as code.
+
+        Args:
+            plan: ``{"steps": [...], "output_steps": [...]}``, or its JSON as text; see ``docs/plans.md``.
+            tools: names of the tools this plan may call; ``None`` for all that allow callers of kind ``plan``, empty
+                for none.
+            limits: instead of the runtime's own. Of the kernel limits only `memory_bytes` holds here: it bounds the
+                results that the host holds.
+            on_event: receives the starts and ends of steps and calls.
+            approve_plan: asked before the plan runs, instead of the runtime's own.
+
+        Returns:
+            The result of the plan, refusals and failures included: see `PlanResult`.
+
+        Raises:
+            ConfigurationError: `tools` names one that does not exist.
+        """
+        self._contexts.must_be_open()
+        await imported("callgate.runtime.plans.run")
+        return await self._plan(tools, limits, on_event, approve_plan).execute(plan)
+
+    async def stream_plan(
+        self,
+        chunks: AsyncIterable[str] | Iterable[str],
+        *,
+        tools: Collection[str] | None = None,
+        limits: Limits | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        approve_plan: ApprovePlan | None = None,
+    ) -> PlanResult:
+        """Run a plan while a model writes it: steps of `read_only` tools begin as soon as they are complete.
+
+        The complete plan is read again and decides; calls that were made early are not repeated. If the plan has
+        faults, the result's `calls` has the early calls.
+
+        Args:
+            chunks: the JSON text of the plan, in pieces of any size.
+            tools: as for `execute_tool_plan`, like the other arguments. `wall_seconds` counts from the end of the text.
+            approve_plan: with one, no step begins before the plan is complete and allowed.
+
+        Raises:
+            ConfigurationError: `tools` names one that does not exist, or a chunk is not text.
+            Exception: from `chunks`; the calls under way are cancelled.
+        """
+        self._contexts.must_be_open()
+        await imported("callgate.runtime.plans.run")
+        return await self._plan(tools, limits, on_event, approve_plan).execute_stream(chunks)
+
+    def check_plan(self, plan: Mapping[str, Any] | str, *, tools: Collection[str] | None = None) -> list[PlanFault]:
+        """Find faults in a plan before it runs, errors first. Needs no open runtime."""
+        return self._plan(tools).read(plan).faults
+
+    def explain_plan(
+        self, plan: Mapping[str, Any] | str, form: ExplainFormat = "text", *, tools: Collection[str] | None = None
+    ) -> str:
+        """Explain a plan without running it: its waves, its steps, and which step waits for which.
+
+        Args:
+            plan: as for `execute_tool_plan`.
+            form: ``"text"``, ``"json"`` or ``"mermaid"`` (a flowchart).
+            tools: as for `execute_tool_plan`.
+
+        Returns:
+            The plan in that form; for a plan with errors, one error a line.
+        """
+        from callgate.plan.explain import explain, explained
+
+        reading = self._plan(tools).read(plan)
+        if reading.plan is None:
+            return "\n".join(map(str, reading.errors))
+        return explain(
+            explained(reading.plan), form, goal=reading.plan.model.goal, outputs=reading.plan.model.output_steps
+        )
+
+    def estimate(
+        self, plan: Mapping[str, Any] | str, *, tools: Collection[str] | None = None, limits: Limits | None = None
+    ) -> PlanEstimate:
+        """Estimate time, cost and odds of a plan from the statistics of its tools.
+
+        Args:
+            plan: as for `execute_tool_plan`, like the other arguments.
+
+        Raises:
+            ConfigurationError: the plan has faults, or `tools` names one that does not exist.
+        """
+        return self._plan(tools, limits).estimate(plan)
+
+    def _plan(
+        self,
+        tools: Collection[str] | None,
+        limits: Limits | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        approve_plan: ApprovePlan | None = None,
+    ) -> PlanRun:
+        from .plans.run import PlanRun
+
+        approve_plan = self._approve_plan if approve_plan is None else approve_plan
+        return PlanRun(self.gate, self.limits if limits is None else limits, tools, on_event, approve_plan)
