@@ -95,7 +95,7 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
     "required twice": (
         {"type": "object", "properties": {"q": Q}, "required": ["q", "q"]},
         {"type": "object", "properties": {"q": Q}, "required": ["q"]},
-        "'required' is read without what is no name or stands twice",
+        "'required' is read without items that are not names or occur twice",
     ),
     "a reference to nowhere": (
         beside(n={"$ref": "#/$defs/Missing", "description": "n"}),
@@ -122,7 +122,11 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
         beside(n={"pattern": "^a+$"}, m={}),
         "in m: 'pattern' '(?!x)' is left out",
     ),
-    "a property that is no schema": (beside(n="string"), beside(n={}), "in n: 'string' is left out: it is no schema"),
+    "a property that is not a schema": (
+        beside(n="string"),
+        beside(n={}),
+        "in n: 'string' is left out: it is not a schema",
+    ),
     "an enum that is none": (beside(n={"enum": "a"}), beside(n={}), "in n: 'enum' is left out: it cannot be 'a'"),
     "a bound below zero": (beside(n={"minLength": -1}), beside(n={}), "in n: 'minLength' is left out: it cannot be -1"),
     "no alternatives": (beside(n={"anyOf": []}), beside(n={}), "in n: 'anyOf' is left out: it cannot be []"),
@@ -139,7 +143,7 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
     "closed in words": (
         {**beside(), "additionalProperties": "false"},
         beside(),
-        "in additionalProperties: 'false' is left out: it is no schema",
+        "in additionalProperties: 'false' is left out: it is not a schema",
     ),
     "a type at the top that is none": (
         {**beside(), "type": "any"},

@@ -165,7 +165,7 @@ async def github___hidden() -> Any:  # also github.__hidden
     raise NotImplementedError
 '''
 
-NAMES = '''"""The tools that a program may call. Their arguments are not told here."""
+NAMES = '''"""The tools that a program may call, without their arguments."""
 
 from __future__ import annotations
 

@@ -1,14 +1,12 @@
-"""A model's calls, answered: of the meta-tools, and of tools. What the model got wrong is part of the answer, in words.
+"""Answers a model's calls: of meta-tools and of tools. A mistake of the model is an answer, in words for the model.
 
-1. The model's mistakes, a tool's failures and a program's are answers. What is raised is the operator's mistake
-   (`ConfigurationError`) or the machine's (`SandboxError`).
-2. Names come in any form, arguments as an object or as its JSON text.
-3. Every call of a tool passes the gate, as one of kind ``direct``; or of kind ``code``, where the provider's own code
-   made it.
-4. A call of one tool is bounded by `wall_seconds`, as a program and a plan are: retries, fallbacks and a person who is
-   asked included.
+1. The mistakes of the model and the failures of tools and programs are answers. Only the operator's mistakes
+   (`ConfigurationError`) and the machine's failures (`SandboxError`) are raised.
+2. A name may have any form; arguments are an object or its JSON text.
+3. Every call of a tool passes the gate, with the caller ``direct``, or ``code`` if the provider's own code made it.
+4. `wall_seconds` bounds a call of one tool, as it bounds a program or a plan: with retries, fallbacks and approval.
 5. No answer names a meta-tool that the model does not have.
-6. A model reads a text that a tool returned as it is; the provider's own code gets JSON of everything, to parse.
+6. A model gets a text that a tool returned as it is; the provider's own code gets all results as JSON, to parse.
 """
 
 from __future__ import annotations
@@ -45,40 +43,39 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "Answers", "CallOptions", "ModelCall", "caller_of", "error_text"]
 
 _PROVIDERS_CODE = ("program", "code_execution_")
-"""How Anthropic and OpenAI name callers that are programs of theirs, or begin to."""
+"""Beginnings of the names that Anthropic and OpenAI give to their own programs as callers."""
 _SHARE = MODEL_CHARACTERS // 2
 _MOST_LOOKED = 2 * MODEL_CHARACTERS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """What a model's call came to."""
+    """The answer to a model's call."""
 
     name: str
-    """The tool, by its own name, or the meta-tool."""
+    """The tool's own name, or the meta-tool."""
     text: str
-    """For the model: of a tool, the text that it returned, as it is, or its result as compact JSON."""
+    """For the model; for a tool, the text that it returned, or its result as compact JSON."""
     ok: bool = True
-    """False where the call was refused or failed, or the program or the plan did."""
+    """False if the call was refused or failed, or its program or plan did."""
     mistake: bool = False
-    """The model's own: no such tool, wrong arguments, a tool it may not call, a program or a plan that was not run."""
+    """The model's own mistake: no such tool, wrong arguments, a forbidden tool, a refused program or plan."""
     value: Any = None
     """The result of a tool, as a JSON value; None for meta-tools."""
     result: CodeResult | PlanResult | SearchResult | Described | None = None
-    """What a meta-tool came to; None for tools, and for calls that were refused."""
+    """The result of a meta-tool; None for tools, and for refused calls."""
     found: tuple[str, ...] = ()
     """Tools that a search found or that were described, by their own names, best first."""
     tools_changed: bool = False
-    """The model's list of tools has changed: give it `Conversation.tool_definitions` anew before its next turn."""
+    """The model's list of tools has changed: send new `Conversation.tool_definitions` before its next turn."""
     bare: bool = False
     """The tool promises an object, so that `structured` is `value` itself, and not ``{"result": value}``."""
 
     def structured(self) -> dict[str, Any] | None:
-        """The answer as a JSON object, for MCP's ``structuredContent``; None where the call was refused or a tool
-        failed.
+        """The answer as a JSON object, for MCP's ``structuredContent``; None if the call was refused or a tool failed.
 
-        It fits the ``outputSchema`` of ``tool_definitions("mcp")``. Long fields are cut as `text` is; `truncated` names
-        them.
+        The object fits the ``outputSchema`` of ``tool_definitions("mcp")``. Long fields are cut like `text`;
+        `truncated` names them.
         """
         match self.result:
             case None if not self.ok:
@@ -92,15 +89,15 @@ class Answer:
 
 
 def error_text(message: str) -> str:
-    """What went wrong as a model reads it. Messages of servers often begin with that word: it stands there once."""
+    """``Error: ...`` for a model. Messages of servers often begin with that word, which is not repeated."""
     return message if message[:5].lower() == "error" else f"Error: {message}"
 
 
 def caller_of(caller: str) -> Caller:
-    """The kind of caller: ours, or one as a provider names it (``program``, ``code_execution_20260120``).
+    """The kind of a caller in callgate's or a provider's words (``program``, ``code_execution_20260120``).
 
     Raises:
-        ConfigurationError: there is no such kind.
+        ConfigurationError: the kind is unknown.
     """
     if caller in CALLERS:
         return caller
@@ -134,7 +131,7 @@ class ModelCall:
 
     @classmethod
     def of(cls, tools: Collection[str] | None, meta: Collection[str], options: CallOptions) -> ModelCall:
-        """Raises `ConfigurationError` where there is no such caller."""
+        """The call with these options. Raises `ConfigurationError` for an unknown caller."""
         given: dict[str, Any] = {**options, "caller": caller_of(options.get("caller", "direct"))}
         return cls(tools=tools, meta=meta, **given)
 
@@ -143,8 +140,8 @@ class Answers:
     """Answers calls over one set of tools.
 
     Args:
-        runtime: the tools, and what runs over them.
-        limits: what the model is told that it may spend.
+        runtime: runs calls, programs and plans over the tools.
+        limits: the limits that descriptions name.
     """
 
     def __init__(self, runtime: Runtime, limits: Limits) -> None:
@@ -153,7 +150,7 @@ class Answers:
         python = python_here if sandbox is None else lambda: getattr(sandbox[0], "python", "")
         self.runtime = runtime
         self.definitions = Definitions(runtime.registry, limits, language, python)
-        """What the model is told of the tools."""
+        """The definitions that the model gets."""
         self.names = self.definitions.names
 
     async def answer(self, name: str, arguments: Mapping[str, Any] | str | None, call: ModelCall) -> Answer:
@@ -177,7 +174,7 @@ class Answers:
 
     async def _meta(self, name: MetaTool, given: Any, call: ModelCall) -> Answer:
         runtime = self.runtime
-        if name == "execute_tool_plan":  # it reads what it is given in more forms than a schema says
+        if name == "execute_tool_plan":  # takes more forms than its schema says
             plan = await runtime.execute_tool_plan(given, tools=call.tools, limits=call.limits, on_event=call.on_event)
             mistake = plan.error is not None and plan.error.kind == "PlanRefused" and not plan.changed
             text = plan.for_model()
@@ -214,14 +211,14 @@ class Answers:
             try:
                 text = await gate.call(name, arguments if tool is None else own_arguments(tool, arguments))
             except ToolError as error:
-                if not scope.cancel_called:  # else the tool made something of its own of being cancelled
-                    asked = name in gate.offer.by_name and isinstance(error, ToolNotAllowed)  # a person said no
+                if not scope.cancel_called:  # else the tool turned the cancellation into an error
+                    asked = name in gate.offer.by_name and isinstance(error, ToolNotAllowed)  # a person refused
                     refused = gate.records[-1].status == "refused" and not asked
                     words = error_text(f"{error.message}{_hint(error, given_name, tool, call)}")
                     return Answer(name=name[:256], text=words, ok=False, mistake=refused)
         assert tool is not None
         if text is None:
-            return Answer(name=name, text=f"Error: {_given_up(tool, gate, limits)}", ok=False)
+            return Answer(name=name, text=f"Error: {_out_of_time(tool, gate, limits)}", ok=False)
         value = json.loads(text)
         as_it_is = call.caller != "code" and isinstance(value, str) and value.strip()
         return Answer(name=name, text=value if as_it_is else text, value=value, bare=promises_object(tool))
@@ -236,7 +233,7 @@ class Answers:
         return tool_result(provider, answer.text, answer.ok, call_id, references)
 
     def reachable(self, allowed: Collection[str] | None) -> frozenset[str] | None:
-        """Names of the tools that a model can call in any way; None where these are all."""
+        """Names of the tools that a model can call in any way; None for all tools."""
         tools = self.runtime.registry.tools()
         wanted = None if allowed is None else frozenset(self.names.resolve(name) or name for name in allowed)
         within = frozenset(t.name for t in tools if t.allowed_callers and (wanted is None or t.name in wanted))
@@ -244,7 +241,7 @@ class Answers:
 
 
 def _hint(error: ToolError, given: str, tool: Tool | None, call: ModelCall) -> str:
-    """What the model may do instead."""
+    """What the model can do instead."""
     if tool is None and "did you mean" not in error.message:
         search = "; search_tools finds the tools that there are" if "search_tools" in call.meta else ""
         return did_you_mean(given, call.meta) or search
@@ -256,10 +253,10 @@ def _hint(error: ToolError, given: str, tool: Tool | None, call: ModelCall) -> s
     return ""
 
 
-def _given_up(tool: Tool, gate: RunGate, limits: Limits) -> str:
-    """Why the time was over, and what became of the call."""
+def _out_of_time(tool: Tool, gate: RunGate, limits: Limits) -> str:
+    """The message for a call that ran out of time, and what is known of its outcome."""
     over = LimitReached("wall_seconds", limits.wall_seconds)
-    last = gate.records[-1]  # the tool's own call, or that of its fallback
+    last = gate.records[-1]  # of the tool or its fallback
     called = gate.offer.by_name.get(last.tool, tool)
     if called.requires_approval and not last.attempts:
         return f"{over}: tool {called.name!r} was not called, since nobody had approved it by then"
@@ -267,23 +264,23 @@ def _given_up(tool: Tool, gate: RunGate, limits: Limits) -> str:
     return f"{over}: tool {called.name!r} had not answered by then{'' if called.repeatable else unknown}"
 
 
-def _looked(told: dict[str, Any]) -> dict[str, Any]:
-    """What a search tells, without schemas where these are long."""
-    if len(json.dumps(told, ensure_ascii=False)) <= _MOST_LOOKED:
-        return told
-    for each in told.get("found", told.get("tools", ())):
+def _looked(result: dict[str, Any]) -> dict[str, Any]:
+    """The result of a search as JSON, without schemas if it would be long."""
+    if len(json.dumps(result, ensure_ascii=False)) <= _MOST_LOOKED:
+        return result
+    for each in result.get("found", result.get("tools", ())):
         each.pop("input_schema", None)
         each.pop("output_schema", None)
         each["description"] = cut(each["description"], 500)
-    return told
+    return result
 
 
 def _run(run: CodeResult | PlanResult) -> dict[str, Any]:
-    """What a program or a plan came to, with long fields cut."""
+    """The result of a program or a plan as JSON, with long fields cut."""
     truncated = set(run.truncated)
 
     def short(name: str, value: Any, most: int = _SHARE) -> Any:
-        """The value; where it is long, the beginning of its text."""
+        """The value; the beginning of its text if it is long."""
         try:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         except RecursionError:

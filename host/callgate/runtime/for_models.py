@@ -1,4 +1,4 @@
-"""The side of a runtime that a model's host speaks to: definitions, stubs, prompts, search, answers, conversations."""
+"""The methods of a runtime for a model's host: definitions, stubs, prompts, search, answers, conversations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 from callgate.limits import Limits
 from callgate.tools import Registry, Tool
 
-if TYPE_CHECKING:  # imported when a model is there: whoever only runs programs needs none of it
+if TYPE_CHECKING:  # imported at first use: a host that only runs programs needs none of them
     from callgate.sandbox.backend import Backend
     from callgate.sandbox.pool import WarmPool
     from callgate.search.learned import Learned
@@ -29,7 +29,7 @@ __all__ = ["ForModels"]
 
 
 class ForModels:
-    """The part of a `Runtime` that those use who speak with a model."""
+    """The methods of a `Runtime` for hosts of models."""
 
     registry: Registry
     limits: Limits
@@ -46,14 +46,16 @@ class ForModels:
 
     @cached_property
     def search(self) -> ToolSearch:
-        """The tool search over the runtime's tools, and what it has learned."""
+        """The search over the runtime's tools, with what it has learned."""
         from .discovery.search import ToolSearch
 
         return ToolSearch(self.registry, self._learned)
 
     def tool_definitions(self, provider: Provider, **options: Unpack[DefinitionOptions]) -> list[dict[str, Any]]:
-        """What to hand to a model: the meta-tools, and tools that it may call itself. The same tools and options give
-        the same bytes. Needs no open runtime, but tools of `sources` are there only while it is open.
+        """The definitions for a model's request: the meta-tools, and the tools that the model may call itself.
+
+        The same tools and options give the same bytes. The runtime need not be open, but only an open runtime has the
+        tools of `sources`.
 
         Args:
             provider: ``"anthropic"``, ``"openai"`` (Chat Completions), ``"openai-responses"`` or ``"mcp"``.
@@ -61,10 +63,10 @@ class ForModels:
                 `programmatic`: see `DefinitionOptions`.
 
         Returns:
-            The value of the request's `tools`, or of MCP's ``tools/list``; the caller's own to change.
+            The value of the request's `tools`, or of MCP's ``tools/list``, as a copy.
 
         Raises:
-            ConfigurationError: there is no such provider, option or tool, or the provider does not have what was asked.
+            ConfigurationError: a provider, option or tool does not exist, or the provider does not support an option.
         """
         return self._answers.definitions.make(provider, options)
 
@@ -75,13 +77,13 @@ class ForModels:
         ``create(tools=..., **runtime.tool_choice("openai", "required"))``.
 
         Args:
-            provider: as for `tool_definitions`, but ``"mcp"``, which has no tool choice.
+            provider: as for `tool_definitions`, except ``"mcp"``, which has no tool choice.
             choice: ``"auto"`` (the model decides), ``"required"`` (some tool), ``"none"``, or the name of a tool.
             parallel: whether several calls may come in one turn; None leaves it to the provider.
             options: as given to `tool_definitions`: which tools the model has.
 
         Raises:
-            ConfigurationError: the model has no such tool, or the provider no tool choice.
+            ConfigurationError: the model does not have the tool, or the provider has no tool choice.
         """
         return self._answers.definitions.of(options).choice(provider, choice, parallel)
 
@@ -103,7 +105,7 @@ class ForModels:
         same bytes.
 
         Args:
-            detail: how much to say of each tool.
+            detail: how much to say about each tool.
             names: only these tools; None for all.
         """
         from callgate.tools.stubs import stubs
@@ -115,7 +117,7 @@ class ForModels:
         return self.search.find(query, **options)
 
     def describe_tools(self, names: Collection[str]) -> Described:
-        """All there is to know of these tools: see `ToolSearch.describe`."""
+        """Full descriptions of these tools: see `ToolSearch.describe`."""
         return self.search.describe(names)
 
     def find_by_capability(self, capability: str) -> tuple[Tool, ...]:
@@ -138,7 +140,7 @@ class ForModels:
         """Answer a model's call: of ``search_tools``, ``describe_tools``, ``execute_code``, ``execute_tool_plan``, or
         of a tool.
 
-        What the model did wrong is part of the answer: it is worded for the model, and nothing is raised for it.
+        A mistake of the model raises nothing: the answer explains it to the model.
 
         Args:
             name: as the model wrote it: the name in `tool_definitions`, the tool's own, ``server.tool``.
@@ -154,8 +156,8 @@ class ForModels:
                 `session`: where ``execute_code`` runs; None: each program in a guest of its own.
 
         Raises:
-            SandboxError: no guest can be had, or the session is over.
-            ConfigurationError: `tools` or `meta` names what does not exist, or there is no such caller.
+            SandboxError: no guest could be started, or the session is over.
+            ConfigurationError: a name in `tools` or `meta`, or the caller, does not exist.
         """
         from .answers import ModelCall
         from .model.meta import META_TOOLS, checked_options
@@ -176,13 +178,13 @@ class ForModels:
         their definitions.
 
         Args:
-            provider: as for `tool_definitions`, but ``"mcp"``.
-            answer: what `answer` gave.
+            provider: as for `tool_definitions`, except ``"mcp"``.
+            answer: the result of `answer`.
             call_id: the id of the call: of the ``tool_use`` block, of the tool call, the ``call_id``.
-            options: as given to `tool_definitions`; of interest is `defer`.
+            options: as given to `tool_definitions`; only `defer` matters.
 
         Raises:
-            ConfigurationError: there is no such provider or option, or it is ``"mcp"``.
+            ConfigurationError: the provider or an option does not exist, or the provider is ``"mcp"``.
         """
         return self._answers.message(provider, answer, call_id, options)
 
@@ -197,22 +199,22 @@ class ForModels:
         limits: Limits | None = None,
         **options: Unpack[DefinitionOptions],
     ) -> Conversation:
-        """One model's conversation, in which the tools that it finds become visible to it, and to nobody else.
+        """One model's conversation. The tools that the model finds become visible in this conversation alone.
 
         ``async with runtime.conversation() as conversation``; without `loader` and `session` it need not be entered.
 
         Args:
-            state: what `Conversation.state` gave earlier, to go on from there.
-            loader: asked for tools from elsewhere by each search, with its words: ``async def load(query) -> tools``.
-                What it gives is this conversation's own.
-            loader_seconds: so long it may take; then the search goes on without.
+            state: an earlier result of `Conversation.state`, to continue that conversation.
+            loader: loads more tools for each search, by its words: ``async def load(query) -> tools``. Only this
+                conversation has these tools.
+            loader_seconds: longest time for the loader; then the search continues without it.
             session: whether the programs of the conversation share a guest, and see each other's variables.
-            grows: whether tools that the model finds are added to its list. Without, searches are only learned from.
-            limits: what its programs, plans and calls may spend, instead of the runtime's own.
+            grows: whether tools that the model finds are added to its list. If not, searches only teach the ranking.
+            limits: limits of its programs, plans and calls, instead of the runtime's own.
             options: `direct`, `meta`, `tools` and the others: see `DefinitionOptions`.
 
         Raises:
-            ConfigurationError: an option is wrong, or `state` is no state.
+            ConfigurationError: an option is wrong, or `state` is not a state.
         """
         from .discovery.conversation import Conversation
 

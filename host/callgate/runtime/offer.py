@@ -1,14 +1,14 @@
-"""What a run may call (the tools that allow its caller, cut down to the run's allow-list), and how a program sees it.
+"""The tools that a run may call (those that allow its caller, cut down to the run's allow-list), and their names in a
+program.
 
-1. An empty allow-list means nothing at all. A tool that exists and is not offered is refused in words of its own, and
-   never suggested.
-2. An offer is of one moment: tools that come later are seen by runs opened later, under whatever names they then have.
-3. Built-in tools are the host's own (`search_tools`): they have reserved names, are in no registry and in no listing,
-   and come with whatever else is offered; where nothing is, neither are they. They find what the run itself may call,
-   and nothing else.
-4. In a namespace a program knows a tool also by what the server calls it, where Python takes that for an attribute: as
-   well as ``files.list_`` there is ``files.list``. What built-in tools are called besides (`tools.search`) is a member
-   of the namespace ``""``, which is the module `tools`: there a tool or a server of that name goes first.
+1. An empty allow-list allows nothing. A tool that exists and is not offered is refused in words of its own, and never
+   suggested.
+2. An offer is of one moment: only runs that open later see tools that come later.
+3. Built-in tools are the host's own (`search_tools`). They have reserved names, and are in no registry and no listing.
+   They come with any other tool, and find only tools that the run itself may call.
+4. In a namespace a program can also use the server's name of a tool, if Python takes it as an attribute: ``files.list``
+   as well as ``files.list_``. Short names of built-in tools (`tools.search`) are members of the namespace ``""``, which
+   is the module `tools`; a tool or a server of that name comes first there.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ __all__ = ["Builtins", "Offer", "Source", "search_builtins"]
 
 SEARCH_TOOLS: Final = "search_tools"
 _SHORT: Final = {"search": SEARCH_TOOLS, "describe": DESCRIBE_TOOLS}
-"""What built-in tools are called in the module `tools`."""
+"""Short names of built-in tools in the module `tools`."""
 _MOST_DOCS: Final = 16 * 1024
-"""Characters of docstrings that are sent with each program. Beyond, `describe_tools` tells what a tool does."""
+"""Most characters of docstrings that are sent with each program; `describe_tools` has the rest."""
 _LEAST_DOC: Final = 16
-"""Characters of a docstring, at least; of more tools than fit then, none is asked."""
+"""Fewest characters of a docstring: with too many tools, no docstrings are made."""
 
 
 Builtins = Callable[["Offer"], Iterable[Tool]]
-"""Gives the built-in tools that come with an offer, which has none yet. Asked once for each offer."""
+"""Gives the built-in tools for an offer that has none yet. Called once for each offer."""
 
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """What one kind of run may call, and how a program sees it: for `check`, for the `execute` request, and for the
+    """The tools that one kind of run may call, and their names in a program: for `check`, the `execute` request and the
     fast path."""
 
     caller: Caller
@@ -58,21 +58,21 @@ class Offer:
     tools: tuple[Tool, ...]
     """Sorted by name."""
     by_name: dict[str, Tool]
-    """Built-in ones among them."""
+    """With the built-in tools."""
     vocabulary: Vocabulary
-    """The names of all tools there were, offered or not."""
+    """The names of all tools, offered or not."""
     builtins: tuple[Tool, ...] = ()
 
     @classmethod
     def made(
         cls, registry: Registry, caller: Caller, allowed: Collection[str] | None, builtins: Builtins | None = None
     ) -> Offer:
-        """What this caller may call now.
+        """The tools that this caller may call now.
 
         Args:
             registry: the tools.
-            caller: who calls.
-            allowed: names of tools; None stands for all of them, empty for none.
+            caller: the kind of caller.
+            allowed: names of tools; None for all tools, empty for none.
             builtins: gives the built-in tools.
 
         Raises:
@@ -80,7 +80,7 @@ class Offer:
         """
         vocabulary, everything = registry.vocabulary(), registry.tools()
         meant = None if allowed is None else {_meant(registry, vocabulary, name) for name in sorted(allowed)}
-        if not registry.has_servers:  # else it may be a tool that comes later, or came before: its call will say
+        if not registry.has_servers:  # else the fallback may come later, or be gone: its call will fail
             _check_fallbacks(registry, everything)
         offered = [tool for tool in everything if caller in tool.allowed_callers]
         tools = tuple(tool for tool in offered if meant is None or tool.name in meant)
@@ -94,15 +94,15 @@ class Offer:
         return replace(offer, by_name=offer.by_name | {tool.name: tool for tool in more}, builtins=more)
 
     def canonical(self, name: str) -> str:
-        """The name of the tool that is meant (see `Registry.resolve`), or the name itself where none is."""
+        """The tool's name (see `Registry.resolve`); the name as it is if it means no tool."""
         return name if name in self.by_name else self.vocabulary.resolve(name) or name
 
     def refusal(self, name: str, *, suggest: bool) -> ToolError:
-        """Why a name that is not in `by_name` cannot be called.
+        """The error for a call of a name that is not in `by_name`.
 
         Args:
-            name: the name that was asked for, in whatever way.
-            suggest: whether to look for the nearest name; that costs the host time.
+            name: the name in the call.
+            suggest: whether to suggest the most similar name, which takes the host time.
         """
         name = self.canonical(name)
         if name in self.registry:
@@ -118,14 +118,14 @@ class Offer:
         return ToolNotFound(f"there is no tool {name[:60]!r}{hint}", tool=name[:60])
 
     def _of_its_server(self, name: str) -> Iterable[str]:
-        """What may be called of the server that ``server.tool`` is about."""
+        """The tools of the server in ``server.tool`` that may be called."""
         server, dot, _ = name.rpartition(".")
         known = python_name(server[:MAX_NAME_CHARACTERS]) if dot else ""
         for member, tool in self.vocabulary.namespaces.get(known, {}).items():
             if tool in self.by_name:
                 yield f"{known}.{member}"
 
-    # as a program sees it
+    # names in a program
 
     @cached_property
     def called(self) -> dict[str, str]:
@@ -135,7 +135,7 @@ class Offer:
 
     @cached_property
     def namespaces(self) -> dict[str, dict[str, str]]:
-        """Names in programs, by namespaces and by what they are called there."""
+        """Names in programs, by namespace and by name in it."""
         spaces: dict[str, dict[str, str]] = {}
         for server, members in self.vocabulary.namespaces.items():
             offered = {member: self.called[tool] for member, tool in members.items() if tool in self.by_name}
@@ -146,7 +146,7 @@ class Offer:
         return spaces | ({"": short} if short else {})
 
     def _as_they_are(self, members: Mapping[str, str]) -> dict[str, str]:
-        """What the server calls its tools, where only a variable could not be called so: ``files.list``."""
+        """The server's own names of its tools that are valid as attributes but not as variables: ``files.list``."""
         found: dict[str, str] = {}
         for tool in members.values():
             own = self.by_name[tool].server_tool if tool in self.by_name else None
@@ -156,11 +156,11 @@ class Offer:
 
     @cached_property
     def shapes(self) -> dict[str, ToolShape]:
-        """What `check` has to know of them, by their names in programs."""
+        """The shapes of the tools for `check`, by their names in programs."""
         return {name: _shape(name, self.by_name[tool]) for tool, name in self.called.items()}
 
     def resolve(self, name: str) -> str | None:
-        """The tool's name in programs, for any way to write it; None where no tool of the run is meant."""
+        """The name in programs of the tool with this name in any form; None for no tool of the run."""
         return self.called.get(self.canonical(name))
 
     @cached_property
@@ -170,7 +170,7 @@ class Offer:
         return encode_tools(listed, self.namespaces, self._docs())
 
     def _docs(self) -> list[str] | None:
-        """What the tools say of themselves, or their first lines, or nothing where there are too many."""
+        """The docstrings of the tools; their first lines if these are too long, None if those are."""
         tools = [self.by_name[tool] for tool in self.called]
         if len(tools) * _LEAST_DOC > _MOST_DOCS:
             return None
@@ -184,7 +184,7 @@ class Offer:
 
     @cached_property
     def graph_tools(self) -> GraphTools:
-        """What the fast path has to know of them."""
+        """The tools for the fast path."""
         from callgate.program.graph.reading.scope import GraphTool, GraphTools
 
         tools = {}
@@ -196,8 +196,7 @@ class Offer:
         return GraphTools(tools, self.namespaces, self.resolve)
 
     def _early(self, tool: Tool | None) -> bool:
-        """Whether a call can do no harm before the program gets there, and neither can the tools that it falls back
-        to."""
+        """Whether an early call is harmless, of the tool and of its fallbacks."""
         seen: set[str] = set()
         while tool is not None and tool.name not in seen:
             if not tool.read_only or tool.requires_approval:
@@ -236,11 +235,11 @@ Returns:
 
 
 def search_builtins(search: Callable[[], ToolSearch]) -> Builtins:
-    """`search_tools` and `describe_tools` for `Gate(builtins=...)`: what a program and a plan may call to look around.
-    They answer with JSON values, not with text.
+    """`search_tools` and `describe_tools` for `Gate(builtins=...)`, for programs and plans. They answer with JSON
+    values, not with text.
 
     Args:
-        search: gives the search over the tools of the gate.
+        search: returns the search over the tools of the gate.
     """
 
     def builtins(offer: Offer) -> Iterable[Tool]:
@@ -255,7 +254,7 @@ def search_builtins(search: Callable[[], ToolSearch]) -> Builtins:
             return search().describe(names, among=among).to_json()
 
         searching = input_schema(SEARCH_TOOLS)
-        for name in ("server", "capability"):  # a program may well pass on None
+        for name in ("server", "capability"):  # a program may pass None
             searching["properties"][name]["type"] = ["string", "null"]
         return [
             Tool.from_schema(SEARCH_TOOLS, _SEARCHES, searching, search_tools, read_only=True),
@@ -266,35 +265,35 @@ def search_builtins(search: Callable[[], ToolSearch]) -> Builtins:
 
 
 class Source(Protocol):
-    """Something that puts tools into a registry while a runtime is open, keeps them current, and takes them out again:
-    the seam that MCP servers plug into."""
+    """A source of tools, for instance an MCP server: adds tools to a registry while a runtime is open, keeps them
+    current, and removes them again."""
 
     def serving(self, registry: Registry) -> AbstractAsyncContextManager[object]:
-        """Put the tools in and keep them current while the context is entered; take them out when it is left.
+        """Keep the tools in the registry while the context is entered.
 
-        Entering returns once the first tools are there, and within a few seconds in any case: tools that take longer
-        come later. The context is entered and left in one task, and does not care which exception ends it.
+        Entering returns once the first tools are there, and after a few seconds in any case; slower tools come later.
+        One task enters and leaves the context; any exception may end it.
 
         Raises (on entering):
-            ConfigurationError: nothing of it can work as the operator wrote it.
+            ConfigurationError: the source cannot work as the operator configured it.
         """
         ...
 
 
 def _words(tool: Tool) -> list[str]:
-    """Its parameters, as a program writes them."""
+    """The tool's parameters, as a program writes them."""
     written = {name: spelling for spelling, name in tool.spellings.items()}
     required = frozenset(tool.input_schema.get("required", ()))
     return [written.get(name, name) + ("" if name in required else "=") for name in tool.parameters]
 
 
 def _docstring(tool: Tool) -> str:
-    """What a tool says of itself and of its arguments."""
+    """The descriptions of a tool and its arguments."""
     properties = tool.input_schema.get("properties", {})
     about = {
-        name: told["description"]
+        name: below["description"]
         for name in tool.parameters
-        if isinstance(told := properties.get(name), dict) and isinstance(told.get("description"), str)
+        if isinstance(below := properties.get(name), dict) and isinstance(below.get("description"), str)
     }
     text = tool.description.strip()
     lines = [f"    {name}: {' '.join(words.split())}" for name, words in about.items()]

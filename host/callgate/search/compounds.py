@@ -1,11 +1,11 @@
-"""Words that were written together, taken apart: `weatherbycity` is weather, by, city where tools say these.
+"""Splits words that were written together: `weatherbycity` becomes weather, by, city if tools use these words.
 
-A name says where its words begin by its case, and models that write it from memory leave that out. There is no
-dictionary: what counts as a word is what the tools say. Dynamic programming from the end finds the fewest parts, and of
-these the ones with the shortest endings: `sendemail` is send, email, and not sende, mail.
+The case of a name shows where its words begin, and models that write the name from memory leave the case out. There is
+no dictionary: a word is a word of the tools. Dynamic programming from the end finds the fewest parts, and among these
+the parts with the shortest endings: `sendemail` is send, email, and not sende, mail.
 
-Bounded: only words that no tool says, in short queries, and of those the first two. A long request is a sentence, in
-which an unknown word is a name or simply not there.
+Bounded: only the first two words of a short query that no tool uses. A long query is a sentence, whose unknown words
+are names, or words that no tool has.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from .words import STOP_WORDS, stem
 __all__ = ["MAX_QUERY_TERMS_SPLIT", "begins_of", "split", "split_all"]
 
 MAX_QUERY_TERMS_SPLIT = 6
-"""In a query of more different terms nothing is taken apart."""
+"""Most different terms of a query whose words are split."""
 _MAX_WORDS = 2
 _SHORTEST, _LONGEST = 6, 32
 _LEAST = 3
-"""Letters of a part; stop words between parts may have two."""
+"""Fewest letters of a part; stop words between parts may have two."""
 _MOST_PARTS = 6
 
 _NONE = (_MOST_PARTS + 1, 0, 0)
 
 
 def begins_of(terms: Collection[str]) -> frozenset[str]:
-    """The first three letters of each term: most of what a word could be cut into begins with no term's."""
+    """The first three letters of each term. They rule out most possible parts of a word quickly."""
     return frozenset(term[:_LEAST] for term in terms if len(term) >= _LEAST)
 
 
 def split_all(
     words: Mapping[str, str], known: Callable[[str], bool], begins: Callable[[], Collection[str]]
 ) -> dict[str, str]:
-    """The parts of a query's unknown words, as they stand in the word, by their stems.
+    """The parts of a query's unknown words as they were written, by their stems.
 
     Args:
         words: the words of the query as they were written, by their terms.
-        known: whether some tool says a term.
-        begins: `begins_of` all terms that are known; asked for where a word is to be taken apart.
+        known: whether some tool has a term.
+        begins: returns `begins_of` all known terms.
     """
     found: dict[str, str] = {}
     unknown = dict.fromkeys(word.lower() for term, word in words.items() if not known(term))
@@ -52,15 +52,15 @@ def split_all(
 
 
 def split(word: str, known: Callable[[str], bool], begins: Collection[str]) -> tuple[str, ...]:
-    """The parts of a word that tools say, without stop words between them; nothing where it has not two of these.
+    """The known parts of a word, without stop words between them; empty if there are fewer than two.
 
     Args:
         word: lower-case letters a to z.
-        known: whether some tool says a term.
-        begins: `begins_of` all terms that are known.
+        known: whether some tool has a term.
+        begins: `begins_of` all known terms.
     """
     size = len(word)
-    # by where a part begins: how many parts to the end, letters of their endings, and where this part ends
+    # by the start of a part: the number of parts to the end, letters of their endings, and the end of this part
     best = [_NONE] * size + [(0, 0, size)]
     for start in range(size - 2, -1, -1):
         may_be_known = word[start : start + _LEAST] in begins
@@ -82,5 +82,5 @@ def split(word: str, known: Callable[[str], bool], begins: Collection[str]) -> t
         end = best[at][2]
         found.append(word[at:end])
         at = end
-    said = tuple(part for part in found if part not in STOP_WORDS)
-    return said if len(said) > 1 else ()
+    parts = tuple(part for part in found if part not in STOP_WORDS)
+    return parts if len(parts) > 1 else ()

@@ -1,8 +1,8 @@
-"""A tool as text to be searched: which of its texts count, and how much.
+"""Turns a tool into text for the search: which of its texts count, and how much.
 
-Name and capabilities count three times, as they are chosen with care. Read besides: server, category, description,
-parameters with their descriptions and enumerated values, and the queries of its examples. Not read: limitations, since
-they say what the tool is not for, and what it returns.
+Name and capabilities count three times, because authors choose them with care. The other texts are server, category,
+description, parameters with their descriptions and enumerated values, and the queries of examples. Limitations do not
+count, because they say what the tool is not for; results do not count either.
 
 Bounded: a schema may be enormous, or go in circles.
 """
@@ -21,30 +21,30 @@ __all__ = ["document_text", "name_text", "parameter_texts", "profile_of"]
 
 _NAME_WEIGHT = 3
 _MAX_SCHEMAS = 400
-"""So many subschemas of a tool's parameters are read, the outer ones first."""
+"""Most subschemas of a tool's parameters that are read, the outer ones first."""
 _MAX_TERMS = 256
-"""A tool is read until it has so many different terms; a real one has 40. A word that was not met before costs 30 µs,
-nearly all of it the stemmer's: so much do 2,000 tools of random words come to."""
+"""Most different terms of a tool; a real tool has 40. A new word costs 30 µs, most of it in the stemmer: this bounds
+tools of random words."""
 _MAX_VALUES = 20
-"""So many of the values that a parameter may have are read."""
+"""Most enumerated values of a parameter that are read."""
 _WITHIN = ("items", "additionalProperties", "not", "if", "then", "else", "contains")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 
 
 def name_text(tool: Tool) -> str:
-    """What the tool is called: its server, and its name there."""
+    """The tool's name: its server and its name there, or its own name."""
     return f"{tool.server} {tool.server_tool}" if tool.server else tool.name
 
 
 def document_text(tool: Tool) -> str:
-    """The rest: category, description, parameters, examples."""
+    """The tool's other texts: category, description, parameters, examples."""
     texts = [tool.category or "", tool.description[:MAX_TEXT_CHARACTERS], *parameter_texts(tool.input_schema)]
     texts += (text for example in tool.examples[:_MAX_VALUES] for text in _example_texts(example))
     return " ".join(texts)
 
 
 def profile_of(tool: Tool) -> Profile:
-    """The tool, counted."""
+    """The tool's terms, counted."""
     counts: dict[str, int] = {}
     for weight, term in _weighted(tool):
         if len(counts) >= _MAX_TERMS:
@@ -62,7 +62,7 @@ def _weighted(tool: Tool) -> Iterator[tuple[int, str]]:
 
 
 def parameter_texts(schema: Mapping[str, Any]) -> Iterator[str]:
-    """Names, descriptions and enumerated values of parameters, nested ones as well, the outer ones first."""
+    """Names, descriptions and enumerated values of all parameters, the outer ones first."""
     waiting: list[Any] = [schema]
     seen: set[int] = set()
     room = MAX_TEXT_CHARACTERS

@@ -1,13 +1,13 @@
-"""Which tools a query means: the tools' own words, those of their servers, and what earlier queries have taught.
+"""Ranks the tools for a query, by their own words, by the words of their servers, and by lessons of earlier queries.
 
 A tool's score is the sum of
 
-- its own: BM25 over its name (which counts three times), category, capabilities, description and parameters;
-- half of the larger of that and its server's: BM25 over all tools of the server, so that "weather" brings the tools of
-  a weather server together, those too that do not say the word. A tool without a server loses nothing by it;
-- half of what was learned: BM25 over the queries that this tool has answered (`learned`).
+- its own score: BM25 over its name (which counts three times), category, capabilities, description and parameters;
+- half of the larger of its own score and its server's score: BM25 over all tools of the server. So "weather" finds all
+  tools of a weather server, also those without the word. A tool without a server loses nothing;
+- half of its learned score: BM25 over the queries that this tool has answered (`learned`).
 
-The best `_POOL` by their own score and by what was learned are looked at; the rest cannot be told from noise.
+Only the best `_POOL` by their own score, and the best by lessons, are ranked; the rest is noise.
 The constants were chosen on one half of the queries of two public data sets; docs/model.md has the figures.
 
 Knows profiles and servers by place; no tools.
@@ -30,7 +30,7 @@ _LEARNED_SHARE = 0.5
 
 
 class Ranked(NamedTuple):
-    """A place, and its score as the sum of three."""
+    """A place, and the three parts of its score."""
 
     place: int
     own: float
@@ -39,7 +39,7 @@ class Ranked(NamedTuple):
 
     @property
     def score(self) -> float:
-        """The larger, the better; comparable within one query only."""
+        """The sum; larger is better. Comparable within one query only."""
         return self.own + self.server + self.learned
 
 
@@ -47,8 +47,8 @@ class Index:
     """Tools by place.
 
     Args:
-        profiles: of the tools.
-        servers: name of each tool's server, None where it has none.
+        profiles: the tools' profiles.
+        servers: the name of each tool's server; None for a tool without one.
     """
 
     def __init__(self, profiles: Sequence[Profile], servers: Sequence[str | None]) -> None:
@@ -74,16 +74,16 @@ class Index:
         """The best tools for a query, the best first; equals in order of place.
 
         Args:
-            terms: of the query, and how often it says each.
-            limit: how many at most.
+            terms: the terms of the query, and how often each occurs.
+            limit: most tools to return.
             among: `mask` of the tools that count; None for all.
-            learned: BM25 of earlier queries, by place. Places that do not count must not be in it.
+            learned: BM25 of earlier queries, by place; only places that count.
         """
         sums = self.tools.sums(terms, among)
         pool = sums.best(max(_POOL, limit))
         if learned:
             pool += set(learned).difference(pool)
-        # with one server the share is the same for all of its tools, and tells nothing
+        # a single server gives all of its tools the same share
         of_servers = self._servers.sums(terms).numbers if self._servers.places > 1 else None
         own, server_of = sums.numbers, self._server_of
         scored = []

@@ -1,16 +1,15 @@
-"""Adding up the scores of all tools at once: one long integer, 16 bits of it for each tool.
+"""Adds up the scores of all tools at once: one long integer with 16 bits for each tool.
 
-Theory of operation. Ranking adds, for every word of the query, a number to each tool that has the word. Word by word
-and tool by tool that takes Python some 100 ns each. Here a word's numbers for *all* tools are one integer, tool 0 in
-its lowest 16 bits, and CPython adds such integers at about half a nanosecond a tool. Which tools are best is then found
-by the byte: `bytes.translate` counts those above a mark, `bytes.find` says where they are. No loop over all tools is in
-Python.
+Theory of operation. For each word of the query, ranking adds a number to each tool with the word. In plain Python that
+takes some 100 ns for each word and tool. Here the numbers of a word for *all* tools are one integer, with tool 0 in its
+lowest 16 bits, and CPython adds such integers in about half a nanosecond per tool. The best tools are then found by
+bytes: `bytes.translate` counts those above a mark, and `bytes.find` finds them. No Python loop visits all tools.
 
-1. A lane holds at most 65,535, and no sum may reach more: a carry would run into the neighbour's lane. `Lanes` does not
-   look; whoever adds knows the largest number of each summand.
-2. Numbers are whole. `STEP` is the score that 1 stands for.
+1. A lane holds at most 65,535, and no sum may be larger: it would carry into the next lane. This file does not check
+   that; its callers know the largest number of each summand.
+2. Numbers are whole. `STEP` is the score of 1.
 
-Knows places and numbers, not what is counted.
+Knows places and numbers, not what they count.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from collections.abc import Iterable
 __all__ = ["MOST", "STEP", "Sums", "best", "packed"]
 
 STEP = 1 / 128
-"""The score of 1 in a lane. A tool that fits a query of 20 words scores 20 to 60, and a lane holds 512."""
+"""The score of 1 in a lane. A tool that fits a query of 20 words scores 20 to 60; a lane holds a score of 512."""
 MOST = 65_535
-"""What a lane holds."""
+"""Largest number in a lane."""
 
 _LOW = 0 if sys.byteorder == "little" else 1  # which byte of a lane is the low one
 _BELOW = [bytes(range(mark)) for mark in range(257)]
@@ -32,10 +31,10 @@ _FROM = [bytes(value >= mark for value in range(256)) for mark in range(257)]
 
 
 def packed(places: int, numbers: Iterable[tuple[int, int]]) -> int:
-    """Lanes with these numbers; several at one place are added.
+    """Lanes with these numbers; numbers at one place are added.
 
     Args:
-        places: how many lanes there are.
+        places: number of lanes.
         numbers: place and number.
     """
     lanes = array("H", bytes(2 * places))
@@ -45,10 +44,10 @@ def packed(places: int, numbers: Iterable[tuple[int, int]]) -> int:
 
 
 class Sums:
-    """The sums of all places, to be read.
+    """The sums of all places.
 
     Args:
-        places: how many lanes there are.
+        places: number of lanes.
         total: the lanes.
     """
 
@@ -61,9 +60,10 @@ class Sums:
         """By place."""
 
     def best(self, count: int) -> list[int]:
-        """The places with the largest numbers, at most `count` of them, in no particular order.
+        """At most `count` places with the largest numbers, in any order.
 
-        Left out is 0, and where there are not that many places, what is less than a 128th of the largest.
+        Places with 0 are left out. If fewer than `count` are left, so are places with less than a 128th of the largest
+        number.
         """
         raw = self.numbers.obj
         assert isinstance(raw, bytes)
@@ -77,10 +77,10 @@ class Sums:
         return found
 
     def _shifted(self, upper: bytes) -> bytes:
-        """The upper 8 bits that are in use, of each number.
+        """The upper 8 used bits of each number.
 
         Args:
-            upper: the upper byte of each.
+            upper: the upper byte of each number.
         """
         bits, left = 0, upper.translate(None, _BELOW[1])
         while left:
@@ -88,16 +88,16 @@ class Sums:
             left = left.translate(None, _BELOW[1 << bits])
         if bits == 8:
             return upper
-        # what the shift brings in from the neighbour lies above the 8 bits that are taken
+        # bits that the shift brings in from the next lane lie above the 8 bits that are taken
         return (self._total >> bits).to_bytes(2 * self.places, sys.byteorder)[_LOW::2]
 
 
 def best(plane: bytes, count: int) -> list[int]:
-    """The positions of the `count` largest bytes, 0 left out, and of those that equal the last of them; in order.
+    """The positions of the `count` largest bytes above 0, and of bytes equal to the last of them; in order.
 
     Args:
         plane: one byte for each place.
-        count: how many are wanted.
+        count: number of wanted bytes.
     """
     left = plane.translate(None, _BELOW[1])
     low, high = 1, 256

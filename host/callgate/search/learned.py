@@ -1,16 +1,16 @@
-"""What earlier queries have taught: which tool answered which words. No model, only counts.
+"""Lessons of earlier queries: which tool answered which words. Counts words; has no model.
 
 1. A lesson is a pair: the terms of a query, and the tool that was then called and succeeded.
-2. A tool's lessons are put together into one text, and a new query is compared with that by BM25, the same as with the
-   tool's own text. So it can be said which words brought a tool up, and from how many queries.
-3. Of each tool the newest 32 lessons count, of all tools the newest 8,192; what is older is forgotten. A query that is
-   repeated counts once, however often.
-4. Numbers and words of more than 32 characters are not kept, and no word's place is: what is kept of "pay invoice
-   4711 for Ada" is `ada invoic pay`.
-5. A new lesson counts at the next search, unless there are hundreds already: then when 2 of 100 are new.
+2. A tool's lessons are merged into one text, and BM25 compares a new query with that text, as with the tool's own text.
+   So the search can name the words that found a tool, and the number of queries they came from.
+3. The newest 32 lessons of each tool count, and the newest 8,192 of all tools; older ones are forgotten. A repeated
+   query counts once.
+4. Numbers and words above 32 characters are not stored, and neither is the order of words: "pay invoice 4711 for Ada"
+   is stored as `ada invoic pay`.
+5. A new lesson counts at the next search; with hundreds of lessons, once 2 of 100 are new.
 
-Knows no clock, no file, no tools but by name: whoever keeps lessons is called with each. Belongs to one event loop,
-like `Statistics`.
+Has no clock and no file, and knows tools by name only: `on_note` gets each new lesson. Belongs to one event loop, like
+`Statistics`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Lesson = tuple[str, tuple[str, ...]]
 """Tool, and the terms of the query, sorted."""
 
 MAX_PER_TOOL = 32
-"""So many different queries say what a tool is asked for; more would only bring back what is seldom asked."""
+"""Most lessons of one tool: so many queries show what people ask the tool for; more would add rare questions."""
 MAX_LESSONS = 8_192
-"""Full, with queries of 40 words, that is 14 MB, and 0.1 s to count, which is when 2 of 100 are new."""
+"""Most lessons in all. With queries of 40 words they take 14 MB, and 0.1 s to count whenever 2 of 100 are new."""
 _MAX_TERMS = 32
 _MAX_TERM_CHARACTERS = 32
 _MAX_TOOL_CHARACTERS = 256
 _BEST = 40
-"""So many of the tools that earlier queries point to are looked at."""
+"""Most tools that lessons add to a ranking."""
 
 
 class Learned:
@@ -43,25 +43,25 @@ class Learned:
 
     def __init__(self) -> None:
         self._lessons: dict[Lesson, None] = {}  # the newest last
-        self._by_tool: dict[str, dict[Lesson, None]] = {}  # as well
+        self._by_tool: dict[str, dict[Lesson, None]] = {}  # the same, by tool
         self._names: list[str] = []
         self._places: dict[str, int] = {}
         self._postings = Postings(())
         self._new = 0
         self.on_note: Callable[[Lesson], None] | None = None
-        """Called with each new lesson; set by whoever keeps them."""
+        """Called with each new lesson; set by the code that stores lessons."""
 
     def __len__(self) -> int:
         return len(self._lessons)
 
     def learn(self, query: str, tool: str) -> None:
-        """Take a lesson.
+        """Learn from a query.
 
         Args:
-            query: what was searched for; nothing is learned from one without words.
-            tool: name of the tool that answered it.
+            query: the query; without words it teaches nothing.
+            tool: name of the tool that answered the query.
         """
-        terms = sorted(term for term in query_terms(query) if _kept(term))[:_MAX_TERMS]
+        terms = sorted(term for term in query_terms(query) if _is_useful(term))[:_MAX_TERMS]
         if not terms or not tool or len(tool) > _MAX_TOOL_CHARACTERS:
             return
         lesson = (tool, tuple(terms))
@@ -70,14 +70,14 @@ class Learned:
             self.on_note(lesson)
 
     def of(self, tool: str) -> int:
-        """How many different queries have taught something of this tool."""
+        """The number of this tool's lessons."""
         return len(self._by_tool.get(tool, ()))
 
     def scores(self, terms: Mapping[str, int]) -> dict[str, float]:
-        """What earlier queries say of a new one: BM25 by tool, for the tools they point to most.
+        """The learned scores of a query: BM25 by tool, for the best tools.
 
         Args:
-            terms: of the query, and how often it says each.
+            terms: the terms of the query, and how often each occurs.
         """
         if not self._lessons:
             return {}
@@ -87,12 +87,12 @@ class Learned:
         return {self._names[place]: sums.numbers[place] * STEP for place in sums.best(_BEST)}
 
     def words(self, tool: str, terms: Iterable[str]) -> list[str]:
-        """Those of the terms that earlier queries used for the tool."""
+        """The terms that earlier queries used for the tool."""
         place = self._places.get(tool)
         return [] if place is None else [term for term in terms if self._postings.has(term, place)]
 
     def load(self, lessons: Iterable[Lesson]) -> None:
-        """Begin with lessons of earlier times, the oldest first. They are no new lessons."""
+        """Load lessons of earlier runs, the oldest first, without calling `on_note`."""
         newer = list(self._lessons)
         for lesson in (*lessons, *newer):
             self._take(lesson)
@@ -125,5 +125,5 @@ class Learned:
         self._new = 0
 
 
-def _kept(term: str) -> bool:
+def _is_useful(term: str) -> bool:
     return 0 < len(term) <= _MAX_TERM_CHARACTERS and not term.isdigit()

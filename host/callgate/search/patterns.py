@@ -1,7 +1,7 @@
-"""Regular expressions over tools, in linear time. The one file that imports google-re2.
+"""Regular expressions over tools, in linear time. The only file that imports google-re2.
 
-A pattern comes from a model, and Python's own `re` takes exponential time on some. re2 has no look-around and no
-back-references; it says so, and so do we. Upper and lower case are the same.
+A pattern comes from a model, and Python's own `re` takes exponential time on some patterns. re2 has no look-around and
+no back-references, and refuses them. Case does not matter.
 
 Knows patterns and text, no tools.
 """
@@ -13,9 +13,9 @@ from callgate.errors import InvalidArguments
 __all__ = ["MAX_PATTERN_CHARACTERS", "Pattern"]
 
 MAX_PATTERN_CHARACTERS = 200
-"""As other tool searches allow; nobody looks for a tool with more."""
+"""Most characters of a pattern, as in other tool searches."""
 _MAX_MEMORY_BYTES = 1 << 20
-"""Of the compiled pattern: `(\\pL{100}){9}` asks for more, and is refused."""
+"""Most memory of a compiled pattern: `(\\pL{100}){9}` wants more, and is refused."""
 
 
 class Pattern:
@@ -25,7 +25,7 @@ class Pattern:
         text: at most 200 characters of re2's syntax.
 
     Raises:
-        InvalidArguments: it is empty, too long, too large when compiled, or no pattern.
+        InvalidArguments: the text is empty, too long, too large when compiled, or not a pattern.
     """
 
     def __init__(self, text: str) -> None:
@@ -36,7 +36,7 @@ class Pattern:
                 f"the regular expression has {len(text)} characters, at most {MAX_PATTERN_CHARACTERS} are allowed; "
                 "shorten it, or search with plain words (regex=False)"
             )
-        import re2  # for those who search by patterns
+        import re2  # imported only for patterns
 
         options = re2.Options()
         options.max_mem = _MAX_MEMORY_BYTES
@@ -54,5 +54,5 @@ class Pattern:
             ) from None
 
     def found_in(self, text: bytes) -> bool:
-        """Whether it matches somewhere in the text, which is UTF-8."""
+        """Whether the pattern matches somewhere in the text, which is UTF-8."""
         return self._search(text) is not None

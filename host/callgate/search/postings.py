@@ -1,11 +1,11 @@
-"""Documents as counted words, and what each word of a query is worth in each of them: BM25.
+"""Documents as counted words, and the score of each word of a query in each of them: BM25.
 
 The formula and its constants are those of Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and
-Beyond" (2009), with Lucene's form of the inverse document frequency, which is never negative. A word that the query
-repeats counts by the square root of how often it does.
+Beyond" (2009), with Lucene's inverse document frequency, which is never negative. A word that the query repeats counts
+by the square root of its number.
 
-A word's numbers are worked out when it is first asked for: most words of a registry never are. Words of many documents
-are then kept as lanes; those of few as pairs of place and number.
+The numbers of a word are computed when a query first has the word: most words of a registry never occur in one. Numbers
+of words in many documents are stored as lanes, those of rare words as pairs of place and number.
 
 Knows counted words by place; not what the places stand for.
 """
@@ -27,26 +27,26 @@ __all__ = ["Postings", "Profile"]
 _K1 = 2.0
 _B = 0.75
 _FEW = 24
-"""Words of so many documents are added one by one: that is quicker than the lanes of all."""
+"""Most documents of a word whose numbers are added one by one, which is faster than lanes."""
 _MAX_LANES_BYTES = 64 << 20
-"""So much is kept as lanes; then all of it is forgotten, and worked out again where it is asked for."""
+"""Most bytes of lanes; beyond, all numbers are dropped and computed again when needed."""
 _WEIGHTS = (0, 2, 3, 3, 4, 4, 5)
-"""Twice the square root of how often the query says the word, rounded."""
+"""Twice the square root of the word's number in the query, rounded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A document, counted."""
+    """The counted terms of a document."""
 
     counts: Mapping[str, int]
-    """How often each term occurs; in a more important text several times for once."""
+    """Number of each term; a term in a more important text counts several times."""
     length: int
-    """In terms, counted the same way."""
+    """The sum of `counts`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Posting:
-    """A term's numbers, each half of what a query that says it once is given, in units of `STEP`."""
+    """A term's numbers: half of its score in a query that has it once, in units of `STEP`."""
 
     top: int
     few: tuple[tuple[int, int], ...]
@@ -84,7 +84,7 @@ class Postings:
 
     @cached_property
     def begins(self) -> frozenset[str]:
-        """See `begins_of`, of all terms."""
+        """`begins_of` all terms."""
         return begins_of(self._counts)
 
     def has(self, term: str, place: int) -> bool:
@@ -93,11 +93,11 @@ class Postings:
         return found is not None and place in found
 
     def sums(self, terms: Mapping[str, int], among: int | None = None) -> Sums:
-        """What a query is worth in each document, in units of `STEP`.
+        """The score of a query in each document, in units of `STEP`.
 
         Args:
-            terms: how often the query says each. Where a sum might overflow, those that are worth least are left out;
-                it takes some thirty rare words to come to that.
+            terms: the terms of the query, and how often each occurs. Where a sum could overflow, the terms with the
+                smallest numbers are left out; that takes some thirty rare words.
             among: lanes of ones for the documents that count; None for all.
         """
         once = repeated = 0
@@ -113,7 +113,7 @@ class Postings:
         return Sums(self.places, total if among is None else total & among)
 
     def _fitting(self, terms: Mapping[str, int]) -> list[tuple[_Posting, int]]:
-        """Postings and weights of as many terms as no sum can overflow by."""
+        """Postings and weights of the terms, without those that could make a sum overflow."""
         found = []
         most = 0
         for term, times in terms.items():

@@ -1,11 +1,11 @@
-"""Text into the words that a search compares: names taken apart, stop words dropped, endings cut.
+"""Splits text into the words that a search compares: splits names, drops stop words, cuts endings.
 
-1. A word is a run of letters and digits. A name is taken apart where its case changes and where digits begin:
-   `getHTTPStatus` gives get, http, status. The whole is kept as well, so that `youtube` finds `YouTube`.
-2. Case, width and accents do not count.
+1. A word is a run of letters and digits. A name is split where its case changes and where digits begin: `getHTTPStatus`
+   gives get, http, status. The whole name is a word as well, so that `youtube` finds `YouTube`.
+2. Case, width and accents do not matter.
 3. Words are reduced to their stem by Snowball's English stemmer (the second Porter stemmer).
-4. Scripts that are written without spaces, and Korean, are cut into pairs of characters.
-5. What is in every request ("please", "could you") is dropped; if nothing would be left, nothing is.
+4. Korean, and scripts without spaces between words, are cut into pairs of characters.
+5. Words of every request ("please", "could you") are dropped, unless nothing else is left.
 
 Knows English and no tools.
 """
@@ -31,13 +31,13 @@ __all__ = [
 ]
 
 MAX_QUERY_CHARACTERS = 4_000
-"""So much of a query is read: a long request, not a document."""
+"""Most characters of a query that are read: a long request, not a document."""
 MAX_QUERY_TERMS = 64
-"""So many different words of a query count, the first ones."""
+"""Most different words of a query that count, the first ones."""
 MAX_TEXT_CHARACTERS = 8_000
-"""So much of a tool's description, and of each other text of it, is read."""
+"""Most characters of each of a tool's texts that are read."""
 _MAX_WORD_CHARACTERS = 64
-"""A longer run of letters is no word: a hash, a key, an attack on the stemmer."""
+"""Most letters of a word; a longer run is a hash, a key or an attack on the stemmer."""
 
 _WORD = re.compile(r"[^\W_]+")
 _PIECE = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\dA-Z_]+|[A-Z]+|\d+")
@@ -56,14 +56,14 @@ please need want like help provide give tell show assist additionally planning i
 """
 STOP_WORDS = frozenset((_GRAMMAR + _REQUESTS).split())
 
-_stemmers = threading.local()  # a stemmer holds the word it works on
+_stemmers = threading.local()  # a stemmer stores the word it works on
 
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """A word in lower case without its ending."""
+    """The stem of a word in lower case."""
     if not hasattr(_stemmers, "english"):
-        import snowballstemmer  # 40 modules, for those who search
+        import snowballstemmer  # 40 modules, imported only for searches
 
         _stemmers.english = snowballstemmer.stemmer("english")
     found: str = _stemmers.english.stemWord(word)
@@ -71,7 +71,7 @@ def stem(word: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without width and accents; case is still needed."""
+    """The text without width and accents. Case stays: names are split by it."""
     if text.isascii():
         return text
     spread = unicodedata.normalize("NFKD", text)
@@ -83,7 +83,7 @@ def pieces(word: str) -> tuple[str, ...]:
     """The stems of one run of letters and digits, the whole last: ``HTTPStatus`` gives ``http, status, httpstatus``.
 
     Args:
-        word: without white space and underscores.
+        word: a text without white space and underscores.
     """
     if not word or len(word) > _MAX_WORD_CHARACTERS:
         return ()
@@ -109,7 +109,7 @@ def _pairs(word: str) -> tuple[str, ...]:
 
 
 def text_terms(text: str) -> Iterator[str]:
-    """The terms of a tool's text, in order, repeated as they occur; read no further than they are asked for."""
+    """The terms of a tool's text, in order, with repetitions. Reads lazily."""
     for word in _WORD.findall(_plain(text[:MAX_TEXT_CHARACTERS])):
         yield from pieces(word)
 
@@ -118,7 +118,7 @@ def query_terms(query: str) -> dict[str, int]:
     """The terms of a query, and how often each occurs.
 
     Args:
-        query: at most 4,000 characters and 64 different terms of it are looked at.
+        query: any text; at most 4,000 characters and 64 different terms count.
     """
     words = _words(query)
     found: dict[str, int] = {}
@@ -132,7 +132,7 @@ def query_terms(query: str) -> dict[str, int]:
 
 
 def words_of(query: str) -> dict[str, str]:
-    """The terms of a query, and the word that each comes from, as it was written first."""
+    """The terms of a query, and the first word from which each comes, as it was written."""
     words = _words(query)
     found: dict[str, str] = {}
     for word in words:
@@ -146,5 +146,5 @@ def _words(query: str) -> list[str]:
 
 
 def _stopped(words: list[str]) -> dict[str, str]:
-    """For a query of stop words alone: these."""
+    """The terms of a query of stop words alone."""
     return {stem(word.lower()): word for word in words[:MAX_QUERY_TERMS] if len(word) <= _MAX_WORD_CHARACTERS}

@@ -1,18 +1,19 @@
-"""What checking a value by a JSON Schema may cost, weighed before it is checked: the validator cannot be interrupted.
+"""Estimates the cost of checking a value by a JSON Schema, before the check: the validator cannot be interrupted.
 
 Theory of operation. There is one estimate, in units of about 2 ns:
 
     keywords x places in the value + names x objects in it + bytes of text x states of the patterns + long numbers
 
-1. *Keywords* are those of the expanded schema: a schema that is referred to twice counts twice, so schemas that branch
-   into each other double with each level. Of the properties of an object the worst one counts, for a place has one
-   name. A cycle is expanded once, and each schema that a cycle comes back to counts once more: the validator remembers
-   what it found about an object or an array there.
+1. *Keywords* are those of the expanded schema. A schema with two references to it counts twice, so schemas that branch
+   into each other double with each level. Of an object's properties only the most expensive one counts, because a place
+   has one name. A cycle is expanded once. Each schema that a cycle returns to counts once more: the validator remembers
+   its findings about an object or an array there.
 2. *Names* are those that each object is searched for: under `properties`, `dependentRequired` and the like.
-3. *Patterns* are charged with the whole text. Only where that is too much are the texts looked up that they apply to.
-4. What is above the limits, or takes long to find out, is refused.
+3. *Patterns* are charged with the whole text. Only if that is too much does a second step find the texts to which each
+   pattern applies.
+4. A check above the limits is refused, and so is one whose estimate would take long.
 
-A schema that comes back to itself without going into the value has no meaning by the standard.
+By the standard, a schema that returns to itself without going into the value has no meaning.
 
 Knows schemas, values and sizes; checks nothing.
 """
@@ -36,39 +37,39 @@ from .turns import Work
 __all__ = ["MAX_PATTERN_STATES", "MAX_STEPS", "MAX_WAYS", "SchemaCost"]
 
 MAX_STEPS = 50_000_000
-"""Units that one check may cost: at most 100 ms, for which nothing else runs."""
+"""Most units of one check: at most 100 ms, during which nothing else runs."""
 MAX_WAYS = 100_000
-"""Keywords of one expanded schema: with more of them, a value of 500 places could not be checked any more."""
+"""Most keywords of one expanded schema: with more, a value of 500 places could not be checked."""
 MAX_PATTERN_STATES = 200_000
-"""Of all patterns of one schema, each with its repetitions written out; making a matcher of them takes about 1 s."""
+"""Most states of all patterns of one schema, with repetitions written out; compiling them takes about 1 s."""
 
 _MANY = 10**15
-"""More than any limit; sums stop there, so that numbers stay small."""
+"""More than any limit. Sums stop here, so that numbers stay small."""
 _MAX_LOOKED_UP = 500_000
-"""Pairs of a place and a schema that are looked at to find the texts of patterns. About 0.3 s, in turns."""
+"""Most pairs of a place and a schema that are visited to find the texts of patterns: about 0.3 s, in turns."""
 _TURN = 5_000
 """Pairs between two turns of others."""
 _HASHED = 80
 """Units of a place below an array with `uniqueItems`."""
 _OPTION = 5
-"""Units of each option of an `enum` that is not all texts or all numbers, which is looked up at once."""
+"""Units of each option of an `enum` of mixed types, objects or arrays. Options of one plain type are a hash lookup."""
 _COPIES = 3
-"""How often everything below `unevaluatedProperties` and `unevaluatedItems` is looked at, by measurement."""
+"""How often the validator checks everything below `unevaluatedProperties` and `unevaluatedItems`; measured."""
 _FRACTION = 3_000
-"""Units of `multipleOf` with a very small fraction; of any other a sixth."""
+"""Units of `multipleOf` with a very small fraction; any other fraction costs a sixth."""
 _NAMES_AT_ONCE = 10
-"""How many `properties` that an object does not have cost a unit."""
+"""Absent `properties` of an object that together cost one unit."""
 _LONG_NUMBER = 5_000
-"""Units of a number beyond 64 bits under `multipleOf` with a fraction; under one of whole numbers a twentieth."""
+"""Units of a number beyond 64 bits under a fractional `multipleOf`; a whole `multipleOf` costs a twentieth."""
 _LONG_PAIR = 130
-"""Units of a pair of such numbers under `uniqueItems`, which compares each with each."""
+"""Units of a pair of such numbers under `uniqueItems`, which compares every pair."""
 _TEXT_COPIES = 1_000
-"""Bytes of text that are copied in one unit, where every fault is looked for."""
+"""Bytes of text that are copied in one unit when all faults are collected."""
 _LONG_NUMBERS = re.compile(rb"\d{20}|\d[eE][+-]?\d\d")
 
 
 class _At(Enum):
-    """Where in a value a schema applies that another one holds."""
+    """Where in a value an inner schema applies."""
 
     HERE = "the same place"
     ITEMS = "the items of an array"
@@ -89,8 +90,7 @@ _BY_NAME = ("properties", "patternProperties", "dependentSchemas", "dependencies
 
 
 class _Sums(NamedTuple):
-    """Keywords, units for each object, pattern units for each byte of text, how often a schema comes back to one that
-    contains it."""
+    """Keywords, units per object, pattern units per byte of text, and how often a schema returns to one around it."""
 
     ways: int = 0
     names: int = 0
@@ -107,15 +107,15 @@ class _Node(NamedTuple):
     schema: dict[str, Any]
     own: _Sums
     edges: list[tuple[_At | str, int]]
-    """Where, a `str` being the name of a member, and which."""
+    """Where each applies (a `str` is the name of a member), and its number."""
     copies: int
 
 
 class SchemaCost:
-    """What one schema costs.
+    """The cost of checks by one schema.
 
     Raises:
-        ConfigurationError: no value could be checked by it in reasonable time, it refers to itself without end, or a
+        ConfigurationError: a check of any value would take too long, the schema refers to itself without end, or a
             reference leads nowhere.
     """
 
@@ -147,7 +147,7 @@ class SchemaCost:
             self._sums = self._sums.plus(more._replace(again=0))
 
     def allowing(self, text: str, value: Any) -> Work[bool]:
-        """Whether a value may be checked; `text` is its JSON text. In turns."""
+        """Whether a check of the value is allowed; `text` is its JSON text. In turns."""
         if not (self._unique or self._number) and sum(self._sums[:3]) * (len(text) + 1) <= MAX_STEPS:
             return True
         cost = yield from self._without_patterns(text, value)
@@ -157,12 +157,15 @@ class SchemaCost:
         return cost + (yield from self._in_patterns(value, MAX_STEPS - cost)) <= MAX_STEPS
 
     def steps(self, text: str, value: Any) -> Work[int]:
-        """Units that a check of a value may cost at most. In turns."""
+        """Upper bound on the units of a check. In turns."""
         return (yield from self._without_patterns(text, value)) + self._sums.text * len(text)
 
     def steps_again(self, text: str, value: Any, enough: int) -> Work[int]:
-        """Units where every fault is looked for, or any number above `enough`: nothing is remembered, each level hands
-        all it has found to the one above, and each fault has a copy of the text."""
+        """Units of collecting all faults, or any number above `enough`.
+
+        Then the validator remembers nothing, each level passes all its faults to the level above, and each fault has a
+        copy of the text.
+        """
         cost = (yield from self.steps(text, value)) + len(text) * self._sums.ways // _TEXT_COPIES
         if not self._sums.again or cost > enough:
             return cost
@@ -185,7 +188,7 @@ class SchemaCost:
         return cost
 
     def _in_patterns(self, value: Any, enough: int) -> Work[int]:
-        """Units of the texts that patterns apply to, or any number above `enough`. In turns."""
+        """Units of the texts to which patterns apply, or any number above `enough`. In turns."""
         steps, left, turn = 0, _MAX_LOOKED_UP, _MAX_LOOKED_UP
         seen: set[tuple[int, int]] = set()
         todo: list[tuple[int, Any, int]] = [(0, value, 1)]
@@ -217,7 +220,7 @@ class SchemaCost:
 
 
 def _nodes(schema: dict[str, Any], references: References) -> list[_Node]:
-    """All schemas that one applies, itself first."""
+    """The schema and all schemas that it applies, directly or not."""
     schemas = [schema]
     numbers = {id(schema): 0}
     nodes = []
@@ -238,7 +241,7 @@ def _patterns(schema: dict[str, Any]) -> list[str]:
 
 
 def _own(schema: dict[str, Any]) -> _Sums:
-    """Units of one schema, without those that it applies."""
+    """Units of one schema, without the schemas that it applies."""
     ways = 1 + len(schema)
     kinds = {type(option) for option in schema.get("enum", ())}
     if len(kinds) > 1 or kinds & {dict, list}:
@@ -251,7 +254,7 @@ def _own(schema: dict[str, Any]) -> _Sums:
 
 
 def _applied(schema: dict[str, Any]) -> Iterator[tuple[_At | str, dict[str, Any]]]:
-    """The schemas that one applies: where in the value, and which."""
+    """The inner schemas of one schema, and where in the value each applies."""
     for word, value in schema.items():
         at = _PLACES.get(word)
         if at is None:
@@ -264,7 +267,7 @@ def _applied(schema: dict[str, Any]) -> Iterator[tuple[_At | str, dict[str, Any]
 
 
 def _parts(schema: dict[str, Any], at: _At | str, value: Any) -> Iterable[Any]:
-    """The places of a value that an edge leads to."""
+    """The places of a value to which an edge leads."""
     if at is _At.HERE:
         return (value,)
     if isinstance(value, list):
@@ -280,10 +283,10 @@ def _parts(schema: dict[str, Any], at: _At | str, value: Any) -> Iterable[Any]:
 
 
 def _expanded(nodes: list[_Node]) -> tuple[_Sums, dict[int, _Sums], set[int]]:
-    """What the worst place of a value costs, each cycle expanded once; the same for the schemas that cycles come back
-    to; and the schemas that may lead to a pattern."""
+    """Cost of the most expensive place, each cycle expanded once; that cost for each schema to which a cycle returns;
+    and the schemas that may lead to a pattern."""
     found: dict[int, list[_Sums]] = {}
-    """Of each schema: at its own place, and at the worst place inside of an object, and of an array."""
+    """Cost of each schema at its own place, at the worst place inside an object, and at the worst inside an array."""
     targets: set[int] = set()
     being: set[int] = set()
     todo = [(0, False)]
@@ -296,7 +299,7 @@ def _expanded(nodes: list[_Node]) -> tuple[_Sums, dict[int, _Sums], set[int]]:
                 todo.append((number, True))
                 todo.extend((child, False) for _, child in node.edges)
             continue
-        targets.update(child for _, child in node.edges if child not in found)  # it is being expanded: a cycle
+        targets.update(child for _, child in node.edges if child not in found)  # still being expanded: a cycle
         sums = [node.own, _Sums(), _Sums(_HASHED if node.schema.get("uniqueItems") is True else 0)]
         named = _Sums()
         for at, child in node.edges:

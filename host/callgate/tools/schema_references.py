@@ -1,6 +1,6 @@
-"""Where the references of a JSON Schema lead: to a place in it, to an anchor, to a part that has an address of its own.
+"""Finds the targets of references in a JSON Schema: places in it, anchors, parts with an address of their own.
 
-Knows one document. What lies outside it is never fetched; the standard's own schemas are known to be harmless.
+Knows one document and fetches nothing. References to the standard's own schemas are harmless, and lead to nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _VALUES = frozenset({"enum", "const", "default", "examples", "example"})
 _NAMES = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies", "dependentRequired"}
 )
-"""What stands below has names of the author's own: none of them is a keyword."""
+"""Keywords whose members have names of the author's choice, which are not keywords."""
 _WORDS = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
@@ -25,8 +25,8 @@ class References:
     """The references of one schema.
 
     Args:
-        schema: the whole of it; held, and found again by identity.
-        what: what it is, for errors.
+        schema: the whole schema; its parts are found by identity.
+        what: words for the schema in errors.
     """
 
     def __init__(self, schema: dict[str, Any], what: str) -> None:
@@ -40,10 +40,10 @@ class References:
         self._look()
 
     def of(self, schema: dict[str, Any]) -> list[dict[str, Any]]:
-        """The schemas that a part of it refers to.
+        """The schemas to which a part of the schema refers.
 
         Raises:
-            ConfigurationError: one cannot be found.
+            ConfigurationError: a reference leads nowhere.
         """
         found = []
         for word in _WORDS:
@@ -106,7 +106,7 @@ class References:
 
 
 def at_pointer(place: Any, pointer: str) -> Any:
-    """What a JSON Pointer leads to, or None."""
+    """The value at a JSON Pointer, or None."""
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(place, dict):

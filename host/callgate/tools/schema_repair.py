@@ -1,12 +1,12 @@
-"""A JSON Schema as somebody else wrote it, made valid: a wrong keyword is translated or dropped, the rest stays.
+"""Repairs a JSON Schema of a server: translates a wrong keyword or leaves it out, and keeps the rest.
 
-1. What comes out is of draft 2020-12, whatever came in: `items` of draft 2019 and earlier is `prefixItems`, draft 4's
-   ``"exclusiveMinimum": true`` is read with `minimum`, draft 3's ``"required": true`` is the parent's.
-2. One visit to each part, one look at each reference: the work is linear in the size, which the caller bounds.
-3. A keyword without schemas in it is wrong where the standard's own schema says so. Every change is noted with its
-   place. Keywords that nobody knows are left alone, and so are values (`enum`, `default`): they say nothing wrong.
+1. The repaired schema is of draft 2020-12: `items` lists of older drafts become `prefixItems`, draft 4's
+   ``"exclusiveMinimum": true`` is merged with `minimum`, and draft 3's ``"required": true`` moves to the parent.
+2. Each part and each reference is visited once: the work is linear in the size, which the caller bounds.
+3. A keyword without inner schemas is wrong if the standard's own schema says so. Every change is noted with its place.
+   Unknown keywords and values (`enum`, `default`) stay as they are.
 
-Knows schemas; whether the result can be used is for `SchemaCheck` to say.
+Knows schemas; `SchemaCheck` finds out whether the repaired schema can be used.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ __all__ = ["repaired"]
 Path = tuple[str | int, ...]
 
 MAX_PATTERN_STATES = 50_000
-"""States of the patterns that are looked at, repetitions written out: a quarter of a second. Further ones are left out.
-"""
+"""Most states of all patterns, repetitions written out: a quarter of a second. Further patterns are left out."""
 
 _MEANT = {
     **dict.fromkeys(("float", "double", "decimal", "numeric", "real"), "number"),
@@ -39,7 +38,7 @@ _MEANT = {
     **dict.fromkeys(("bool",), "boolean"),
     **dict.fromkeys(("none", "nil", "undefined"), "null"),
 }
-"""Names of types in other languages. Any other name (`any`, `file`) says nothing that could be checked."""
+"""Names of types in other languages. Any other name (`any`, `file`) is left out."""
 
 _ONE = frozenset(
     {"not", "if", "then", "else", "contains", "propertyNames", "additionalProperties", "additionalItems", "items"}
@@ -55,7 +54,7 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 def repaired(schema: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The schema with its wrong keywords translated or dropped, and what was done, for people.
+    """The schema with its wrong keywords translated or left out, and notes of the changes, for people.
 
     Args:
         schema: JSON, of bounded size and depth; not changed.
@@ -117,12 +116,12 @@ class _Repair:
                     self.note(path, f"{word!r} {_shown(part.pop(word))} is left out: it leads nowhere in the schema")
 
     def _below(self, schema: Any, path: Path) -> Any:
-        """The part, or None for what is no schema."""
+        """The repaired part; None for a value that is not a schema."""
         if isinstance(schema, dict):
             return self.part(schema, path)
         if isinstance(schema, bool):
             return schema
-        self.note(path, f"{_shown(schema)} is left out: it is no schema")
+        self.note(path, f"{_shown(schema)} is left out: it is not a schema")
         return None
 
     def _named(self, key: str, given: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -150,7 +149,7 @@ class _Repair:
     def _names(self, value: list[Any], path: Path, key: str) -> list[str]:
         names = list(dict.fromkeys(each for each in value if isinstance(each, str)))
         if len(names) < len(value):
-            self.note(path, f"{key!r} is read without what is no name or stands twice")
+            self.note(path, f"{key!r} is read without items that are not names or occur twice")
         return names
 
     def _is_pattern(self, pattern: str) -> bool:
@@ -166,15 +165,15 @@ class _Repair:
         return self._patterns[pattern]
 
     def _of_older_drafts(self, schema: Mapping[str, Any], path: Path) -> dict[str, Any]:
-        """The same part in the words of draft 2020-12."""
+        """The part in the keywords of draft 2020-12."""
         given = {key: value for key, value in schema.items() if key != "$schema"}
         for exclusive, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
             if isinstance(given.get(exclusive), bool):
-                said = given.pop(exclusive)
-                if said and limit in given and _is_valid({limit: given[limit]}):
+                is_on = given.pop(exclusive)
+                if is_on and limit in given and _is_valid({limit: given[limit]}):
                     given[exclusive] = given.pop(limit)
                     self.note(path, f"{exclusive!r} true is read with {limit!r} {given[exclusive]}")
-                elif said:
+                elif is_on:
                     self.note(path, f"{exclusive!r} true without {limit!r} is left out")
         if isinstance(given.get("items"), list):
             listed = given.pop("items")

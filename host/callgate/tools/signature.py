@@ -1,7 +1,8 @@
-"""What a Python function says about itself: parameters, types, defaults, words. Reads it once, calls nothing. The one
-door to `docstring_parser`: Google, NumPy and Sphinx style; a docstring it cannot read is the description as it stands.
+"""Reads a Python function: parameters, types, defaults, docstring. Calls nothing. The only file that imports
+`docstring_parser`, for Google, NumPy and Sphinx style. A docstring in another style becomes the description as it is.
 
-Refuses what cannot be described to a model: `*args`, `**kwargs`, unbound methods, generators, types that do not exist.
+Refuses functions that cannot be described to a model: with `*args` or `**kwargs`, unbound methods, generators, and
+types that do not exist.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ _FIRST_LINE = "Sections follow."
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Docs:
-    """What a docstring says.
+    """The contents of a docstring.
 
     Attributes:
-        description: everything before the sections.
-        parameters: description by parameter name.
-        returns: description of the result, or empty.
+        description: the text before the sections.
+        parameters: descriptions by parameter name.
+        returns: description of the result, or an empty text.
     """
 
     description: str = ""
@@ -43,8 +44,8 @@ class Docs:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Signature:
-    """All that a function says. `returns` is `NOTHING` when it does not say what it returns; parameters have types for
-    annotations."""
+    """A function's signature and docstring. Annotations of parameters are types; `returns` is `NOTHING` without a
+    return annotation."""
 
     name: str
     docs: Docs
@@ -53,7 +54,7 @@ class Signature:
 
 
 def is_async_callable(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives a coroutine: an `async def`, a partial of one, or an object whose `__call__` is one."""
+    """Whether a call gives a coroutine: an `async def`, a partial of one, or an object whose `__call__` is one."""
     inner = _innermost(function)
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(_call_of(inner))
 
@@ -63,10 +64,10 @@ def read_signature(function: Callable[..., Any], name: str | None = None) -> Sig
 
     Args:
         function: a function, bound method, partial or callable object.
-        name: the tool's name, where it is not the function's own.
+        name: the tool's name, if not the function's own.
 
     Raises:
-        ConfigurationError: it cannot be a tool; the message says why and what to write instead.
+        ConfigurationError: the function cannot be a tool; the message says why and what to write instead.
     """
     if not callable(function):
         raise ConfigurationError(f"a tool is made from a function, not from {function!r}")
@@ -95,7 +96,7 @@ def _innermost(function: Any) -> Any:
 
 
 def _call_of(instance: Any) -> Any:
-    return getattr(type(instance), "__call__", None)  # noqa: B004 -- the method is wanted, not whether there is one
+    return getattr(type(instance), "__call__", None)  # noqa: B004 -- returns the method
 
 
 def _parameter(tool: str, parameter: inspect.Parameter, hints: dict[str, Any]) -> inspect.Parameter:
@@ -135,7 +136,7 @@ def _hints(function: Any, tool: str) -> dict[str, Any]:
 
 
 def _names_in_sight() -> dict[str, Any]:
-    """Local names of the frames that run now, nearest wins: a tool written inside a function may use its classes."""
+    """Local names of the running frames; the nearest frame wins. So a tool inside a function may use its classes."""
     names: dict[str, Any] = {}
     frame = sys._getframe(1)
     while (back := frame.f_back) is not None:
@@ -157,7 +158,7 @@ def _returned(hints: dict[str, Any]) -> Any:
 
 
 def read_docstring(text: str | None) -> Docs:
-    """Read a docstring in whichever of the three styles it is written."""
+    """Read a docstring of any of the three styles."""
     if not text or not text.strip():
         return Docs()
     try:
@@ -172,7 +173,7 @@ def read_docstring(text: str | None) -> Docs:
                 parameters[name.strip().lstrip("*")] = " ".join(param.description.split())
     returned = parsed.returns.description if parsed.returns else None
     if not paragraphs and not parameters and not (returned and returned.strip()):
-        return Docs(description=text.strip())  # sections alone, of which none is a contract: `Raises`, `Example`
+        return Docs(description=text.strip())  # other sections alone: `Raises`, `Example`
     return Docs(
         description="\n\n".join(paragraphs),
         parameters=parameters,
@@ -181,7 +182,7 @@ def read_docstring(text: str | None) -> Docs:
 
 
 def _parsed(text: str) -> docstring_parser.Docstring:
-    """Parsed; a docstring that begins with a section gets a first line, without which the parser finds nothing."""
+    """The parsed docstring. The parser needs a first line, so a docstring that begins with a section gets one."""
     if text.strip().partition("\n")[0].rstrip().endswith(":"):
         parsed = docstring_parser.parse(f"{_FIRST_LINE}\n\n{text.lstrip()}")
         if parsed.meta and parsed.short_description == _FIRST_LINE:

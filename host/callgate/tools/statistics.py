@@ -1,15 +1,15 @@
-"""How long tools take and how often they fail: what was noted of their attempts, and the arithmetic on it.
+"""How long tools take and how often they fail: notes of their attempts, and the arithmetic on them.
 
-1. One note per *attempt* of a tool's function, timed from the moment it has its place to its answer. Queueing, approval
-   and the wait before a retry are no part of it; hits of the cache, refused, denied and cancelled calls leave no note.
-2. Figures are of the tool's newest `WINDOW` attempts, so that they follow a tool that changes; only the counts are of
-   all attempts.
-3. Durations are those of attempts that succeeded or timed out, a timed-out one counting as long as its timeout. So a
-   service that has become slower earns a longer timeout, where counting successes alone would keep it in a trap; and
-   one that was down and refused at once does not earn a timeout that is too short for it when it is back.
+1. There is one note per *attempt* of a tool's function. Its time runs from getting a worker to the answer, without
+   queueing, approval and the wait before a retry. Cache hits and refused, denied and cancelled calls leave no note.
+2. Figures are of a tool's newest `WINDOW` attempts, so that they follow a tool that changes. Counts are of all
+   attempts.
+3. Durations are those of attempts that succeeded or timed out; a timed-out attempt counts as long as its timeout. So a
+   service that became slower gets a longer timeout; counting successes alone would keep its timeout too short. And a
+   service that refused calls at once while it was down does not get a timeout that is too short afterwards.
 
-Knows no clock and no file: whoever calls a tool notes, and whoever keeps notes is called with each. Belongs to one
-event loop, like the gate that notes here: several threads that note at once may lose a count.
+Has no clock and no file: callers of tools write notes, and `Statistics.on_note` gets each of them. Belongs to one event
+loop, like the gate: notes from several threads at once may lose a count.
 """
 
 from __future__ import annotations
@@ -27,27 +27,26 @@ Attempt = tuple[str, float, Outcome, float | None]
 """Tool, seconds, outcome, confidence."""
 
 WINDOW = 256
-"""So many of a tool's newest attempts are looked at: its p95 then rests on the 13 slowest of them, and one outlier does
-not move it; a tool called once a second has forgotten a bad hour four minutes after it. About 25 KB per tool."""
+"""Newest attempts of a tool that count. The p95 then rests on the 13 slowest of them, so one outlier does not move it,
+and a tool that is called once a second forgets a bad hour after four minutes. About 25 KB per tool."""
 MAX_TOOLS = 10_000
-"""So many tools are taken from what was kept: names may be others at each start. What is noted names registered
-tools."""
+"""Most tools that are loaded from notes of earlier runs, whose tools may have had other names."""
 MAX_CONFIDENCE_CHARACTERS = 64 * 1024
-"""A longer result is not searched for its confidence: parsing it would hold up the event loop."""
+"""Longest result that is searched for its confidence: parsing a longer one would block the event loop."""
 
 MIN_SAMPLES = 20
-"""Fewer durations than that do not move a timeout: a p95 of them would be their maximum."""
+"""Fewest durations that move a timeout: the p95 of fewer would be their maximum."""
 TIMEOUT_FACTOR = 4.0
-"""The timeout is so many times the p95: far enough above what is usual that only a hang, or a change, runs into it."""
+"""Timeout divided by p95: so far above the usual that only a hang or a changed tool reaches the timeout."""
 LEAST_TIMEOUT_SECONDS = 5.0
-"""No tool's timeout is cut below this: a quick tool may hit one slow connection, and waiting 5 s harms nobody."""
+"""Shortest timeout after shortening: a quick tool may meet one slow connection, and waiting 5 s is harmless."""
 MOST_DEFAULTS = 4.0
-"""Nor raised beyond so many times the default: a plan has to end."""
+"""Longest timeout, as a multiple of the default: a plan has to end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolStats:
-    """What is known of one tool. Counts are of all attempts noted or loaded; the rest is of the newest 256."""
+    """Statistics of one tool. Counts are of all attempts noted or loaded; the other figures are of the newest 256."""
 
     calls: int
     """Attempts."""
@@ -58,9 +57,9 @@ class ToolStats:
     samples: int
     """Attempts in the window whose durations count: those that succeeded or timed out."""
     average_seconds: float
-    """Mean of the durations that count; of the failures' where there are no others."""
+    """Mean of the durations that count, or of all durations if every attempt failed."""
     p95_seconds: float
-    """95 of 100 took no longer: the smallest duration of the window for which that is so (nearest rank)."""
+    """The 95th percentile of the durations (nearest rank)."""
     failure_rate: float
     """Share of failures in the window, from 0 to 1."""
     average_confidence: float | None
@@ -78,7 +77,7 @@ class _History:
         self.stats: ToolStats | None = None
 
     def measured(self) -> ToolStats:
-        _, seconds, outcomes, confidences = zip(*self.window, strict=True)  # in one go: a plan asks often
+        _, seconds, outcomes, confidences = zip(*self.window, strict=True)  # one pass: a plan asks often
         attempts = len(outcomes)
         samples = attempts - outcomes.count("failed")
         durations = sorted(seconds)
@@ -103,16 +102,16 @@ class Statistics:
     def __init__(self) -> None:
         self._histories: dict[str, _History] = {}
         self.on_note: Callable[[Attempt], None] | None = None
-        """Called with each new note; set by whoever keeps them."""
+        """Called with each new note; set by the code that stores notes."""
 
     def note(self, tool: str, seconds: float, outcome: Outcome, confidence: float | None = None) -> None:
-        """Take note of one attempt.
+        """Note one attempt.
 
         Args:
             tool: a registered tool's name.
             seconds: how long the attempt took; for one that timed out, its timeout.
-            outcome: what became of it.
-            confidence: what the result says of itself, from 0 to 1.
+            outcome: how the attempt ended.
+            confidence: the confidence that the result names, from 0 to 1.
         """
         history = self._histories.get(tool)
         if history is None:
@@ -129,12 +128,12 @@ class Statistics:
             self.on_note(attempt)
 
     def of(self, tool: str, *, lag: int = 0) -> ToolStats | None:
-        """What is known of a tool; None when it was never called.
+        """Statistics of a tool; None when it was never called.
 
         Args:
             tool: its name.
-            lag: how many attempts the answer may be behind once the window is full, unless one timed out meanwhile:
-            working it out costs some 25 µs.
+            lag: newest attempts that the answer may leave out once the window is full, unless one of them timed out.
+                A new calculation takes some 25 µs.
         """
         history = self._histories.get(tool)
         if history is None:
@@ -145,13 +144,13 @@ class Statistics:
         return stats
 
     def all(self) -> dict[str, ToolStats]:
-        """What is known of every tool that was called, by name, sorted."""
+        """Statistics of every tool that was called, by name, sorted."""
         return {tool: stats for tool in sorted(self._histories) if (stats := self.of(tool)) is not None}
 
     def load(self, attempts: Sequence[Attempt]) -> None:
-        """Begin with attempts of earlier times, the oldest first. They are no new notes.
+        """Load attempts of earlier runs, the oldest first, without calling `on_note`.
 
-        A tool that was called here already keeps the history it has: what was kept may be the very same attempts.
+        A tool that was called already keeps its history: the loaded attempts may be the same ones.
         """
         known = set(self._histories)
         for attempt in reversed(attempts):
@@ -170,13 +169,13 @@ class Statistics:
 
 
 def adaptive_timeout_seconds(stats: ToolStats | None, default_seconds: float, repeatable: bool) -> float:
-    """The timeout of a tool that was given none: 4 times its p95, within bounds.
+    """The timeout of a tool without a timeout of its own: 4 times its p95, within bounds.
 
     Args:
-        stats: what is known of the tool; the default holds until there are 20 durations.
-        default_seconds: the timeout without a history. At most four times that is given.
-        repeatable: the tool has no side effects, or only idempotent ones. Its timeout may be cut, down to 5 s, because
-        it can be tried again. Another's may only be lengthened: it would leave an unknown outcome behind.
+        stats: the tool's statistics; the default holds until there are 20 durations.
+        default_seconds: the timeout without a history; the result is at most four times as long.
+        repeatable: the tool has no side effects, or only idempotent ones. Its timeout may shrink to 5 s, because the
+            call can be tried again. The timeout of any other tool only grows: a timeout leaves its outcome unknown.
     """
     if stats is None or stats.samples < MIN_SAMPLES:
         return default_seconds
@@ -187,7 +186,7 @@ def adaptive_timeout_seconds(stats: ToolStats | None, default_seconds: float, re
 
 
 def confidence_in(text: str) -> float | None:
-    """The number from 0 to 1 under ``confidence`` in a JSON object's text; None where there is none to be had.
+    """The number from 0 to 1 under ``confidence`` in the text of a JSON object; None without such a number.
 
     Args:
         text: a result as compact JSON.

@@ -1,6 +1,6 @@
-"""A tool: a host function with a contract. Knows how one is declared and what its options mean.
+"""A tool: a host function with a contract. Knows how a tool is declared and what its options mean.
 
-Refuses to know who calls it, when, and whether they may: that is the gate's.
+Does not know who calls the tool, when, and whether they may: the gate does.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Caller = Literal["direct", "code", "plan"]
 """Who calls: the model itself, a program, or a plan."""
 CALLERS: tuple[Caller, ...] = ("direct", "code", "plan")
 Detail = Literal["names", "signatures", "full"]
-"""How much is told of a tool. ``names``: that it is there. ``signatures``: with types, and the first line of what it
-does. ``full``: with all that is said of it, its arguments, and the keys of its types."""
+"""How much a listing says about each tool. ``names``: its name. ``signatures``: its types and the first line of its
+description. ``full``: all descriptions, of the tool, its arguments and the keys of its types."""
 DETAILS: tuple[Detail, ...] = ("names", "signatures", "full")
 
 
@@ -51,7 +51,7 @@ class ToolOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tool:
-    """What the host offers: a function, its schemas, its options.
+    """A host function with its schemas and options.
 
     Made by `tool`, `Tool.from_function` or `Tool.from_schema`.
 
@@ -60,7 +60,7 @@ class Tool:
     """
 
     name: str
-    """The name on the wire, and what the model calls; any printable text."""
+    """The name on the wire and for the model; any printable text."""
     description: str
     """What the tool does, for the model."""
     function: Callable[..., Any]
@@ -73,9 +73,9 @@ class Tool:
     read_only: bool = False
     """Changes nothing: may be retried, cached, and called earlier than written."""
     idempotent: bool = False
-    """Called twice with the same arguments, changes no more than called once: may be retried."""
+    """A second call with the same arguments changes nothing more: may be retried."""
     destructive: bool = False
-    """May destroy what cannot be had back; a hint for people and approval."""
+    """May destroy data for good; a hint for people and approval."""
     allowed_callers: tuple[Caller, ...] = CALLERS
     """Who may call it; empty means nobody."""
     timeout_seconds: float | None = None
@@ -89,7 +89,7 @@ class Tool:
     requires_approval: bool = False
     """Whether a person (the runtime's `approve` callback) is asked before each call."""
     cost: float | str | None = None
-    """What a call costs, in the operator's own unit; shown to planners."""
+    """Cost of a call, in the operator's own unit; shown to planners."""
     category: str | None = None
     capabilities: tuple[str, ...] = ()
     limitations: tuple[str, ...] = ()
@@ -97,16 +97,16 @@ class Tool:
     server: str | None = None
     """The server it was imported from; programs also call it as ``server.tool(...)``. None: the host's own."""
     server_tool: str | None = None
-    """Its own name on that server, any text; where there is a server and none is given, `name`."""
+    """Its own name on that server, any text; `name` unless given."""
 
     input_schema: dict[str, Any] = field(init=False, repr=False)
     """JSON Schema of the arguments: an object."""
     output_schema: dict[str, Any] | None = field(init=False, repr=False)
-    """JSON Schema of the result, or None when the tool does not say."""
+    """JSON Schema of the result; None if the tool has none."""
     parameters: tuple[str, ...] = field(init=False)
     """Names of the arguments, in positional order."""
     spellings: Mapping[str, str] = field(init=False, repr=False)
-    """What programs write for those that are no Python names: see `callgate.tools.names.spellings`."""
+    """How programs write arguments whose names are not Python names: see `callgate.tools.names.spellings`."""
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -125,13 +125,12 @@ class Tool:
         self._check()
         if self.server is not None and self.server_tool is None:
             object.__setattr__(self, "server_tool", self.name)
-        for attribute in ("__name__", "__doc__"):  # it looks like its function, for `help` and for `inspect.signature`
+        for attribute in ("__name__", "__doc__"):  # for `help` and `inspect.signature`
             object.__setattr__(self, attribute, getattr(self.function, attribute, None))
         object.__setattr__(self, "__wrapped__", self.function)
 
     def respelled(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """A program's arguments under the tool's own names of them: ``from_`` becomes ``from``, where it is not given
-        as well."""
+        """A program's arguments under the tool's own names: ``from_`` becomes ``from``, unless both are given."""
         own = self.spellings
         return {name if own.get(name, name) in arguments else own[name]: value for name, value in arguments.items()}
 
@@ -192,14 +191,14 @@ class Tool:
             name: the tool's name.
             description: what it does, for the model.
             input_schema: JSON Schema of the arguments, of type object; copied.
-            function: sync or async; called as `function(**arguments)`, so names that are no identifiers arrive too.
+            function: sync or async; called as `function(**arguments)`, also with names that are not identifiers.
             output_schema: JSON Schema that every result must fit; copied.
-            server: the server it was imported from.
-            server_tool: its own name there.
+            server: the server that the tool was imported from.
+            server_tool: the tool's own name on that server.
             options: the fields of `Tool`.
 
         Raises:
-            ConfigurationError: a schema is invalid, too large, or refers to another place; an option is wrong.
+            ConfigurationError: a schema is invalid, too large, or refers to another document; an option is wrong.
         """
         check_name(name)
         if not callable(function):
@@ -222,19 +221,19 @@ class Tool:
 
     @property
     def repeatable(self) -> bool:
-        """Whether calling it again can do no harm."""
+        """Whether a second call is harmless."""
         return self.read_only or self.idempotent
 
     def validate(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The keyword arguments of the call, with nested models built; a copy.
+        """A checked copy of the call's keyword arguments, with nested models built.
 
         Raises:
-            InvalidArguments: names every fault: which argument, what was expected, what was got.
+            InvalidArguments: names every fault: which argument, what was expected, what was given.
         """
         return self.input_contract.validate(self.name, arguments)
 
     def validating(self, arguments: dict[str, Any]) -> Work[dict[str, Any]]:
-        """The same as `validate`, in turns: for arguments that are large. Raises `InvalidArguments`."""
+        """`validate` in turns, for large arguments. Raises `InvalidArguments`."""
         return self.input_contract.validating(self.name, arguments)
 
     def encode(self, result: Any) -> str:
@@ -246,13 +245,13 @@ class Tool:
         return self.result_contract.encode(self.name, result)
 
     def encoding(self, result: Any) -> Work[str]:
-        """The same as `encode`, in turns: for a result that is large. Raises `ToolError`."""
+        """`encode` in turns, for a large result. Raises `ToolError`."""
         return self.result_contract.encoding(self.name, result)
 
     def invoke(self, arguments: dict[str, Any]) -> Any:
-        """Call the function with what `validate` returned; positional-only parameters included.
+        """Call the function with the arguments that `validate` returned, positional-only ones included.
 
-        An iterator that a sync function returns is read to its end, so that its work is part of the call.
+        An iterator that a sync function returns is read to its end: its work is part of the call.
         """
         result = self._called(arguments)
         return list(result) if hasattr(type(result), "__next__") else result
@@ -270,7 +269,7 @@ class Tool:
         return self.function(*positional, **given)
 
     def named(self, name: str) -> Tool:
-        """The same tool under another name."""
+        """The tool under another name."""
         return replace(self, name=name)
 
     def _check(self) -> None:
@@ -343,7 +342,7 @@ def tool(
 
 
 def _described(docs: Docs, untyped: bool) -> str:
-    """The docstring's words. What it returns is said here where no schema says it, or where nothing else is said."""
+    """The description. It includes `Returns:` if there is no output schema, or no other description."""
     returns = f"Returns: {docs.returns}" if docs.returns and (untyped or not docs.description) else ""
     return "\n\n".join(filter(None, (docs.description, returns)))
 

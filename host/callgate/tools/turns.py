@@ -1,8 +1,8 @@
-"""Long work, cut up so that others have their turn meanwhile. Knows neither the work nor an event loop.
+"""Long work in short steps, so that other tasks can run in between. Knows neither the work nor an event loop.
 
-One call of a parser or a validator holds the interpreter's lock until it returns, in whatever thread. So work that may
-be long is written as a generator: it yields wherever somebody else may go on, and returns its result. Whoever has an
-event loop gives others their turn at each yield; a thread runs through, and Python gives others their turn at each.
+One call of a parser or a validator holds the interpreter's lock until it returns, in any thread. So work that may take
+long is a generator: it yields where other tasks may run, and returns its result. An event loop lets other tasks run at
+each yield; a thread runs the generator through, and Python switches threads at each yield.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ __all__ = ["LARGE_BYTES", "Work", "at_once", "uncollected"]
 
 T = TypeVar("T")
 Work = Generator[None, None, T]
-"""Yields where others may have their turn; returns the result."""
+"""Yields where other tasks may run; returns the result."""
 
 LARGE_BYTES = 1 << 18
-"""Work on less is done at once: it takes a few milliseconds at most."""
+"""Work on fewer bytes is done at once, in a few milliseconds."""
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """For one step that makes very many objects, all of which stay: looking through them for garbage meanwhile
-    takes several times as long as making them. For a step that takes a fraction of a second."""
+    """Pause garbage collection for one short step that makes very many lasting objects: collecting takes several times
+    as long as making them."""
     on = gc.isenabled()
     gc.disable()
     try:
@@ -36,7 +36,7 @@ def uncollected() -> Iterator[None]:
 
 
 def at_once(work: Work[T]) -> T:
-    """Run through; nobody else has a turn."""
+    """Run the work to its end in one go."""
     while True:
         try:
             next(work)

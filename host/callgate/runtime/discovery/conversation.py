@@ -1,13 +1,13 @@
-"""A model's conversation. Knows which tools the model has found, shows it these and no others, and loads more.
+"""One model's conversation: shows the model the tools that it has found and no others, and loads more tools.
 
-1. *Filter*: every tool is registered, and the model is shown the meta-tools, `direct`, and what `search_tools` and
-   `describe_tools` found in this conversation. A tool that it was not shown it cannot call by itself.
-2. *Interrupt*: a search asks `loader` for tools from elsewhere first. They are this conversation's own. When the list
-   of tools has changed, the answer says so (`Answer.tools_changed`); the loop goes on with `tool_definitions` made
-   anew, or ends its agent, keeps `state()`, and resumes with another one.
-3. Nothing here is shared between conversations. What a search taught is the runtime's: words of queries and names of
-   tools, of the one tenant that a runtime serves. A state that came back teaches only what is found again.
-4. Visible is not allowed: `tools` says which tools there are, and the gate who may call them.
+1. *Filter*: every tool is registered. The model sees the meta-tools, `direct`, and the tools that `search_tools` and
+   `describe_tools` found in this conversation. It cannot call another tool by itself.
+2. *Interrupt*: a search first asks `loader` for tools from elsewhere, which only this conversation has. If the list of
+   tools has changed, the answer says so (`Answer.tools_changed`). The loop then makes new `tool_definitions`, or ends
+   its agent, keeps `state()`, and resumes with another agent.
+3. Conversations share nothing. Only the lessons of searches (words of queries, names of tools) belong to the runtime,
+   which serves one tenant. A state from outside teaches only what is found again.
+4. Visible is not allowed: `tools` says which tools the conversation has, and the gate says who may call them.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
 __all__ = ["Conversation", "Loader"]
 
 MAX_LOADED_SHOWN = 20
-"""Of the tools that a loader gives for one search, so many become visible at once; the others can be searched for."""
+"""Most loaded tools that one search makes visible; further ones can be searched for."""
 
-_KEPT = ("tools", "direct", "meta")
+_FIXED = ("tools", "direct", "meta")
 """Options that say what the model has, and so what it may call."""
 _FIND: dict[str, str] = {"search_tools": "finds", "describe_tools": "describes"}
-"""What makes tools visible, and which."""
+"""The meta-tools that make tools visible, and their verbs."""
 
 
 class Conversation:
     """One conversation of one model; made by `Runtime.conversation`.
 
-    An async context manager: it has to be entered where it has a `loader` or a `session`. Leaving it ends its session.
+    An async context manager, which has to be entered if it has a `loader` or a `session`. Leaving it ends its session.
     """
 
     def __init__(
@@ -70,12 +70,12 @@ class Conversation:
         if loader is not None and not callable(loader):
             raise ConfigurationError("loader must be an async function of a search's words: async def load(query)")
         self.runtime = runtime
-        """The `Runtime` whose conversation this is."""
+        """The `Runtime` of the conversation."""
         self._options = options
         self._state = ConversationState.from_json(state)
         self._loaded = None if loader is None else LoadedTools(runtime.registry, loader, loader_seconds)
         self._over = runtime if self._loaded is None else runtime._over(self._loaded.registry)
-        """The runtime over the tools of this conversation."""
+        """A runtime with the tools of this conversation."""
         self._limits = runtime.limits if limits is None else limits
         changed = self._over is not runtime or self._limits != runtime.limits
         self._answers = Answers(self._over, self._limits) if changed else runtime._answers
@@ -105,24 +105,24 @@ class Conversation:
         if self._loaded is not None:
             await self._over._close()
 
-    # what the model is told
+    # what the model sees
 
     @property
     def found(self) -> tuple[str, ...]:
-        """Names of the tools that were found, and that the model can call, in the order in which it is shown them."""
+        """Names of the found tools that the model can call, in the order of their definitions."""
         shown = self._shown()
         return tuple(name for name in self._state.found if name in shown)
 
     def tool_definitions(self, provider: Provider, **options: Unpack[DefinitionOptions]) -> list[dict[str, Any]]:
-        """What to hand to the model now: see `Runtime.tool_definitions`. Found tools come last, oldest first.
+        """The definitions for the model's next turn: see `Runtime.tool_definitions`. Found tools come last.
 
         Args:
             provider: whose form.
-            options: instead of those that the conversation was made with; `tools`, `direct` and `meta` cannot change.
+            options: replace options of the conversation; `tools`, `direct` and `meta` cannot change.
         """
-        for kept in _KEPT:
-            if kept in options:
-                raise ConfigurationError(f"a conversation keeps its {kept}: say {kept}=... to Runtime.conversation")
+        for name in _FIXED:
+            if name in options:
+                raise ConfigurationError(f"a conversation keeps its {name}: pass {name}=... to Runtime.conversation")
         merged: DefinitionOptions = {**self._now(), **options}
         return self._definitions.make(provider, merged, self._beside)
 
@@ -139,8 +139,10 @@ class Conversation:
         return self._tools().instructions()
 
     def state(self) -> dict[str, Any]:
-        """What the conversation knows, as JSON values, for `Runtime.conversation(state=...)`: which tools were found,
-        and by which searches. No variables of a session. It gives no rights, and may be kept anywhere."""
+        """The found tools and the searches, as JSON values, for `Runtime.conversation(state=...)`.
+
+        Variables of a session are not part of it. The state gives no rights, and may be stored anywhere.
+        """
         return self._state.to_json()
 
     # what the model calls
@@ -154,8 +156,8 @@ class Conversation:
     ) -> Answer:
         """Answer a model's call: see `Runtime.answer`.
 
-        A search makes what it found visible; `Answer.tools_changed` says whether anything was new, and so does the
-        text. A call of a tool that this conversation has not made visible is refused, in words that say how to find it.
+        A search makes its found tools visible; `Answer.tools_changed` and the text say if some are new. A call of a
+        tool that is not visible here is refused, and the refusal says how to find the tool.
         """
         self._must_be_open()
         call = ModelCall.of(None, self._meta, {**options, "limits": options.get("limits") or self._limits})
@@ -189,7 +191,7 @@ class Conversation:
             )
 
     def _hidden(self, given: str) -> Answer | None:
-        """The refusal of a call of a tool that the model was not shown; None where it may go on to the gate."""
+        """The refusal of a call of a tool that the model does not see; None if the gate decides."""
         if given in META_TOOLS:
             if given in self._meta:
                 return None
@@ -207,7 +209,7 @@ class Conversation:
         return Answer(name=name, text=text, ok=False, mistake=True)
 
     async def _learn(self, answer: Answer) -> None:
-        """Let the search learn which of the tools that it found were called with success."""
+        """Teach the search which of its found tools were called with success."""
         among, searches = self._answers.reachable(self._within), self._state.searches
         if answer.name in META_TOOLS:
             await teach(self._over.search, searches, getattr(answer.result, "calls", ()), among)
@@ -215,10 +217,10 @@ class Conversation:
             await credit(self._over.search, searches, answer.name, among)
 
     def _with_loaded(self, answer: Answer, result: SearchResult, loaded: tuple[str, ...]) -> Answer:
-        """The answer to a search with what was loaded for it, whatever the ranking thinks of that."""
+        """The answer to a search with all tools that were loaded for it, whatever their rank."""
         more = [name for name in loaded if name not in answer.found and self._allows(name)][:MAX_LOADED_SHOWN]
         found = (*answer.found, *more)
-        words = result.matched is None  # of a pattern nothing can be learned
+        words = result.matched is None  # patterns teach nothing
         self._state.add_search(result.query, found if words else (), loaded=bool(loaded))
         if not more:
             return answer
@@ -229,7 +231,7 @@ class Conversation:
         return replace(answer, text="\n".join(lines), found=found)
 
     def _noted(self, answer: Answer, note: str) -> Answer:
-        """The answer, with what has become visible, and with a word on it."""
+        """The answer with the tools that became visible, and with a note."""
         lines = [answer.text, note] if note else [answer.text]
         new: list[str] = []
         if answer.found and self._grows:
@@ -247,7 +249,7 @@ class Conversation:
         return within is None or name in within
 
     def _shown(self) -> Collection[str]:
-        """Names of the tools that the model can call by definitions of their own."""
+        """Names of the tools with definitions of their own."""
         return self._tools().names()
 
     def _tools(self) -> ModelTools:
@@ -255,7 +257,7 @@ class Conversation:
 
     @property
     def _within(self) -> Collection[str] | None:
-        """Names of the tools that there are here: those that the operator said, and what the operator's loader gave."""
+        """Names of the tools of this conversation: those in the operator's option `tools`, and the loaded ones."""
         allowed = self._options.get("tools")
         if allowed is None:
             return None
@@ -274,8 +276,8 @@ class Conversation:
         return Beside(tuple(self._state.found), self._grows, self._has_session)
 
     async def _open_session(self) -> tuple[Session, str]:
-        """The session in which programs run, and a line for the model where the one before has ended: opened by the
-        first program, and anew where it has ended. Raises `SandboxError`."""
+        """The session of programs, opened if there is none or it has ended; and a line for the model in the latter
+        case. Raises `SandboxError`."""
         async with self._opening:
             note = ""
             if self._session is not None and not self._session.alive:
@@ -283,7 +285,7 @@ class Conversation:
                 note = "Note: the variables of earlier programs are gone: the process that held them has ended."
             if self._session is None:
                 self._session = await self._exits.enter_async_context(self._over.session(limits=self._limits))
-                if self._left:  # while it was being opened
+                if self._left:  # left while the session was opening
                     await self._end_session()
                     self._must_be_open()
             return self._session, note
@@ -294,7 +296,7 @@ class Conversation:
 
 
 def _query(arguments: Any) -> str:
-    """The words of a search; nothing where the arguments have none."""
+    """The words of a search; empty if the arguments have none."""
     try:
         given = decoded("search_tools", arguments, 1 << 20)
     except ToolError:

@@ -1,4 +1,4 @@
-"""What a search found, what tools are described by, and how a model is told. Searches nothing."""
+"""Results of a search and descriptions of tools, as text for a model and as JSON. Searches nothing."""
 
 from __future__ import annotations
 
@@ -19,49 +19,49 @@ from callgate.tools.tool import Detail
 __all__ = ["MAX_FOUND", "Described", "Found", "SearchResult", "entry", "why"]
 
 MAX_FOUND = 100
-"""So many tools are found at most."""
+"""Most tools that a search finds."""
 _MAX_TEXT_CHARACTERS = 20_000
-"""A text for the model ends after so many; the tools that are left are named."""
+"""Most characters of tools in a text for the model; the text then names the remaining tools."""
 _MAX_SUMMARY_CHARACTERS = 160
 _MAX_SIGNATURE_CHARACTERS = 600
 _MAX_TYPES_CHARACTERS = 300
-"""Of the types that a signature names: about so many are told beside it."""
+"""About the most characters of types beside a signature."""
 _MAX_QUERY_SHOWN = 80
 _MAX_BESIDE = 5
-"""So many of a tool's limitations and examples are told."""
+"""Most limitations and examples of a tool in a text."""
 _MAX_BESIDE_CHARACTERS = 600
-_TOLD = ("input_schema", "output_schema", "category", "cost", "read_only", "destructive", "requires_approval")
-"""What a description tells of a tool as it is."""
+_AS_THEY_ARE = ("input_schema", "output_schema", "category", "cost", "read_only", "destructive", "requires_approval")
+"""Attributes that a description copies from a tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A tool that was found."""
+    """One tool that a search found."""
 
     tool: Tool
     python_name: str
-    """What a program calls it."""
+    """The tool's name in programs."""
     score: float
-    """The larger, the better; comparable within one search only. 0 where nothing was ranked."""
+    """Larger is better; comparable within one search only. 0 in a search without ranking."""
     _why: Callable[[], str] = field(repr=False, compare=False)
 
     @property
     def why(self) -> str:
-        """Which words of the query led to it."""
+        """The words of the query that led to the tool."""
         return self._why()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """What a search found."""
+    """The result of a search."""
 
     query: str
     found: tuple[Found, ...]
     """The best first."""
     total: int
-    """How many tools were searched."""
+    """Number of tools that were searched."""
     matched: int | None
-    """How many match; None for a search by words, where every tool matches somewhat."""
+    """Number of tools that match; None for a search by words, which every tool matches somewhat."""
     detail: Detail
     registry: Registry = field(repr=False)
 
@@ -69,7 +69,7 @@ class SearchResult:
         """The tools as text, as much of each as `detail` says; at most 20,000 characters of tools.
 
         Args:
-            describe: whether the reader has ``describe_tools``, and may be told to use it.
+            describe: whether the reader has ``describe_tools``, so that the text may name it.
         """
         if not self.found:
             return (
@@ -101,32 +101,32 @@ class SearchResult:
     def to_json(self) -> dict[str, Any]:
         """``{"query", "found": [{"name", "python_name", "server", "description", "score", "why", ...}], "total"}``.
 
-        With `detail` ``signatures`` each has its ``signature`` besides, and in ``types`` the fields of its result; with
-        ``full`` its schemas as well.
+        With the detail ``signatures`` each tool also has its ``signature``, and the fields of its result in ``types``;
+        with ``full`` its schemas as well.
         """
         return {"query": self.query[:1000], "found": [self._json(each) for each in self.found], "total": self.total}
 
     def _json(self, each: Found) -> dict[str, Any]:
         tool, name = each.tool, each.python_name
-        told = _named(tool, name, tool.description if self.detail == "full" else _summary(tool))
-        told |= {"score": round(each.score, 2), "why": each.why}
+        shown = _named(tool, name, tool.description if self.detail == "full" else _summary(tool))
+        shown |= {"score": round(each.score, 2), "why": each.why}
         if self.detail != "names":
-            told |= {"signature": _signature(tool, name), "types": _types(tool, name)}
+            shown |= {"signature": _signature(tool, name), "types": _types(tool, name)}
         if self.detail == "full":
-            told |= {"input_schema": tool.input_schema, "output_schema": tool.output_schema}
-        return told
+            shown |= {"input_schema": tool.input_schema, "output_schema": tool.output_schema}
+        return shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """Tools that were asked for by name."""
+    """Descriptions of tools that were asked for by name."""
 
     tools: tuple[Tool, ...]
     """In the order of the names, each once."""
     unknown: tuple[str, ...]
-    """Names that are no tool's."""
+    """Names without a tool."""
     faults: tuple[str, ...]
-    """What to say of them."""
+    """A message for each of the first unknown names."""
     registry: Registry = field(repr=False)
 
     def for_model(self) -> str:
@@ -140,40 +140,40 @@ class Described:
 
     def _json(self, tool: Tool) -> dict[str, Any]:
         info, name = self.registry.info(tool.name), self.registry.callable_name(tool.name)
-        told = _named(tool, name, tool.description) | {"signature": _signature(tool, name)}
-        told |= {each: getattr(tool, each) for each in _TOLD}
-        told |= {"capabilities": list(tool.capabilities), "limitations": list(tool.limitations)}
-        return told | {"average_seconds": info.average_seconds, "failure_rate": info.failure_rate}
+        shown = _named(tool, name, tool.description) | {"signature": _signature(tool, name)}
+        shown |= {each: getattr(tool, each) for each in _AS_THEY_ARE}
+        shown |= {"capabilities": list(tool.capabilities), "limitations": list(tool.limitations)}
+        return shown | {"average_seconds": info.average_seconds, "failure_rate": info.failure_rate}
 
 
 def why(query: str, parts: Mapping[str, str], index: Index, learned: Learned | None, tool: Tool, ranked: Ranked) -> str:
-    """Why a tool was found, in words for people and models.
+    """Why a search found a tool, in words for people and models.
 
     Args:
-        query: what was searched for.
-        parts: what words of the query were taken apart into, by their terms.
-        index: what was searched.
-        learned: what earlier searches taught.
+        query: the query.
+        parts: parts of compound words in the query, by their terms.
+        index: the index that was searched.
+        learned: the lessons of earlier searches.
         tool: the tool.
-        ranked: its place and its score.
+        ranked: the tool's place and score.
     """
     words = {**parts, **words_of(query)}
     own = [word for term, word in words.items() if index.tools.has(term, ranked.place)]
-    told = [f"it says {_listed(own)}"] if own else []
+    reasons = [f"it says {_listed(own)}"] if own else []
     if tool.server and ranked.server > ranked.own / 2:
-        told.append(f"its server {printable(tool.server)[:60]} is about that")
+        reasons.append(f"its server {printable(tool.server)[:60]} is about that")
     if ranked.learned and learned is not None:
         asked = [words[term] for term in learned.words(tool.name, words)]
-        told.append(f"earlier searches for {_listed(asked)} led to it" if asked else "earlier searches led to it")
-    return "; ".join(told) or "it has that name"
+        reasons.append(f"earlier searches for {_listed(asked)} led to it" if asked else "earlier searches led to it")
+    return "; ".join(reasons) or "it has that name"
 
 
 def entry(tool: Tool, name: str, detail: Detail) -> str:
-    """What a list says of one tool.
+    """The entry of one tool in a list.
 
     Args:
         tool: the tool.
-        name: what a program calls it.
+        name: the tool's name in programs.
         detail: ``"names"`` or ``"signatures"``.
     """
     if detail == "names":
@@ -186,8 +186,8 @@ def _named(tool: Tool, name: str, description: str) -> dict[str, Any]:
 
 
 def _stubs(registry: Registry, tools: Sequence[Tool], describe: bool) -> str:
-    """Full stubs of as many of the tools as there is room for, the first of them; the others' names."""
-    there = [tool for tool in tools if tool.name in registry]  # one may have gone meanwhile
+    """Full stubs of the first tools, as many as fit, and the names of the others."""
+    there = [tool for tool in tools if tool.name in registry]  # one may be gone by now
     shown = len(there)
     text = _full(registry, there)
     while len(text) > _MAX_TEXT_CHARACTERS and shown > 1:
@@ -198,19 +198,19 @@ def _stubs(registry: Registry, tools: Sequence[Tool], describe: bool) -> str:
 
 
 def _full(registry: Registry, tools: Sequence[Tool]) -> str:
-    """Full stubs, and what no stub says as comments behind them."""
+    """Full stubs, followed by comments with limitations and examples."""
     from callgate.tools.stubs import stubs
 
     text = stubs(registry, detail="full", names=[tool.name for tool in tools])
-    more = [f"# {registry.callable_name(tool.name)}: {said}" for tool in tools if (said := _beside(tool))]
+    more = [f"# {registry.callable_name(tool.name)}: {notes}" for tool in tools if (notes := _beside(tool))]
     return "\n".join([text, *more, ""]) if more else text
 
 
 def _beside(tool: Tool) -> str:
-    """On one line, what there is to know of a tool besides its arguments and its result."""
-    told = ["a person is asked before each call"] if tool.requires_approval else []
+    """A tool's approval, limitations and examples, on one line."""
+    notes = ["a person is asked before each call"] if tool.requires_approval else []
     if tool.limitations:
-        told.append(f"limitations: {', '.join(tool.limitations[:_MAX_BESIDE])}")
+        notes.append(f"limitations: {', '.join(tool.limitations[:_MAX_BESIDE])}")
     examples = []
     for each in tool.examples[:_MAX_BESIDE]:
         try:
@@ -218,8 +218,8 @@ def _beside(tool: Tool) -> str:
         except NotJson:
             continue
     if examples:
-        told.append(f"examples: {', '.join(examples)}")
-    return one_line("; ".join(told), _MAX_BESIDE_CHARACTERS)
+        notes.append(f"examples: {', '.join(examples)}")
+    return one_line("; ".join(notes), _MAX_BESIDE_CHARACTERS)
 
 
 def _left(names: list[str], describe: bool) -> str:
@@ -240,7 +240,7 @@ def _types(tool: Tool, name: str) -> str:
 
 
 def _summary(tool: Tool) -> str:
-    """The first line of the description that says something."""
+    """The first line of the description that is not empty."""
     lines = (line for line in tool.description[:2000].splitlines() if line.strip())
     return one_line(next(lines, "(no description)"), _MAX_SUMMARY_CHARACTERS)
 

@@ -1,10 +1,10 @@
-"""Tools loaded at run time for one conversation, and the runtime's tools beside them.
+"""The tools of one conversation: the runtime's tools, and the tools that the operator's loader gives for its searches.
 
-1. What is loaded is this conversation's own: its registry, gate and result cache are nobody else's.
-2. The runtime's tools keep their names. A loaded one that has the name of one of them gets another (`search_2`).
-3. A tool that is loaded again under the name that it was loaded under takes its own place, and keeps its name.
-4. One that is the runtime's own, the same object, is that one.
-5. The operator's loader is asked within bounds. What goes wrong there becomes a line for the model, or is logged.
+1. Loaded tools belong to one conversation, which has a registry, a gate and a result cache of its own.
+2. The runtime's tools keep their names. A loaded tool with the name of one of them gets another name (`search_2`).
+3. A tool that is loaded again under the same name replaces the earlier one and keeps its name.
+4. A loaded tool that is the same object as a tool of the runtime is that tool.
+5. The loader has a time limit. Its failure becomes a line for the model, or is logged.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ __all__ = ["MAX_LOADED", "LoadedTools", "Loader"]
 logger = logging.getLogger("callgate")
 
 MAX_LOADED = 256
-"""Tools that one conversation holds; of more, those loaded longest ago go."""
+"""Most loaded tools of one conversation; the oldest ones are dropped."""
 
 Loader = Callable[[str], Awaitable[Iterable[Tool | Callable[..., Any]]]]
-"""Given the words of a search, gives tools, or functions to make tools of."""
+"""Takes the words of a search; gives tools, or functions to make tools of."""
 
 
 class LoadedTools:
-    """The tools of a conversation: the runtime's, as they are now, and its own.
+    """The tools of a conversation: the runtime's current tools, and its own.
 
     Args:
         base: the runtime's registry.
-        loader: who gives the others.
-        seconds: so long it may take.
+        loader: gives the other tools.
+        seconds: longest time for the loader.
     """
 
     def __init__(self, base: Registry, loader: Loader, seconds: float) -> None:
@@ -44,19 +44,19 @@ class LoadedTools:
         self._seconds = seconds
         self._seen: tuple[Tool, ...] = base.tools()
         self._names: dict[str, str] = {}
-        """From the name that each was loaded under to the one in `registry`, in the order of loading."""
+        """Names in `registry` by the names under which the tools were loaded, in the order of loading."""
         self.registry = Registry(self._seen)
 
     @property
     def own(self) -> Collection[str]:
-        """Names, in `registry`, of the tools that were loaded."""
+        """Names in `registry` of the loaded tools."""
         return self._names.values()
 
     async def load(self, query: str) -> tuple[str, tuple[str, ...]]:
-        """Load what there is for a search.
+        """Load tools for a search.
 
         Returns:
-            A line for the model where that failed, else nothing; and the names of the tools, as they are known now.
+            A line for the model if that failed, else an empty text; and the names of the tools in `registry`.
         """
         if not query.strip():
             return "", ()
@@ -76,8 +76,7 @@ class LoadedTools:
             return "Note: more tools could not be loaded; there may be others.", ()
 
     def _add(self, tools: Iterable[Tool | Callable[..., Any]]) -> tuple[str, ...]:
-        """Take loaded tools in; returns their names in `registry`. Raises `ConfigurationError` where one of them cannot
-        be a tool."""
+        """Add loaded tools. Returns their names in `registry`. Raises `ConfigurationError` if one cannot be a tool."""
         self.refresh()  # the loader may have added to the runtime's tools
         made = [each if isinstance(each, Tool) else Tool.from_function(each) for each in tools][:MAX_LOADED]
         there = [tool for tool in made if tool.name in self._base and self._base.get(tool.name) is tool]
@@ -95,8 +94,8 @@ class LoadedTools:
         return tuple(dict.fromkeys(names[tool.name] for tool in made if tool.name in names))
 
     def refresh(self) -> None:
-        """Take over what has changed in the runtime's registry. A newcomer there keeps its name, and a loaded tool that
-        had the name gets another."""
+        """Copy changes of the runtime's registry. A new tool there keeps its name; a loaded tool with that name gets
+        another."""
         tools = self._base.tools()
         if tools is self._seen:
             return

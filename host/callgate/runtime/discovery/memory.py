@@ -1,15 +1,15 @@
-"""What a conversation remembers: found tools and searches, as JSON; and what a search can learn from them.
+"""The memory of a conversation: found tools and searches, as JSON, and the lessons for the search.
 
-*State*: for a server that keeps nothing itself, or goes on in another process. It gives no rights. Whoever holds it can
-make tools visible that the conversation may call anyway, and nothing else: which those are, the operator says anew
-every time. So it is read with care, and what means nothing is left out.
+*State* is for a server that keeps nothing itself, or continues in another process. A state gives no rights. The holder
+of a state can make tools visible that the conversation may call anyway, and nothing else: the operator names the
+allowed tools anew each time. Fields that make no sense are left out when a state is read.
 
-*Learning*: which of the tools that a search found were called with success afterwards.
+*Learning*: which of the tools that a search found were then called with success.
 
-1. Only searches that found the tool teach it. One that was read in a state, which anybody may have written, is made
-   again first: what it does not find now, it does not teach. So a forged state teaches nothing that its holder could
-   not have taught by searching.
-2. What a program searched for is in the records of its calls, and what it found is not: that search is made again, too.
+1. Only a search that found a tool teaches about it. A search from a state, which anybody may have written, is made
+   again first, and teaches only what it finds now. So a forged state teaches nothing that its holder could not teach by
+   searching.
+2. The records of a program's calls have its queries, and not what they found. These searches are made again, too.
 """
 
 from __future__ import annotations
@@ -27,50 +27,50 @@ from .search import ToolSearch
 __all__ = ["MAX_FOUND", "MAX_SEARCHES", "ConversationState", "Search", "credit", "teach"]
 
 MAX_FOUND = 64
-"""Found tools that a model is shown at most; of more, those found longest ago go. OpenAI takes 128 in a request."""
+"""Most found tools that a model sees; the oldest ones are dropped. OpenAI takes 128 tools in a request."""
 MAX_SEARCHES = 16
-"""Searches that are remembered, the newest: for learning, and for loading again."""
+"""Most searches that are remembered, the newest ones: for learning, and for loading again."""
 MAX_QUERY = 400
 _VERSION = 1
 _MOST_SEARCHES = 8
-"""Searches of one program that are learned from; each has to be made again."""
+"""Most searches of one program that teach; each is made again."""
 _USUAL = 10
-"""So many tools a search finds that says no limit."""
+"""Tools that a search without a limit finds."""
 
 
 @dataclass(slots=True)
 class Search:
-    """A search, and what it found."""
+    """A search and its result."""
 
     query: str
     found: tuple[str, ...]
     """Names of tools."""
     loaded: bool = False
-    """Whether tools were loaded for it."""
+    """Whether tools were loaded for the search."""
     taught: set[str] = field(default_factory=set)
-    """Tools of it that were called with success, and learned from."""
-    told: bool = field(default=False, compare=False)
-    """It was not seen, but read in a state that somebody kept."""
+    """The found tools whose successful calls have taught the search already."""
+    unverified: bool = field(default=False, compare=False)
+    """Whether the search comes from a state, and was not made again yet."""
 
 
 @dataclass(slots=True)
 class ConversationState:
-    """What a conversation knows."""
+    """The memory of one conversation."""
 
     found: list[str] = field(default_factory=list)
-    """Names of found tools, in the order in which the model is shown them."""
+    """Names of found tools, in the order of their definitions."""
     searches: list[Search] = field(default_factory=list)
     """Oldest first."""
 
     def add_found(self, names: Iterable[str]) -> list[str]:
-        """Take found tools in, behind those that are there; returns those that are new."""
+        """Append found tools. Returns the new ones."""
         new = [name for name in dict.fromkeys(names) if name not in self.found]
         self.found += new
         del self.found[:-MAX_FOUND]
         return new
 
     def add_search(self, query: str, found: Iterable[str], *, loaded: bool) -> Search:
-        """Remember a search. One for the same words takes the place of the one before."""
+        """Remember a search. It replaces an earlier search for the same words."""
         made = Search(query[:MAX_QUERY], tuple(found)[:MAX_FOUND], loaded)
         for before in [each for each in self.searches if each.query == made.query]:
             made.taught, made.loaded = before.taught, loaded or before.loaded
@@ -92,15 +92,15 @@ class ConversationState:
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any] | None) -> ConversationState:
-        """The state that `to_json` gave. What makes no sense in it is left out.
+        """The state in a result of `to_json`. Fields that make no sense are left out.
 
         Raises:
-            ConfigurationError: it is no such state, or one of another version.
+            ConfigurationError: not such a result, or one of another version.
         """
         state = cls()
         if given is None:
             return state
-        as_given: Any = given  # by whoever kept it
+        as_given: Any = given  # from outside
         if not isinstance(as_given, Mapping) or as_given.get("version") != _VERSION:
             raise ConfigurationError("state is not what Conversation.state() gave (of this version): leave it out")
         state.add_found(_names(given.get("found")))
@@ -108,7 +108,7 @@ class ConversationState:
         for each in (searches if isinstance(searches, list) else [])[-MAX_SEARCHES:]:
             if isinstance(each, Mapping) and isinstance(each.get("query"), str):
                 made = state.add_search(each["query"], _names(each.get("found")), loaded=each.get("loaded") is True)
-                made.taught, made.told = set(_names(each.get("taught"))), True
+                made.taught, made.unverified = set(_names(each.get("taught"))), True
         return state
 
 
@@ -120,14 +120,14 @@ def _names(given: Any) -> list[str]:
 async def teach(
     search: ToolSearch, searches: Sequence[Search], calls: Iterable[CallRecord], among: Collection[str] | None
 ) -> None:
-    """Tell the search which of what it found a program or a plan called with success. Its own searches come before the
-    conversation's.
+    """Teach the search which of its found tools a program or a plan called with success. The program's own searches
+    count before the conversation's.
 
     Args:
-        search: what learns.
-        searches: those of the conversation, oldest first.
-        calls: of the program or the plan.
-        among: names of the tools that the conversation can find; None: all.
+        search: the search that learns.
+        searches: the conversation's searches, oldest first.
+        calls: the calls of the program or the plan.
+        among: names of the tools that the conversation can find; None for all.
     """
     own: list[Search] = []
     for call in calls:
@@ -143,18 +143,18 @@ async def teach(
 
 
 async def credit(search: ToolSearch, searches: Sequence[Search], name: str, among: Collection[str] | None) -> None:
-    """Tell the search that a tool was called with success. The latest search that found it gets the credit, once.
+    """Teach the search that a tool was called with success. The latest search that found the tool counts, once.
 
     Args:
-        search: what learns.
+        search: the search that learns.
         searches: oldest first.
-        name: of the tool.
-        among: names of the tools that the conversation can find; None: all.
+        name: the tool's name.
+        among: names of the tools that the conversation can find; None for all.
     """
     for each in reversed(searches):
-        if name in each.found and each.told:
+        if name in each.found and each.unverified:
             there = await _found(search, each.query, MAX_FOUND, among)
-            each.found, each.told = tuple(one for one in each.found if one in there), False
+            each.found, each.unverified = tuple(one for one in each.found if one in there), False
         if name in each.found:
             if name not in each.taught:
                 each.taught.add(name)

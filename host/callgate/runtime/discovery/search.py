@@ -1,7 +1,7 @@
-"""Searching the tools of a registry: by words, by a regular expression, by server, capability and category.
+"""Searches the tools of a registry: by words, by a regular expression, by server, capability and category.
 
-What is wrong with a search is `InvalidArguments`, worded for a model. What the caller may not call is neither found nor
-named. A search sees the tools of one moment (`Snapshot`), also in a worker thread while the registry changes.
+A wrong search raises `InvalidArguments`, worded for a model. A search does not find or name a tool that the caller may
+not call. It sees the tools of one moment (`Snapshot`), also in a worker thread while the registry changes.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from .found import MAX_FOUND, Described, Found, SearchResult, why
 __all__ = ["MAX_DESCRIBED", "ToolSearch"]
 
 MAX_DESCRIBED = 50
-"""So many tools are described at once."""
+"""Most tools in one description."""
 _MAX_LISTED = 12
 _NAMESAKES = 40
-"""So many tools are ranked at least where the query is a name: which of several with that name comes first."""
+"""Fewest tools that are ranked if the query is a name, to order several tools with that name."""
 _MAX_PATTERNS_AT_A_TIME = 2
-"""So many regular expressions are tried at a time; the others wait."""
+"""Most regular expressions that run at a time; others wait."""
 _APART = re.compile(r"[\W_]+")
 _MAX_NAME_CHARACTERS = 600
 _MAX_PATTERN_TEXT_BYTES = 4_000
-"""So much of a tool is searched by a regular expression: 4,000 tools are 16 MB at most."""
+"""Most bytes of a tool that a regular expression searches: 4,000 tools have 16 MB at most."""
 _PATTERN_SECONDS = 2.0
-"""So long may a regular expression be tried: `(.*w.{0,40}o.{0,40}){3}!$` takes 7 ms for each tool."""
+"""Longest time of one regular expression: `(.*w.{0,40}o.{0,40}){3}!$` takes 7 ms for each tool."""
 
 _VALUES: dict[str, Callable[[Tool], Iterable[str]]] = {
     "server": lambda tool: filter(None, [tool.server]),
     "capability": lambda tool: tool.capabilities,
     "category": lambda tool: filter(None, [tool.category]),
 }
-"""What a tool has of each kind that a search can be held to."""
+"""The values of a tool for each filter of a search."""
 
 
 class FindOptions(TypedDict, total=False):
@@ -73,23 +73,23 @@ class ToolSearch:
     """Finds tools of a registry.
 
     Args:
-        registry: the tools; what is added and removed later is seen by the next search.
-        learned: what earlier searches taught; None: nothing, and nothing is learned. Belongs to those who may know of
-            each other's queries.
+        registry: the tools; each search sees the current ones.
+        learned: the lessons of earlier searches; None turns learning off. Only callers who may know each other's
+            queries share lessons.
     """
 
     def __init__(self, registry: Registry, learned: Learned | None = None) -> None:
         self.learned = learned
-        """What earlier searches taught."""
+        """The lessons of earlier searches."""
         self._registry = registry
-        self._profiles: MutableMapping[Tool, Profile] = WeakKeyDictionary()  # tools that are gone are forgotten
+        self._profiles: MutableMapping[Tool, Profile] = WeakKeyDictionary()  # forgets tools that are gone
         self._snapshot: Snapshot | None = None
         self._making = threading.Lock()
         self._threads: WeakKeyDictionary[Any, anyio.CapacityLimiter] = WeakKeyDictionary()
 
     async def ask(self, query: str = "", **options: Unpack[FindOptions]) -> SearchResult:
-        """As `find`, without holding up the event loop: tools are read, and regular expressions tried, in a worker
-        thread. What is found are tools that there were when the search began."""
+        """`find` without blocking the event loop: a worker thread reads tools and runs regular expressions. The search
+        sees the tools of the moment it begins."""
         moment = self._registry.vocabulary()
         snapshot = self._snapshot
         if snapshot is None or snapshot.moment is not moment:
@@ -105,22 +105,22 @@ class ToolSearch:
             stopped.set()
 
     def find(self, query: str = "", **options: Unpack[FindOptions]) -> SearchResult:
-        """Tools that a query means, the best first.
+        """The tools that match a query, the best first.
 
         Args:
-            query: what the tool should do, in words; the first 4,000 characters count. May be empty where `server`,
-                `capability` or `category` says which tools: then these are listed by name.
-            limit: how many at most; more than 100 is 100.
-            detail: how much `SearchResult.for_model` says of each: ``"names"``, ``"signatures"`` or ``"full"``.
+            query: what the tool should do, in words; the first 4,000 characters count. May be empty with `server`,
+                `capability` or `category`: then all their tools are listed by name.
+            limit: most tools to find; at most 100.
+            detail: how much `SearchResult.for_model` says about each: ``"names"``, ``"signatures"`` or ``"full"``.
             server: only tools of this server.
             capability: only tools that list this capability.
             category: only tools of this category.
             regex: read `query` as a regular expression (re2), at most 200 characters.
-            among: names of the tools that may be found; None: all.
+            among: names of the tools that may be found; None for all.
 
         Raises:
-            InvalidArguments: the query is empty or no pattern, the pattern takes more than 2 s, `limit` is below 1,
-                there is no such detail, server, capability or category among these tools.
+            InvalidArguments: the query is empty or not a pattern, the pattern takes more than 2 s, `limit` is below 1,
+                or the detail, server, capability or category does not exist among these tools.
         """
         return self._find(self._of(self._registry.vocabulary()), query, **options)
 
@@ -138,11 +138,11 @@ class ToolSearch:
         among: Collection[str] | None = None,
         stopped: threading.Event | None = None,
     ) -> SearchResult:
-        """See `find`. May run beside changes of the registry, which it does not ask.
+        """See `find`. Uses the snapshot alone, so that the registry may change meanwhile.
 
         Args:
-            snapshot: the tools, and their names.
-            stopped: set when nobody waits for what a regular expression finds.
+            snapshot: the tools and their names.
+            stopped: set when nobody waits for the result any more.
         """
         if not isinstance(query, str):
             raise InvalidArguments(f"query must be a string, not {described(query)}")
@@ -165,12 +165,12 @@ class ToolSearch:
                     "capability or another filter)"
                 )
             places = snapshot.places(snapshot.place_of if within is None else within)
-            told = "the regular expression matches" if regex else ""
+            reason = "the regular expression matches" if regex else ""
             if regex:
                 places = snapshot.matches(Pattern(query), places, stopped)
             matched = len(places)
             chosen = (snapshot.tools[place] for place in places[:limit])
-            found = [Found(tool, snapshot.names[tool.name], 0.0, lambda: told) for tool in chosen]
+            found = [Found(tool, snapshot.names[tool.name], 0.0, lambda: reason) for tool in chosen]
         else:
             found = self._ranked(snapshot, query, limit, within)
         return SearchResult(
@@ -178,15 +178,15 @@ class ToolSearch:
         )
 
     def describe(self, names: Collection[str], among: Collection[str] | None = None, *, hint: bool = True) -> Described:
-        """All there is to say of some tools.
+        """Full descriptions of tools.
 
         Args:
-            names: as the registry, a program or ``server.tool`` has them; at most 50.
-            among: names of the tools that may be described; None: all.
-            hint: whether the caller can search, and may be told to.
+            names: registry names, identifiers in programs or ``server.tool``; at most 50.
+            among: names of the tools that may be described; None for all.
+            hint: whether the caller can search, so that errors may say so.
 
         Raises:
-            InvalidArguments: `names` is empty, too long or no list of names; or none of them is a tool's.
+            InvalidArguments: `names` is empty, too long or not a list of names, or has no name of a tool.
         """
         if isinstance(names, str):
             names = [names]
@@ -219,12 +219,11 @@ class ToolSearch:
         )
 
     def learn(self, query: str, tool: str) -> None:
-        """Take note that a search for `query` led to a call of `tool` that succeeded: the next search for something
-        similar ranks it higher.
+        """Learn that a search for `query` led to a successful call of `tool`: similar searches rank the tool higher.
 
         Args:
-            query: what was searched for.
-            tool: name of a registered tool; another is passed over.
+            query: the query.
+            tool: name of a registered tool; any other name is ignored.
         """
         if self.learned is not None and tool in self._registry:
             self.learned.learn(query, tool)
@@ -238,9 +237,9 @@ class ToolSearch:
     def _ranked(self, snapshot: Snapshot, query: str, limit: int, within: frozenset[str] | None) -> list[Found]:
         terms = query_terms(query)
         parts: dict[str, str] = {}
-        said = snapshot.index.tools
-        if len(terms) <= MAX_QUERY_TERMS_SPLIT and not all(map(said.knows, terms)):
-            parts = split_all(words_of(query), said.knows, lambda: said.begins)
+        postings = snapshot.index.tools
+        if len(terms) <= MAX_QUERY_TERMS_SPLIT and not all(map(postings.knows, terms)):
+            parts = split_all(words_of(query), postings.knows, lambda: postings.begins)
             terms = dict.fromkeys(parts, 1) | terms
         lessons = {} if self.learned is None else self.learned.scores(terms)
         place_of, tools = snapshot.place_of, snapshot.tools
@@ -256,7 +255,7 @@ class ToolSearch:
             among=None if within is None else snapshot.mask(within),
             learned=learned,
         )
-        if named:  # the tools that a query names before those that it means, the one of exactly that name first of all
+        if named:  # tools with that name come first, the exact name before all
             exact = snapshot.exact(query)
             by_place = {each.place: each for each in ranked}
             first = [by_place.pop(place, Ranked(place, 0.0, 0.0, 0.0)) for place in named]
@@ -270,18 +269,18 @@ class ToolSearch:
 
 
 class Snapshot:
-    """The tools of one moment, by place, ready to be searched. Made anew when the registry has others; a tool is read
-    once.
+    """The tools of one moment, by place, ready for searches. A registry with other tools gets a new one; each tool is
+    read once.
 
     Args:
-        moment: their names, and the tools, sorted by name.
-        profiles: of tools that were read before; the others' are added.
+        moment: the names, and the tools, sorted by name.
+        profiles: profiles of tools that were read before; new ones are added.
     """
 
     def __init__(self, moment: Vocabulary, profiles: MutableMapping[Tool, Profile]) -> None:
         self.moment = moment
         self.names = moment.callable_names
-        """In programs, by their own."""
+        """Names in programs by the tools' own names."""
         self.tools = tools = moment.tools
         self.place_of = {tool.name: place for place, tool in enumerate(tools)}
         read = []
@@ -303,8 +302,8 @@ class Snapshot:
         return self.place_of.get(self.moment.resolve(query.strip()) or "")
 
     def named(self, query: str) -> list[int]:
-        """The places of the tools whose name the query is, in any of its forms: in the registry, in programs, as
-        ``server.tool``, or on their server; with blanks, signs and capitals or without."""
+        """The places of the tools that have the query as a name: in the registry, in programs, as ``server.tool``, or
+        on their server. Blanks, signs and case do not matter."""
         if len(query) > _MAX_NAME_CHARACTERS:
             return []
         exact = self.exact(query)
@@ -316,7 +315,7 @@ class Snapshot:
         return sorted(place for name in names if (place := self.place_of.get(name)) is not None)
 
     def mask(self, names: frozenset[str]) -> int:
-        """The mask of `Index.rank` for the tools of these names; kept."""
+        """The mask of `Index.rank` for the tools of these names; cached."""
         mask = self._masks.get(names)
         if mask is None:
             mask = self.index.tools.mask(self.places(names))
@@ -324,11 +323,11 @@ class Snapshot:
         return mask
 
     def having(self, kind: str, wanted: str, within: frozenset[str] | None) -> frozenset[str]:
-        """Names of the tools that have the wanted value. Raises `InvalidArguments` where none has.
+        """Names of the tools with the wanted value. Raises `InvalidArguments` if there are none.
 
         Args:
             kind: ``"server"``, ``"capability"`` or ``"category"``.
-            wanted: the value; upper and lower case are the same.
+            wanted: the value; case does not matter.
             within: names of the tools that count; None for all.
         """
         if not isinstance(wanted, str):
@@ -349,15 +348,15 @@ class Snapshot:
         raise InvalidArguments(f"{fault}; there are: {listed}{more}")
 
     def matches(self, pattern: Pattern, places: Collection[int], stopped: threading.Event | None = None) -> list[int]:
-        """The places whose tools match: by their names first, then by the rest of their texts.
+        """The places whose tools match: first those whose names match, then those whose other texts do.
 
         Args:
-            pattern: what is looked for.
-            places: of the tools that are looked through.
-            stopped: set when nobody waits any more: what was found until then is returned.
+            pattern: the pattern.
+            places: the places of the tools to search.
+            stopped: set when nobody waits any more; ends the search.
 
         Raises:
-            InvalidArguments: it takes more than 2 s. One tool takes a few ms at most, and is not broken off.
+            InvalidArguments: the search takes more than 2 s. One tool takes a few ms at most, and is not interrupted.
         """
         in_names, in_texts = [], []
         texts = self._texts
@@ -379,14 +378,14 @@ class Snapshot:
 
     @cached_property
     def _texts(self) -> list[tuple[bytes, bytes]]:
-        """Names and the rest of the texts, by place."""
+        """Names and other texts, by place."""
         dotted = [f"{tool.server}.{tool.server_tool}" if tool.server else "" for tool in self.tools]
         names = [f"{tool.name} {also} {name_text(tool)}" for tool, also in zip(self.tools, dotted, strict=True)]
         return [(_utf8(name), _utf8(document_text(tool))) for name, tool in zip(names, self.tools, strict=True)]
 
 
 def _letters(name: str) -> str:
-    """A name without what tells its words apart."""
+    """A name without signs and case."""
     return _APART.sub("", name).casefold()
 
 

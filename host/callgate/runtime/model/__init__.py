@@ -1,4 +1,4 @@
-"""What a model is told of tools, in each provider's form."""
+"""What a model sees of tools, in each provider's form."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The arguments of a model's call, as they came: an object, or its JSON as text. Knows JSON; no tool's schema.
+"""Decodes the arguments of a model's call: an object, or its JSON as text. Knows JSON, and no tool's schema.
 
-Providers hand arguments on as the model wrote them. A model that is stopped by its token limit leaves text that ends in
-the middle; it is told so, since writing the same again would end there again.
+Providers pass arguments on as the model wrote them. A token limit that stops a model leaves text that ends in the
+middle. The error then says so, because the same text would be cut again.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from callgate.tools.faults import described
 __all__ = ["CUT_OFF", "as_object", "decoded", "is_cut_off"]
 
 _NEAR = 20
-"""Characters on either side of the place where JSON breaks that are shown."""
+"""Characters before and after the syntax error that the message shows."""
 _BEGUN = re.compile(r"(?:tr?u?|fa?l?s?|nu?l?|-|\.|[eE][+-]?)?$")
-"""What may be left of a word or a number that was cut; or nothing."""
+"""The rest of a word or a number that was cut; may be empty."""
 _STRUCTURED = ("{", "[", '"')
 _ESCAPE = len(r"\u00e9")
 CUT_OFF = "the text ends in the middle: it was probably cut by the token limit. Make the call again, with less in it"
@@ -28,15 +28,15 @@ _CODE = 'execute_code takes an object with the program in it: {"code": "print(1)
 
 
 def decoded(name: str, given: Any, max_bytes: int) -> Any:
-    """JSON text as its value; anything else as it is. A plan's text is left to those who read plans.
+    """The value of JSON text; any other value as it is. The text of a plan stays, because plans have their own reader.
 
     Args:
-        name: what is called.
-        given: as the model gave it.
-        max_bytes: of text; `Limits.max_message_bytes`.
+        name: the tool or meta-tool.
+        given: the arguments as the model wrote them.
+        max_bytes: most bytes of the text; `Limits.max_message_bytes`.
 
     Raises:
-        InvalidArguments: the text is too long, or no JSON: where it breaks, and whether it was cut off there.
+        InvalidArguments: the text is too long or not JSON; the message names the place, and says if the text was cut.
     """
     if given is None:
         return {}
@@ -61,7 +61,7 @@ def decoded(name: str, given: Any, max_bytes: int) -> Any:
 
 
 def is_cut_off(given: Any) -> bool:
-    """Whether arguments, or the plan that is their only text, are JSON text that ends in the middle."""
+    """Whether the arguments, or the plan in them, are JSON text that ends in the middle."""
     given = given.get("plan") if isinstance(given, Mapping) else given
     text = given.strip() if isinstance(given, str) else ""
     try:
@@ -74,7 +74,7 @@ def is_cut_off(given: Any) -> bool:
 
 
 def as_object(name: str, given: Any) -> dict[str, Any]:
-    """The arguments, which have to be an object. Raises `InvalidArguments`."""
+    """The arguments as a dict. Raises `InvalidArguments` if they are not an object."""
     if isinstance(given, Mapping):
         return dict(given)
     wanted = _CODE if name == "execute_code" else f"{name}: the arguments must be an object"
@@ -92,7 +92,7 @@ def _fault(name: str, error: json.JSONDecodeError) -> str:
 
 
 def _ends_early(error: json.JSONDecodeError) -> bool:
-    """Whether the text is the beginning of something that may have become JSON."""
+    """Whether the text may be the beginning of JSON text."""
     if error.msg.startswith("Unterminated string"):
         return True
     if error.msg.startswith("Invalid \\u"):

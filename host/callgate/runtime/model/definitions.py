@@ -1,13 +1,13 @@
-"""Tool definitions in a provider's form: the meta-tools first, then tools that the model may call itself.
+"""Makes tool definitions in a provider's form: the meta-tools first, then the tools that the model may call itself.
 
-1. The same tools and options give the same bytes, whatever the order in which tools were added. What a conversation
-   finds is put behind what was there: a provider's prompt cache of the rest stays good.
-2. A tool has a definition of its own only where it allows callers of kind ``direct``; where the provider's own code may
-   call as well, `allowed_callers` says which.
-3. Foreign words are cleaned and cut (`foreign`), foreign schemas brought into a form that the provider takes
+1. The same tools and options give the same bytes, in any order of adding. Tools that a conversation finds come last, so
+   that a provider's prompt cache of the rest survives.
+2. Only a tool that allows ``direct`` callers has a definition of its own. If the provider's own code may call tools as
+   well, `allowed_callers` says who may call each.
+3. Foreign texts are cleaned and cut (`foreign`), and foreign schemas are brought into a form that the provider takes
    (`schemas`).
 
-Makes definitions; sends nothing, and answers no call.
+Sends nothing, and answers no call.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _ANTHROPICS_CODE = re.compile(r"code_execution_\d{8}")
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What a conversation adds to the options."""
+    """A conversation's additions to the options."""
 
     found: tuple[str, ...] = ()
-    """Names of more direct tools, in the order in which they are to come; those that cannot be called directly, or are
-    not there (any more), are left out."""
+    """Names of more direct tools, in the order of their definitions. Tools that are absent or do not allow direct calls
+    are left out."""
     grows: bool = False
     """Whether tools that the model finds are added to its list."""
     session: bool = False
@@ -69,14 +69,14 @@ ALONE = Beside()
 
 
 class Definitions:
-    """Makes definitions of one registry's tools, and keeps what it made until the tools change.
+    """Makes definitions of one registry's tools, and keeps them until the tools change.
 
     Args:
         registry: the tools.
-        limits: what runs may spend.
-        language: ``"full"`` Python, ``"restricted"`` by the policy, or ``"graphs"``: no sandbox, and so only programs
-            that are graphs of calls.
-        python: tells the version of the Python that runs programs, ``3.11``; empty where it is not known yet.
+        limits: the limits of runs.
+        language: ``"full"`` Python, Python ``"restricted"`` by the policy, or ``"graphs"``: without a sandbox, only
+            programs that are graphs of calls.
+        python: returns the version of the Python that runs programs, ``3.11``; empty if not known yet.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Definitions:
     ) -> None:
         self.registry = registry
         self.names = ModelNames(registry)
-        """What a model calls the tools."""
+        """The model's names for the tools."""
         self.limits = limits
         self.language = language
         self.python = python
@@ -92,8 +92,7 @@ class Definitions:
         self._made: dict[str, str] = {}
 
     def make(self, provider: Provider, options: DefinitionOptions, beside: Beside = ALONE) -> list[Definition]:
-        """The definitions; the caller's own to change. Raises `ConfigurationError` where an option is wrong, or names
-        what there is not."""
+        """The definitions, as a copy. Raises `ConfigurationError` for a wrong option or an unknown name in one."""
         tools = self.registry.tools()
         if tools is not self._tools or len(self._made) >= _KEPT:
             self._made.clear()
@@ -107,15 +106,15 @@ class Definitions:
         return copied
 
     def of(self, options: DefinitionOptions, beside: Beside = ALONE, provider: Provider | None = None) -> ModelTools:
-        """What the model has; None for `provider`: without what only one provider knows."""
+        """What the model has. Without a provider, options that only some providers have are ignored."""
         if provider is None:
             options = {**options, "programmatic": None, "defer": (), "strict": False}
         return ModelTools(self, provider or "anthropic", options, beside)
 
 
 class ModelTools:
-    """What one model has, and the list of definitions that says so. Raises `ConfigurationError` where an option is
-    wrong, or names what there is not."""
+    """What one model has, and its list of definitions. Raises `ConfigurationError` for a wrong option or an unknown
+    name in one."""
 
     def __init__(self, whole: Definitions, provider: Provider, options: DefinitionOptions, beside: Beside) -> None:
         checked_options(options)
@@ -130,7 +129,7 @@ class ModelTools:
         self._within = self._named("tools", None)
         self._chosen = self._checked_direct()
         self.deferred = self._named("defer", ()) if options.get("defer") else frozenset[Tool]()
-        """The tools that the provider is to keep out of the context until they are found."""
+        """The tools that the provider keeps out of the context until a search finds them."""
         self._strict = StrictForms(provider) if options.get("strict") else None
 
     def definitions(self) -> list[Definition]:
@@ -147,7 +146,7 @@ class ModelTools:
         return made
 
     def situation(self) -> Situation:
-        """What the texts go by."""
+        """What the model has, for the texts."""
         names = self._registry.callable_names()
         listed = any(each.complete for each in self._lists.values())
         seen = {*self._chosen, *(self._for("code" if "execute_code" in self._meta else "plan") if listed else ())}
@@ -167,7 +166,7 @@ class ModelTools:
         )
 
     def instructions(self) -> str:
-        """How to choose among what there is: see `Runtime.instructions`."""
+        """How to choose among the tools: see `Runtime.instructions`."""
         return instructions(self.situation())
 
     def choice(self, provider: Provider, choice: str, parallel: bool | None) -> dict[str, Any]:
@@ -182,20 +181,20 @@ class ModelTools:
         return tool_choice(provider, self._whole.names.of(name), parallel=parallel)
 
     def deferred_names(self) -> dict[str, str]:
-        """What the provider calls the tools that it keeps out of the context until they are found, by their names."""
+        """The provider's names of the deferred tools, by their own names."""
         return {tool.name: self._whole.names.of(tool.name) for tool in self.direct() if tool in self.deferred}
 
     def names(self) -> tuple[str, ...]:
-        """Names of the tools that the model itself can call by a definition of their own, in order."""
+        """Names of the tools with definitions of their own, in order."""
         return tuple(tool.name for tool in self.direct())
 
     def direct(self) -> list[Tool]:
-        """Those chosen, sorted, then those found, in their order."""
+        """The chosen tools, sorted, then the found tools, in their order."""
         found = (self._registry.get(name) for name in self._beside.found if name in self._registry)
         more = [tool for tool in found if tool in self._within and self._callable(tool)]
         return list(dict.fromkeys([*self._chosen, *more]))
 
-    # what was asked for
+    # options
 
     def _check_what_the_provider_has(self) -> None:
         provider, code = self._provider, self._code
@@ -209,7 +208,7 @@ class ModelTools:
             raise ConfigurationError(f"programmatic={code!r} means nothing to {provider}; it is {ways}")
 
     def _named(self, option: str, default: Collection[str] | None) -> frozenset[Tool]:
-        """The tools that an option names; all of them where it says ``"all"``, or None."""
+        """The tools that an option names; all tools for ``"all"`` and None."""
         asked: Any = self._options.get(option, default)
         if asked is None or asked == "all":
             return frozenset(self._registry.tools())
@@ -243,7 +242,7 @@ class ModelTools:
 
     @cached_property
     def _lists(self) -> dict[MetaTool, Listing]:
-        """The tools that stand in the descriptions of meta-tools."""
+        """The lists of tools in the descriptions of meta-tools."""
         most = self._options.get("inline_characters", DEFAULT_INLINE_CHARACTERS)
         lists: dict[MetaTool, Listing] = {}
         plans = self._for("plan") if "execute_tool_plan" in self._meta else []
@@ -333,7 +332,7 @@ class ModelTools:
         return definition(self._provider, name, text, shown, strict=form is not None, beside=beside)
 
     def _examples(self, tool: Tool) -> list[dict[str, Any]]:
-        """Examples that are arguments the tool takes, under the names that the provider is shown."""
+        """The examples that the tool takes as arguments, under the names that the provider sees."""
         shown: list[dict[str, Any]] = []
         names = shown_names(tool)
         for example in tool.examples:

@@ -1,12 +1,12 @@
-"""Words and names of others, made fit to stand in a definition. Pure.
+"""Makes foreign texts and names fit for a definition. Pure.
 
-*Words* are bounded, and have no characters that nobody sees. Descriptions come from MCP servers, whoever these are.
-Control characters, text direction marks, tag characters and other invisible ones can hide from a person what a model
-reads; a line break can pretend that something else begins.
+*Texts* are bounded and have no invisible characters. Descriptions come from MCP servers. Control characters, text
+direction marks, tag characters and other invisible ones can hide from a person what a model reads; a line break can
+pretend to begin another section.
 
-*Names*: a provider takes at most 64 letters, digits, ``_`` and ``-``. A tool whose own name is such keeps it. Any other
-gets one made of it, with eight characters of its SHA-256 behind it where it was cut or where another tool has the
-name. So the name stays the same whatever other tools come and go, except for a tool whose own name it is.
+*Names*: a provider takes at most 64 letters, digits, ``_`` and ``-``. A tool whose name fits keeps it. Any other tool
+gets a name made of its own; eight characters of its SHA-256 follow if the name was cut or is taken. So the name of a
+tool does not depend on other tools, unless one of them has exactly that name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STRAY = re.compile(
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]|\ufe0f{2,}"
 )
-"""Fillers and variation selectors: of other categories, and as invisible."""
+"""Fillers and variation selectors: invisible as well, but of other categories."""
 _BREAKS = re.compile("\r\n?|[\u0085\u2028\u2029\v\f]")
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 
@@ -38,7 +38,7 @@ _ODD = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def clean(text: str, most: int) -> str:
-    """`text` of visible characters, blanks and line breaks; at most `most` characters, with `...` where it was cut."""
+    """The visible characters, blanks and line breaks of `text`, at most `most` of them; `...` marks a cut."""
     text = _BREAKS.sub("\n", text[: most * 4]).replace("\t", "    ")
     text = "".join(c for c in text if c == "\n" or c in _JOINERS or unicodedata.category(c) not in _HIDDEN)
     text = _UNSEEN.sub("", _STRAY.sub("", text))
@@ -55,12 +55,12 @@ def _cut(text: str, most: int) -> str:
 
 
 def fitted(names: Iterable[str], taken: Iterable[str] = (), odd: re.Pattern[str] = _ODD) -> dict[str, str]:
-    """A name that fits for each name, by name.
+    """A name that the provider takes for each name, by name.
 
     Args:
-        names: the names as they are.
-        taken: names that none may get.
-        odd: what may not stand in a name.
+        names: any names.
+        taken: names that are taken.
+        odd: matches characters that a name may not have.
     """
     names = sorted(names)
     kept = {name: name for name in names if 0 < len(name) <= MAX_NAME and not odd.search(name)}
@@ -81,7 +81,7 @@ def fitted(names: Iterable[str], taken: Iterable[str] = (), odd: re.Pattern[str]
 
 
 class ModelNames:
-    """The names of one registry's tools, both ways; worked out when they are first asked for after a change."""
+    """A model's names for one registry's tools, in both directions. Updated at the first use after a change."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -90,12 +90,12 @@ class ModelNames:
         self._back: dict[str, str] = {}
 
     def of(self, name: str) -> str:
-        """What a model calls the tool of that name."""
+        """The model's name for the tool of that name."""
         self._refresh()
         return self._names[name]
 
     def resolve(self, given: str) -> str | None:
-        """The tool that is meant: its own name, the model's, the one in programs, or ``server.tool``. None: no tool."""
+        """The name of the tool with this name, model's name, identifier or ``server.tool``; None for no tool."""
         if given in self._registry:
             return given
         self._refresh()

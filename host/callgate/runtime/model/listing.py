@@ -1,7 +1,7 @@
-"""The tools that stand in a description: in full where that fits, else typed signatures, else names, else how many.
+"""Lists tools in a description: with all descriptions if they fit, else typed signatures, else names, else a count.
 
-What tools say of themselves is the last thing in its place, within docstrings, cleaned line by line: nothing of it can
-pretend to be something else that callgate says. Of the tools of servers it is one line each, cut. Pure.
+Texts of tools come last, inside docstrings, cleaned line by line, so that none of them can pretend to be callgate's own
+text. A server's tool gets one short line. Pure.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from .foreign import one_line
 __all__ = ["NOTHING", "OMITTED", "Listing", "listing", "listing_beside"]
 
 OMITTED = "OMITTED stands for an argument that is left out"
-"""What a signature leaves open: a stub declares the name, a signature alone does not."""
+"""Explains a name that a signature uses and only a module of stubs declares."""
 _LEAST_EACH = 12
-"""Characters that a tool's line takes at least; many times more tools than fit need not be written to be counted."""
+"""Fewest characters of a tool's line: with too many tools, the list is not even written."""
 _MOST_SERVERS = 20
 _MOST_OTHERS = 20
 _AND_SO_ON = "  # and so for each of its tools"
 
 
 class Listing(NamedTuple):
-    """What is said of the tools, and whether that is all one has to know to call them."""
+    """The text, and whether it says all that a call needs."""
 
     text: str
     complete: bool
@@ -39,14 +39,14 @@ NOTHING = Listing("", False)
 def listing(
     registry: Registry, tools: Sequence[Tool], most: int, *, meta: Collection[str], programs: bool = True
 ) -> Listing:
-    """Which tools there are, in at most about `most` characters.
+    """A list of tools in about `most` characters at most.
 
     Args:
-        registry: where they are from.
-        tools: those to list, sorted.
-        most: characters; 0: list nothing.
-        meta: the meta-tools that the model has: how it can find out more.
-        programs: whether it is for programs; for plans, names are the tools' own.
+        registry: the registry of the tools.
+        tools: the tools to list, sorted.
+        most: most characters; 0 lists nothing.
+        meta: the model's meta-tools, by which it can find out more.
+        programs: whether the list is for programs; a list for plans has the tools' own names.
     """
     if not tools or most <= 0:
         return NOTHING
@@ -67,10 +67,10 @@ def listing(
 
 
 def _written(registry: Registry, tools: Sequence[Tool], most: int) -> str:
-    """Declarations with all that the tools say where that fits, else with their first lines; empty where these do not.
+    """Declarations with all descriptions if they fit, else with first lines; empty if neither fits.
 
-    What arguments mean and what results hold often stands in the words alone, and without them a model asks, or
-    guesses. Of tools of servers there are first lines only: the words are not the operator's.
+    Often only the description says what arguments mean and what results hold; without it a model asks or guesses.
+    Tools of servers get first lines only, because the operator did not write their descriptions.
     """
     from callgate.tools.stubs import stubs
 
@@ -84,27 +84,27 @@ def _written(registry: Registry, tools: Sequence[Tool], most: int) -> str:
 def listing_beside(
     registry: Registry, tools: Sequence[Tool], listed: Sequence[Tool], most: int, *, meta: Collection[str]
 ) -> Listing:
-    """The tools for plans, where those for programs are listed with their types already.
+    """A list of the tools for plans, beside a typed list of the tools for programs.
 
     Args:
-        registry: where they are from.
-        tools: those for plans, sorted.
-        listed: those for programs, sorted.
-        most: characters for those that are not listed yet.
-        meta: the meta-tools that the model has.
+        registry: the registry of the tools.
+        tools: the tools for plans, sorted.
+        listed: the tools for programs, sorted.
+        most: most characters for tools that the other list does not have.
+        meta: the model's meta-tools.
     """
-    said = ["Tools and what they take: see execute_code. Names as they stand there will do."]
+    lines = ["Tools and what they take: see execute_code. Names as they stand there will do."]
     names = registry.callable_names()
     both = set(tools).intersection(listed)
     others = [names[tool.name] for tool in listed if tool not in both]
     if len(others) > _MOST_OTHERS:
-        said.append(f"{len(others)} of them are for programs alone.")
+        lines.append(f"{len(others)} of them are for programs alone.")
     elif others:
-        said.append(f"For programs alone: {', '.join(others)}.")
+        lines.append(f"For programs alone: {', '.join(others)}.")
     own = [tool for tool in tools if tool not in both]
     if own:
-        said.append(f"For plans alone, {listing(registry, own, most, meta=meta, programs=False).text}")
-    return Listing("\n".join(said), False)
+        lines.append(f"For plans alone, {listing(registry, own, most, meta=meta, programs=False).text}")
+    return Listing("\n".join(lines), False)
 
 
 def _compact(module: str) -> str:

@@ -1,7 +1,4 @@
-"""The four meta-tools (their names, their arguments, what they answer), and the options of definitions.
-
-Knows no tool, and calls nothing.
-"""
+"""The four meta-tools (names, arguments, answers), and the options of definitions. Knows no tool, and calls nothing."""
 
 from __future__ import annotations
 
@@ -31,13 +28,13 @@ MetaTool = Literal["search_tools", "describe_tools", "execute_code", "execute_to
 META_TOOLS: tuple[MetaTool, ...] = get_args(MetaTool)
 """In the order in which a model is shown them."""
 _OTHER_NAMES: dict[str, MetaTool] = {"execute_plan": "execute_tool_plan"}
-"""What models that have learned another system call a meta-tool."""
+"""Names that models know from other systems."""
 
 Schema = dict[str, Any]
 
 
 def _object(required: str = "", /, **properties: Schema) -> Schema:
-    """An object's schema. `required`: names with blanks between them."""
+    """The schema of an object. `required`: names with blanks between them."""
     needed = {"required": required.split()} if required else {}
     return {"type": "object", "properties": properties, **needed}
 
@@ -76,7 +73,7 @@ _INPUT: dict[MetaTool, Schema] = {
         detail={
             "type": "string",
             "enum": list(DETAILS),
-            "description": "How much to say of each; signatures unless told otherwise.",
+            "description": "How much to say about each; signatures by default.",
         },
         server=_text("Only tools of this server."),
         capability=_text("Only tools that list this capability."),
@@ -109,7 +106,7 @@ _RUN: dict[str, Schema] = {
     "tool_calls": {"type": "integer"},
     "truncated": _texts("Fields that were cut."),
 }
-"""What programs and plans answer alike."""
+"""Fields in the answers of programs and of plans."""
 _OUTPUT: dict[MetaTool, Schema] = {
     "search_tools": _object("found total", found=_OBJECTS, total={"type": "integer"}),
     "describe_tools": _object("tools", tools=_OBJECTS),
@@ -132,28 +129,28 @@ _OUTPUT: dict[MetaTool, Schema] = {
 
 
 def meant(name: str, known: Collection[str]) -> str:
-    """The meta-tool that a model means by another system's name for it; else the name itself.
+    """The meta-tool for another system's name of it; any other name as it is.
 
     Args:
-        name: as the model wrote it.
-        known: the names of what the model has, tools or meta-tools: they win.
+        name: the name as the model wrote it.
+        known: the model's tools and meta-tools, whose names win.
     """
     other = _OTHER_NAMES.get(name)
     return other if other is not None and other in known and name not in known else name
 
 
 def input_schema(name: MetaTool, *, plan_as_text: bool = False) -> Schema:
-    """JSON Schema of its arguments; a copy.
+    """A copy of the JSON Schema of a meta-tool's arguments.
 
     Args:
         name: the meta-tool.
-        plan_as_text: a plan is one argument, the whole of it as JSON text.
+        plan_as_text: whether a plan is one argument, which is JSON text.
     """
     return copy.deepcopy(_PLAN_AS_TEXT if plan_as_text and name == "execute_tool_plan" else _INPUT[name])
 
 
 def output_schema(name: MetaTool) -> Schema:
-    """JSON Schema of `Answer.structured`; a copy."""
+    """A copy of the JSON Schema of `Answer.structured`."""
     return copy.deepcopy(_OUTPUT[name])
 
 
@@ -163,9 +160,9 @@ def _contract(name: MetaTool) -> SchemaArguments:
 
 
 def validated(name: MetaTool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments, if they are what the meta-tool takes. Raises `InvalidArguments` that names every fault.
+    """The checked arguments of a meta-tool. Raises `InvalidArguments` that names every fault.
 
-    Null counts as left out, as a strict form has it: no argument of a meta-tool can be null.
+    Null counts as left out, as in strict forms: no argument of a meta-tool can be null.
     """
     known = _INPUT[name]["properties"]
     given = {key: value for key, value in arguments.items() if value is not None or key not in known}
@@ -173,41 +170,41 @@ def validated(name: MetaTool, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 class DefinitionOptions(TypedDict, total=False):
-    """What `Runtime.tool_definitions` may be told, beside the provider."""
+    """The options of `Runtime.tool_definitions`."""
 
     direct: Collection[str] | Literal["all"]
     """Names of the tools that the model may call itself, each with a definition of its own. None by default. Tools that
-    do not allow callers of kind ``direct`` are left out of ``"all"``, and refused by name."""
+    do not allow ``direct`` callers are left out of ``"all"``, and refused by name."""
     meta: Collection[MetaTool]
     """The meta-tools to define; all four by default."""
     tools: Collection[str] | None
-    """Names of the tools that there are for this model. None (the default): all. Give the same to `handle`."""
+    """Names of the tools that this model has. None (the default): all. Give `handle` the same names."""
     texts: Mapping[MetaTool, str]
-    """Descriptions of meta-tools instead of callgate's own. The list of tools is put behind them all the same."""
+    """Descriptions of meta-tools instead of callgate's own. The list of tools still follows them."""
     inline_characters: int
-    """So many characters of declarations of tools may stand in the description of ``execute_code`` (or of
-    ``execute_tool_plan``, where there is no other). Where they do not fit, names stand there; where these do not fit,
-    the model is told to search. 8,000 by default, about 2,000 tokens; 0 lists nothing."""
+    """Most characters of tool declarations in the description of ``execute_code`` (or of ``execute_tool_plan``, without
+    ``execute_code``). If they do not fit, the description lists names; if these do not fit, it asks the model to
+    search. 8,000 by default, about 2,000 tokens; 0 lists nothing."""
     strict: bool
-    """Ask the provider to hold the model to the schemas, for the tools whose schema can be brought into its strict
-    form. False by default. Not for MCP, which has no such thing."""
+    """Ask the provider to enforce the schemas of the tools that have a strict form. False by default. MCP has no strict
+    forms."""
     plan_as_text: bool
     """``execute_tool_plan`` takes the whole plan as one argument, `plan`, which is JSON text: for models that do not
-    nest objects well. False by default. Calls are answered in either form, whatever this says."""
+    nest objects well. False by default. Calls in either form are answered in any case."""
     defer: Collection[str] | Literal["all"]
-    """Names of direct tools that the provider is to keep out of the context until they are found. Anthropic and OpenAI
+    """Names of direct tools that the provider keeps out of the context until a search finds them. Anthropic and OpenAI
     Responses. None by default."""
     programmatic: str | None
-    """The provider's own code execution may call direct tools, too: Anthropic's version of it, for instance
-    ``"code_execution_20260120"``, or OpenAI Responses' ``"programmatic"``. Then definitions say who may call
-    (`Tool.allowed_callers`: ``code`` stands for it), and tools for ``code`` alone may be among `direct`."""
+    """Lets the provider's own code execution call direct tools, too: Anthropic's version of it, for instance
+    ``"code_execution_20260120"``, or OpenAI Responses' ``"programmatic"``. Definitions then name the allowed callers
+    (``code`` in `Tool.allowed_callers` stands for it), and `direct` may have tools for ``code`` alone."""
 
 
 DEFAULT_INLINE_CHARACTERS = 8_000
 
 
 def checked_options(options: Mapping[str, Any]) -> None:
-    """Refuse options that there are not, and values that cannot be meant. Raises `ConfigurationError`."""
+    """Refuse unknown options and wrong values. Raises `ConfigurationError`."""
     for name in options:
         if name not in DefinitionOptions.__annotations__:
             hint = did_you_mean(name, DefinitionOptions.__annotations__)

@@ -1,8 +1,8 @@
-"""What providers differ in: the forms of a definition, of a tool choice and of a result. Knows no tool.
+"""The forms that differ between providers: of a definition, a tool choice and a result. Knows no tool.
 
-What they have in common: a definition has a name, a description and a schema. The model decides (``auto``), it has to
-call some tool (``required``), it may call none (``none``), or it has to call a certain one; and it may or may not make
-several calls in one turn.
+Common to all providers: a definition has a name, a description and a schema. The model decides (``auto``), has to call
+some tool (``required``), may not call any (``none``), or has to call one certain tool. It may or may not make several
+calls in one turn.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Provider = Literal["anthropic", "openai", "openai-responses", "mcp"]
 """Whose form: Anthropic's Messages, OpenAI's Chat Completions, OpenAI's Responses, or the Model Context Protocol."""
 PROVIDERS: tuple[Provider, ...] = get_args(Provider)
 MAX_DESCRIPTION: dict[Provider, int] = {"anthropic": 4_096, "openai": 1_024, "openai-responses": 1_024, "mcp": 4_096}
-"""Characters of a tool's description. OpenAI's Chat Completions refuse more than 1,024."""
+"""Most characters of a tool's description. OpenAI's Chat Completions refuse more than 1,024."""
 
 
 def checked_provider(provider: Any) -> Provider:
-    """The provider that was asked for. Raises `ConfigurationError` where there is none of that name."""
+    """The provider of that name. Raises `ConfigurationError` for an unknown name."""
     if provider in PROVIDERS:
         chosen: Provider = provider
         return chosen
@@ -36,11 +36,11 @@ def definition(
 
     Args:
         provider: whose form.
-        name: of the tool, as this provider takes it.
-        text: its description.
-        schema: of its arguments.
-        strict: whether the provider is to hold the model to the schema.
-        beside: MCP's ``annotations`` and ``outputSchema``; the others do not get them.
+        name: the tool's name, in a form that this provider takes.
+        text: the description.
+        schema: the schema of the arguments.
+        strict: whether the provider enforces the schema.
+        beside: ``annotations`` and ``outputSchema``, for MCP alone.
     """
     match provider:
         case "anthropic":
@@ -51,7 +51,7 @@ def definition(
     made = {"name": name, "description": text, "parameters": schema}
     if provider == "openai":
         return {"type": "function", "function": {**made, "strict": True} if strict else made}
-    # where nothing is said, OpenAI's Responses make strict what they can, and the schema is another one then
+    # without `strict`, OpenAI's Responses make schemas strict where they can, and change them for that
     return {"type": "function", **made, "strict": strict}
 
 
@@ -64,7 +64,7 @@ def tool_choice(provider: Provider, choice: str, *, parallel: bool | None = None
         parallel: whether several calls may come in one turn; None leaves it to the provider, which allows them.
 
     Raises:
-        ConfigurationError: MCP has no such thing, or there is no such provider.
+        ConfigurationError: the provider is unknown, or MCP, which has no tool choice.
     """
     if checked_provider(provider) == "mcp":
         raise ConfigurationError("MCP has no tool choice: the client's model decides which tools to call")
@@ -86,11 +86,10 @@ def tool_result(provider: Provider, text: str, ok: bool, call_id: str, reference
 
     Args:
         provider: whose form.
-        text: the answer.
+        text: the text of the answer.
         ok: whether the call succeeded.
-        call_id: of the call.
-        references: deferred tools that Anthropic is to load, by its names for them; with these the message holds
-            nothing else.
+        call_id: the id of the call.
+        references: Anthropic's names of the deferred tools to load; a message with references holds nothing else.
     """
     match checked_provider(provider):
         case "anthropic":

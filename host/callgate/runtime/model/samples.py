@@ -1,10 +1,10 @@
-"""Calls of real tools to show a model in an example. Made of what the tools' schemas say; never called. Pure.
+"""Chooses calls of real tools for the examples in descriptions, by the tools' schemas. Calls nothing. Pure.
 
-A model may try an example as it stands, and then nothing may break. So only tools are taken that only read, and that
-nobody has to approve; of these the simplest, with one required argument of plain text or a choice: first those whose
-own examples or choices say what to write, so that the example works, then those that have no other argument. Where no
-value is known, the example shows where values go, and a call of it may fail. Where there is no tool, the example names
-none. Names and values come from foreign schemas: only short, plain ones are used.
+A model may run an example as it is, which must not do harm. So examples use only read-only tools without approval. The
+best is the simplest, with one required argument of plain text or a choice: first tools whose own examples or choices
+give the values, so that the example works, then tools without other arguments. Without known values the example shows
+where values go, and a call may fail. Without a tool the example names none. Names and values come from foreign schemas:
+only short, plain ones are used.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _./@-]{0,15}")
 _MOST_NAME = 30
 _MOST_TOOLS = 500
 _SHOWN: dict[str, tuple[Any, ...]] = {"string": ("first", "second"), "integer": (1, 2)}
-"""Values that only show where values go, by the type of the argument."""
+"""Placeholder values by the type of the argument."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A tool, one argument of it, and values that it may have."""
+    """A tool, one of its arguments, and values for the argument."""
 
     tool: Tool
     python: str
-    """Its name in programs."""
+    """The tool's name in programs."""
     argument: str
     values: tuple[Any, ...]
-    """Two."""
+    """Two values."""
     real: bool
-    """Whether the values are the tool's own; else they only show where values go."""
+    """Whether the values are the tool's own, and not placeholders."""
 
     @property
     def kind(self) -> str:
@@ -48,40 +48,40 @@ class Sample:
 
     @property
     def field(self) -> str | None:
-        """A member that every result has and that is plain, for ``r.field``; None where none is known."""
+        """A plain member of every result, for ``r.field``; None if none is known."""
         fields = {kind: name for name, kind in reversed(_members(self.tool)) if not hasattr(dict, name)}
         return next((fields[kind] for kind in ("number", "integer", "string") if kind in fields), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Two calls, of which the second one is given what the first one returned."""
+    """Two calls; the second call gets the result of the first."""
 
     first: Sample
     then: Sample
     field: str | None
-    """The member of the first result that the second call is given; None: the whole result."""
+    """The member of the first result that the second call gets; None for the whole result."""
 
 
 def sample_of(tools: Iterable[Tool], names: Mapping[str, str]) -> Sample | None:
-    """The best tool for an example; None where none only reads and is simple enough.
+    """The best tool for an example; None if no read-only tool is simple enough.
 
     Args:
-        tools: to choose from, in an order that is always the same.
-        names: what programs call them.
+        tools: the tools to choose from, always in the same order.
+        names: the tools' names in programs.
     """
     return max(_samples(tools, names), key=_simplicity, default=None)
 
 
 def chain_of(tools: Iterable[Tool], names: Mapping[str, str]) -> Chain | None:
-    """The best two tools for a plan with a reference in it; None where there are none.
+    """The best two tools for a plan with a reference in it; None if there are none.
 
-    Best is an argument of the same name and kind as a member of the first result: it means the same. Else the kinds
-    fit, so that the plan is in order, and what the call makes of it shows when it runs.
+    Best is an argument with the same name and type as a member of the first result. Else only the types fit: the plan
+    is valid, and its second call may fail.
 
     Args:
-        tools: to choose from, in an order that is always the same.
-        names: what programs call them.
+        tools: the tools to choose from, always in the same order.
+        names: the tools' names in programs.
     """
     samples = [sample for sample in _samples(tools, names) if len(sample.tool.name) <= _MOST_NAME]
     taking = {(sample.argument, sample.kind): sample for sample in reversed(samples)}
@@ -125,7 +125,7 @@ def _simplicity(sample: Sample) -> tuple[bool, bool]:
 
 
 def _members(tool: Tool) -> list[tuple[str, str]]:
-    """Plain members that every result has, with their types."""
+    """Plain members of every result, with their types."""
     properties, required = _arguments(tool.output_schema or {})
     return [
         (name, below["type"])
@@ -136,7 +136,7 @@ def _members(tool: Tool) -> list[tuple[str, str]]:
 
 
 def _arguments(schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-    """The properties of an object, and the names of those that it always has."""
+    """The properties of an object, and the names of the required ones."""
     properties, required = schema.get("properties"), schema.get("required")
     there = isinstance(properties, dict) and isinstance(required, list)
     return (properties, required) if there else ({}, [])  # type: ignore[return-value]

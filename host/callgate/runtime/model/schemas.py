@@ -1,14 +1,14 @@
-"""Schemas of arguments in the form that a provider takes, and a model's arguments back in the tool's own form. Pure.
+"""Brings schemas of arguments into a provider's form, and a model's arguments back into the tool's own form. Pure.
 
-1. Nothing here decides what is valid: that is the tool's own schema, at the gate. What cannot be said in a provider's
-   form is said more loosely.
-2. Anthropic and OpenAI want an object at the top, without `anyOf`, `oneOf`, `allOf`, `not`, `enum` or `$ref` there.
-   The branches' properties are put together, and those are required that are in every case.
+1. The tool's own schema decides at the gate what is valid. A provider's form may be looser, where it cannot express the
+   schema.
+2. Anthropic and OpenAI want an object at the top, without `anyOf`, `oneOf`, `allOf`, `not`, `enum` or `$ref` there. The
+   properties of all branches are merged; those that every case requires are required.
 3. Anthropic takes property names of at most 64 letters, digits, ``_``, ``.`` and ``-``; one odd name makes it refuse
-   the whole request. Odd names at the top are replaced, and put back by `own_arguments`.
+   the whole request. Odd names at the top are replaced; `own_arguments` puts them back.
 4. OpenAI wants `items` in every array.
-5. Foreign words in a schema are cleaned and cut. One that is too long to be shown loses its descriptions first; one
-   that still is, its contents.
+5. Foreign texts in a schema are cleaned and cut. A schema that is too long loses its descriptions first, and its
+   contents if it is still too long.
 """
 
 from __future__ import annotations
@@ -38,37 +38,37 @@ __all__ = [
 Schema = dict[str, Any]
 
 MAX_SCHEMA_CHARACTERS = 16_000
-"""Of one schema as compact JSON, about 4,000 tokens. What is longer is shown without its details."""
+"""Most characters of one schema as compact JSON, about 4,000 tokens; a longer schema loses its details."""
 MAX_WORDS = 1_000
-"""Characters of one description in a schema."""
+"""Most characters of one description in a schema."""
 _MOST_PARTS = 500
 _MOST_DEPTH = 100  # as deep as a tool's schema may be
 _MOST_REFERENCES = 20
-"""So many references and branches are followed, one from within the other."""
+"""Most nested references and branches that are followed."""
 
 _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Keywords whose value is an object of schemas by name."""
 _DATA = frozenset({"enum", "const", "default", "examples", "required", "dependentRequired", "type"})
-"""Keywords whose value is no schema, or none that is looked into."""
+"""Keywords whose value is not a schema."""
 _IGNORED = frozenset({"$schema", "$id", "$comment", "$anchor", "$vocabulary"})
 _WORDS = frozenset({"description", "title", "examples", "default"})
 _NOT_AT_THE_TOP = ("anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else", "$ref", "$dynamicRef")
 _OPEN_OR_CLOSED = ("additionalProperties", "unevaluatedProperties")
 _ODD_PROPERTY = re.compile(r"[^a-zA-Z0-9_.-]")
 _LEADS_ELSEWHERE = re.compile(r'[{,]"\$(?:ref|dynamicRef|recursiveRef)":"(?!#/(?:\$defs|definitions)/)')
-"""In compact JSON: a reference that would not lead to the same place from one level further down."""
+"""Matches, in compact JSON, a reference that would lead elsewhere if the schema moved one level down."""
 
 
 def shown_schema(tool: Tool, provider: Provider) -> Schema:
-    """The input schema of a tool as this provider's models are shown it; nobody else's object."""
+    """A copy of a tool's input schema in the form that this provider's models see."""
     tidy = _tidied(tool.input_schema, items_everywhere=provider.startswith("openai"))
     return _fitting(tidy if provider == "mcp" else _renamed(_flat(tidy)))
 
 
 def result_schema(tool: Tool) -> Schema | None:
-    """The output schema for MCP, where its root has to be an object: as it is, or under ``result``.
+    """The output schema for MCP, which wants an object at the top: as it is, or under ``result``.
 
-    None where there is none, where it is too long, or where it refers to places that would move.
+    None if the tool has none, if it is too long, or if its references would break under ``result``.
     """
     if tool.output_schema is None:
         return None
@@ -85,31 +85,31 @@ def result_schema(tool: Tool) -> Schema | None:
 
 
 def promises_object(tool: Tool) -> bool:
-    """Whether a tool's output schema says that its result is an object, which then stands for itself in MCP."""
+    """Whether the output schema says that the result is an object; MCP then has the result as it is."""
     return tool.output_schema is not None and tool.output_schema.get("type") == "object"
 
 
 def shown_names(tool: Tool) -> dict[str, str]:
-    """What Anthropic and OpenAI are told that the tool's arguments are called, by their own names."""
+    """The names of the tool's arguments for Anthropic and OpenAI, by the arguments' own names."""
     return fitted(_properties(tool.input_schema), odd=_ODD_PROPERTY)
 
 
 def own_arguments(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
-    """What a model gave, under the tool's own names, and without what it only wrote because a strict form has no other
-    way to leave an argument out: null, where null is no value of it."""
+    """A model's arguments under the tool's own names, without null for arguments that cannot be null: in a strict form
+    null is the only way to leave an argument out."""
     properties = _properties(tool.input_schema)
     if any(name not in properties for name in given):
         back = {shown: name for name, shown in shown_names(tool).items() if shown != name}
         given = {back.get(name, name) if name not in properties else name: each for name, each in given.items()}
     try:
         cleared: dict[str, Any] = _without_nulls(given, tool.input_schema, tool.input_schema)
-    except RecursionError:  # the gate has words for it
+    except RecursionError:  # the gate reports it
         return given
     return cleared
 
 
 def _without_nulls(value: Any, schema: Any, root: Schema) -> Any:
-    """Without members that are null and cannot be. Goes as deep as one schema is sure to hold: not into unions."""
+    """The value without members that are null but cannot be. Does not look into unions."""
     schema = _pointed(root, schema)
     if not isinstance(schema, dict):
         return value
@@ -126,12 +126,12 @@ def _without_nulls(value: Any, schema: Any, root: Schema) -> Any:
 
 
 def takes_null(schema: Any, root: Schema, via: int = 0) -> bool:
-    """Whether null may be a value of a schema; only no where that is certain.
+    """Whether a schema takes null; False only if that is certain.
 
     Args:
         schema: a part of `root`.
-        root: where references lead.
-        via: how many references and unions led here.
+        root: the schema to whose parts references lead.
+        via: references and unions that led here.
     """
     if not isinstance(schema, dict) or via > _MOST_REFERENCES:
         return True
@@ -147,7 +147,7 @@ def takes_null(schema: Any, root: Schema, via: int = 0) -> bool:
 
 
 def _pointed(root: Schema, schema: Any) -> Any:
-    """What a schema refers to; itself where it refers to nothing, None where its reference leads nowhere."""
+    """The target of a schema's reference; the schema itself without one, None if the reference leads nowhere."""
     reference = schema.get("$ref") if isinstance(schema, dict) else None
     if not isinstance(reference, str):
         return schema
@@ -172,9 +172,9 @@ def mapped(schema: Any, change: Callable[[Schema], Schema], depth: int = 0) -> A
     """A copy of a schema in which each schema is changed, the outer ones first.
 
     Args:
-        schema: as JSON; what is no schema is left as it is.
-        change: makes a changed copy of one schema, in which those inside are as they were.
-        depth: of schemas around it.
+        schema: as JSON; a value that is not a schema stays as it is.
+        change: makes a changed copy of one schema, without changing the schemas in it.
+        depth: levels of schemas around this one.
     """
     if not isinstance(schema, dict) or depth > _MOST_DEPTH:
         return schema
@@ -192,7 +192,7 @@ def mapped(schema: Any, change: Callable[[Schema], Schema], depth: int = 0) -> A
 
 
 def _tidied(schema: Schema, items_everywhere: bool = False) -> Schema:
-    """A copy in which foreign words are clean and bounded, without keywords that mean nothing to a model."""
+    """A copy with clean, bounded texts, without keywords that mean nothing to a model."""
 
     def tidied(each: Schema) -> Schema:
         kept = {key: value for key, value in each.items() if key not in _IGNORED}
@@ -209,7 +209,7 @@ def _tidied(schema: Schema, items_everywhere: bool = False) -> Schema:
 
 
 def _flat(schema: Schema) -> Schema:
-    """The same arguments with a plain object at the top."""
+    """A schema of the same arguments with a plain object at the top."""
     if not any(key in schema for key in _NOT_AT_THE_TOP):
         return {**schema, "type": "object", "properties": _properties(schema)}
     properties, required = _gathered(schema, schema, 0, [_MOST_PARTS])
@@ -220,13 +220,13 @@ def _flat(schema: Schema) -> Schema:
 
 
 def _gathered(schema: Any, root: Schema, via: int, left: list[int]) -> tuple[Schema, set[str]]:
-    """Properties of an object however it is put together, and the names of those that it always has.
+    """All properties of an object, from all its branches, and the names of the required ones.
 
     Args:
         schema: the object, or a part of it.
-        root: where references lead.
-        via: how many references and keywords led here.
-        left: how many more parts are looked at: a few references can stand for a million.
+        root: the schema to whose parts references lead.
+        via: references and keywords that led here.
+        left: parts that may still be visited: a few references can stand for a million parts.
     """
     left[0] -= 1
     if not isinstance(schema, dict) or via > _MOST_REFERENCES or left[0] < 0:
@@ -256,7 +256,7 @@ def _either(one: Any, other: Any) -> Any:
 
 
 def _renamed(schema: Schema) -> Schema:
-    """With property names at the top that a provider takes."""
+    """The schema with property names at the top that a provider takes."""
     names = fitted(_properties(schema), odd=_ODD_PROPERTY)
     renamed = {**schema, "properties": {names[name]: below for name, below in _properties(schema).items()}}
     if isinstance(schema.get("required"), list):
@@ -265,7 +265,7 @@ def _renamed(schema: Schema) -> Schema:
 
 
 def _fitting(schema: Schema) -> Schema:
-    """The same, if it is short enough to be shown; else with less in it."""
+    """The schema if it is short enough; else without descriptions, or with the names of properties alone."""
     if len(compact_json(schema)) <= MAX_SCHEMA_CHARACTERS:
         return schema
     bare: Schema = mapped(schema, lambda each: {key: each[key] for key in each if key not in _WORDS})

@@ -1,15 +1,15 @@
-"""Schemas in the form in which providers hold a model to them (``strict``), where that can be had. Pure.
+"""Brings schemas into the form that providers enforce (``strict``), if they have such a form. Pure.
 
-1. An object is closed (`additionalProperties` false), and says its properties. One that is open cannot be strict.
-2. OpenAI: every property is required; one that was optional may be null instead, which `own_arguments` takes out again.
-   In a branch of a union it could not: an optional property that takes no null makes the whole schema none there.
-3. Anthropic: properties may be optional, at most 24 over all strict tools of a request; at most 20 strict tools, and 16
-   properties that are a choice of types; no recursion.
-4. Bounds of numbers, lengths and patterns are left out: providers differ in which they take, and the gate holds them.
-5. What has no such form (`allOf`, `not`, `if`, `patternProperties`, a value of any type) makes the whole schema none.
+1. An object is closed (`additionalProperties` false) and names its properties. An open object has no strict form.
+2. OpenAI: every property is required. An optional property may be null instead, which `own_arguments` removes again,
+   but not inside a union: there a schema with an optional property that cannot be null has no strict form.
+3. Anthropic: properties may be optional, at most 24 in all strict tools of a request. At most 20 tools are strict, and
+   at most 16 properties are a choice of types. Recursion has no strict form.
+4. Bounds of numbers, lengths and patterns are left out: providers differ in which they take, and the gate checks them.
+5. A schema with `allOf`, `not`, `if`, `patternProperties` or a value of any type has no strict form.
 
-Sources: OpenAI's guide to structured outputs ("supported schemas"), Anthropic's to strict tool use; and what the two
-SDKs themselves make of a schema, which the tests hold this against.
+Sources: OpenAI's guide to structured outputs ("supported schemas"), Anthropic's guide to strict tool use, and the
+schemas that the two SDKs make, with which the tests compare.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = ["StrictForms"]
 Schema = dict[str, Any]
 
 MAX_DEPTH = 5
-"""Levels of objects and arrays; OpenAI takes 5 at least."""
+"""Most levels of objects and arrays; OpenAI takes 5 or more."""
 MAX_PROPERTIES = 100
-"""Of one schema; OpenAI takes 100 at least."""
+"""Most properties of one schema; OpenAI takes 100 or more."""
 MAX_STRICT_TOOLS = 20
-"""Of one request to Anthropic."""
+"""Most strict tools of one request to Anthropic."""
 MAX_OPTIONAL = 24
-"""Optional properties of all strict tools of one request to Anthropic."""
+"""Most optional properties of all strict tools of one request to Anthropic."""
 MAX_UNIONS = 16
-"""Properties with several types, of all strict tools of one request to Anthropic."""
+"""Most properties with several types in all strict tools of one request to Anthropic."""
 
 _TYPES = {"string": str, "boolean": bool, "integer": int, "number": float, "null": type(None)}
 _KNOWN = frozenset(
@@ -41,26 +41,26 @@ _KNOWN = frozenset(
     | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern"}
     | {"format", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "contentEncoding"}
 )
-"""Keywords that can be kept, or left out without harm."""
+"""Keywords that a strict form keeps, or can leave out."""
 
 
 class _NoForm(Exception):
-    """A schema has no strict form."""
+    """The schema has no strict form."""
 
 
 class StrictForms:
-    """Strict forms for the tools of one request, while what the provider allows lasts."""
+    """Makes strict forms for the tools of one request, up to the provider's limits."""
 
     def __init__(self, provider: Provider) -> None:
         self._anthropic = provider == "anthropic"
         self._tools = self._optional = self._unions = 0
 
     def of(self, schema: Schema) -> Schema | None:
-        """The strict form of the schema of a tool's arguments; None where it has none, or the allowance is used up."""
+        """The strict form of a tool's arguments; None if there is none, or a limit is reached."""
         form = _Form(schema, nulls=not self._anthropic)
         try:
             made = form.made(schema, 0)
-        except (_NoForm, RecursionError, AttributeError, TypeError):  # the last two: no schema at all
+        except (_NoForm, RecursionError, AttributeError, TypeError):  # the last two: not a schema
             return None
         if form.definitions:
             made["$defs"] = {name: form.definitions[name] for name in sorted(form.definitions)}
@@ -91,7 +91,7 @@ class _Form:
         Args:
             schema: the part.
             depth: levels of objects and arrays around it.
-            branch: whether it is in a branch of a union, where no null could be taken out again.
+            branch: whether it is in a branch of a union, from which null cannot be removed again.
         """
         if not isinstance(schema, dict) or depth > MAX_DEPTH or not _KNOWN.issuperset(schema):
             raise _NoForm
@@ -119,7 +119,7 @@ class _Form:
         return {**kept, "type": kind}
 
     def _reference(self, schema: Schema, branch: bool) -> Schema:
-        """A reference to a definition, which is made as well."""
+        """The reference; also makes the strict form of its definition."""
         name = schema["$ref"].removeprefix("#/$defs/")
         if name not in self._root.get("$defs", ()) or set(schema) - {"$ref", "description", "title", "default"}:
             raise _NoForm
@@ -156,7 +156,7 @@ def _listed(kind: Any) -> list[Any]:
 
 
 def _of_values(values: Any) -> Schema:
-    """`enum`, with the type that strict forms want beside it."""
+    """An `enum` with its type, which strict forms want."""
     kinds = [name for name, kind in sorted(_TYPES.items()) if any(type(value) is kind for value in values)]
     if not kinds or not all(type(value) in _TYPES.values() for value in values):
         raise _NoForm
@@ -164,7 +164,7 @@ def _of_values(values: Any) -> Schema:
 
 
 def _or_null(schema: Schema) -> Schema:
-    """A strict form that takes null as well."""
+    """The strict form with null added."""
     kinds = _listed(schema.get("type"))
     if "enum" in schema:
         return {**schema, "type": [*kinds, "null"], "enum": [*schema["enum"], None]}

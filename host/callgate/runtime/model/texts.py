@@ -1,13 +1,13 @@
-"""What a model is told of the meta-tools: when to use which, and when not. Words, and nothing else. Pure.
+"""The texts about meta-tools that a model reads: when to use which of them, and when not. Pure.
 
 Rules for the texts:
 
-1. Each is at most 1,024 characters: more, and OpenAI's Chat Completions refuse it.
+1. Each has at most 1,024 characters: OpenAI's Chat Completions refuse more.
 2. The same tools and limits give the same bytes, so that a prompt cache survives.
-3. No meta-tool is mentioned that the model does not have, no call that it cannot make, and nothing that a program
-   cannot do here.
-4. One example each, of a real tool where one is simple enough.
-5. Only limits that a model can heed are told.
+3. A text names no meta-tool that the model does not have, no call that it cannot make, and no feature that programs do
+   not have here.
+4. Each has one example, with a real tool if one is simple enough.
+5. Texts name only limits that a model can keep to.
 """
 
 from __future__ import annotations
@@ -26,47 +26,47 @@ from .samples import Chain, Sample
 __all__ = ["MAX_TEXT", "Language", "Situation", "instructions", "text_of"]
 
 MAX_TEXT = 1_024
-"""Characters of one description."""
+"""Most characters of one description."""
 
 
 Language = Literal["full", "restricted", "graphs"]
-"""What programs may be: Python, Python with a language policy, or graphs of tool calls."""
+"""The language of programs: Python, Python with a language policy, or graphs of tool calls."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Situation:
-    """What a model has, as far as the texts go."""
+    """What a model has, for the texts."""
 
     meta: Collection[str]
-    """The meta-tools that it has."""
+    """The model's meta-tools."""
     directly: bool
-    """Whether there are tools that it can call itself."""
+    """Whether the model can call some tools itself."""
     grows: bool
-    """Whether tools that it finds are added to its list."""
+    """Whether tools that the model finds are added to its list."""
     session: bool
     """Whether programs see each other's variables."""
     listed: bool
-    """Whether the signatures of all tools that programs may call (or plans, where there are no programs) stand in a
-    description."""
+    """Whether a description has the signatures of all tools for programs (for plans, without programs)."""
     shown: bool
-    """Whether a search can find nothing else: every tool is listed so, or has a definition of its own."""
+    """Whether a search finds nothing new: every tool is listed like that, or has a definition of its own."""
     language: Language
     python: str
-    """Version of the Python that runs programs, ``3.11``; empty where it is not known yet."""
+    """Version of the Python that runs programs, ``3.11``; empty if not known yet."""
     limits: Limits
     sample: Sample | None
-    """For programs."""
+    """For the example of a program."""
     plan_sample: Chain | None
+    """For the example of a plan."""
     plan_as_text: bool = False
     """Whether a plan is one argument, which is JSON text."""
 
     def has(self, name: MetaTool) -> bool:
-        """Whether it has this meta-tool."""
+        """Whether the model has this meta-tool."""
         return name in self.meta
 
     @property
     def calls_itself(self) -> bool:
-        """Whether there are, or may be, tools that the model calls without a program or a plan."""
+        """Whether the model has, or may get, tools that it calls without a program or a plan."""
         return self.directly or self.grows
 
 
@@ -77,7 +77,7 @@ def text_of(name: MetaTool, here: Situation) -> str:
 
 
 def instructions(here: Situation) -> str:
-    """How to choose among what there is: a few lines for the system prompt."""
+    """How to choose among the tools: a few lines for the system prompt."""
     search, plan, code = here.has("search_tools"), here.has("execute_tool_plan"), here.has("execute_code")
     advice = [
         (
@@ -106,7 +106,7 @@ def instructions(here: Situation) -> str:
 
 
 def _itself(here: Situation) -> str:
-    """How a tool is called without a program or a plan."""
+    """How to call a tool without a program or a plan."""
     return "call the tool itself" if here.directly else "find the tool, then call it itself"
 
 
@@ -157,7 +157,7 @@ _LANGUAGES: dict[Language, tuple[str, str]] = {
         "ends the program",
     ),
 }
-"""What there is in programs, and what a failed call does."""
+"""The features of programs, and the effect of a failed call."""
 
 
 def _code(here: Situation) -> str:
@@ -170,7 +170,7 @@ def _code(here: Situation) -> str:
     calls = f", {here.limits.max_tool_calls} calls" if here.limits.max_tool_calls <= 1_000 else ""
     unseen = ""
     if here.has("search_tools") and not here.listed:
-        # graphs call tools by their names, so what is found there is for the next program
+        # a graph names its tools, so only the next program can call a tool that a search found
         first = "before you write the program" if here.language == "graphs" else _SEARCH_INSIDE
         unseen = f"- For tools you do not see: search_tools, {first}.\n"
     return (

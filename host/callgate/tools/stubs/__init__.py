@@ -1,10 +1,10 @@
-"""Typed Python stubs of tools, for a model, an editor or a type checker to read. Pure: JSON Schema in, text out.
+"""Typed Python stubs of tools, for models, editors and type checkers. Pure: JSON Schema in, text out.
 
-1. The stubs are importable Python and pass ``mypy --strict`` and pyright. What a schema says beyond Python's types is
-   left out of the annotations, never guessed: where nothing can be said, the annotation is `Any`.
-2. Sorted, and stable to the byte: the same tools give the same text, in whatever order they were added.
-3. Schemas and descriptions come from outside. Whatever is in them stays in strings, comments and names, and what one
-   tool takes up is bounded; what was left out for that is told in a comment.
+1. The stubs are importable Python and pass ``mypy --strict`` and pyright. The annotations leave out what Python's types
+   cannot express, and never guess: where a schema does not name a type, the annotation is `Any`.
+2. The same tools give the same bytes, sorted, in any order of adding.
+3. Schemas and descriptions come from outside. Their texts stay in strings, comments and names, and the text of each
+   tool is bounded; a comment names whatever is left out for that.
 
 `reading` makes annotations of schemas, `types` names the types they need, `writing` writes a tool's function.
 """
@@ -25,23 +25,23 @@ from .writing import ToolStub
 __all__ = ["DETAILS", "Detail", "result_types", "signature", "stubs"]
 
 _TITLE = "Typed stubs of the tools that a program may call. They describe, and do nothing."
-_NAMES_TITLE = "The tools that a program may call. Their arguments are not told here."
+_NAMES_TITLE = "The tools that a program may call, without their arguments."
 
 
 def stubs(registry: Registry, *, detail: Detail = "full", names: Collection[str] | None = None) -> str:
     """A Python module with one ``async def`` for every tool, and the types they use.
 
-    A tool that was imported from a server stands in the class of its server (``github.create_issue``), and under its
-    own name as well. With ``names`` the module has variables instead, of type `Any`.
+    A tool that was imported from a server is in the class of its server (``github.create_issue``), and has its own name
+    as well. With the detail ``names`` the module has variables of type `Any` instead.
 
     Args:
         registry: the tools.
-        detail: how much is told of each.
-        names: of these tools only, as the registry, a program or ``server.tool`` has them; None: of all.
+        detail: how much to say about each tool.
+        names: only these tools, by registry name, identifier in programs or ``server.tool``; None for all.
 
     Raises:
-        ToolNotFound: there is no tool of one of these names.
-        ConfigurationError: there is no such detail.
+        ToolNotFound: a name has no tool.
+        ConfigurationError: `detail` does not exist.
     """
     if detail not in DETAILS:
         raise ConfigurationError(f"there is no detail {detail!r}; the details are: {', '.join(DETAILS)}")
@@ -64,31 +64,31 @@ def stubs(registry: Registry, *, detail: Detail = "full", names: Collection[str]
 def signature(tool: Tool, name: str) -> str:
     """The call of one tool on one line, types by their names: ``get_weather(city: str) -> Weather``.
 
-    Arguments that cannot stand in a signature are told as they are given: ``convert(**{'from': str, 'to': str})``.
+    Arguments without a Python spelling appear as they are passed: ``convert(**{'from': str, 'to': str})``.
 
     Args:
-        tool: any.
-        name: what it is to be called.
+        tool: any tool.
+        name: the name in the signature.
     """
     return ToolStub(tool, name, _types([tool], {name}, words=False)).line(name, alone=True)
 
 
 def result_types(tool: Tool, name: str, *, most: int) -> str:
-    """The types that a tool's `signature` gives back, on one line: ``Weather: {city: str, wind?: Wind}; Wind: ...``.
+    """The types in the result of a tool's `signature`, on one line: ``Weather: {city: str, wind?: Wind}; Wind: ...``.
 
     Args:
-        tool: any.
-        name: what it is to be called, as for `signature`.
-        most: characters, about; what is left out then is ``...``.
+        tool: any tool.
+        name: as for `signature`.
+        most: about as many characters are written; ``...`` stands for the rest.
 
     Returns:
-        empty where the result names no type.
+        An empty text if the result names no type.
     """
     return ToolStub(tool, name, _types([tool], {name}, words=False)).result_types(most)
 
 
 def _types(tools: Collection[Tool], taken: Collection[str], *, words: bool) -> Types:
-    """Types for these tools, none of them called like a key of an object: the key would hide it."""
+    """Types for these tools. No type has the name of a key of an object: the key would hide the type."""
     keys = set(taken)
     todo: list[Any] = [schema for tool in tools for schema in (tool.input_schema, tool.output_schema)]
     for schema in todo:  # which grows meanwhile
@@ -117,8 +117,8 @@ def _functions(read: dict[str, ToolStub], places: dict[str, tuple[str, str]], *,
 
 
 def _namespace(server: str, members: dict[str, ToolStub], *, words: bool) -> str:
-    said: Any = next(iter(members.values())).tool.server
-    stated = docstring(f"Tools of the server {said!r}.", "    ") if said != server else ""
+    own_name: Any = next(iter(members.values())).tool.server
+    stated = docstring(f"Tools of the server {own_name!r}.", "    ") if own_name != server else ""
     functions = []
     for member, each in sorted(members.items()):
         note = "" if each.tool.server_tool == member else f"the tool {each.tool.server_tool!r}"

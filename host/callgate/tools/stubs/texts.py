@@ -1,5 +1,5 @@
-"""Words of others inside Python: class names, docstrings and comments that stay what they are, whatever is in them;
-and what a schema says beyond Python's types."""
+"""Makes class names, docstrings and comments of foreign texts, whatever is in them; and words for the constraints that
+Python's types cannot express."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Schema = dict[str, Any]
 
 _MOST_NAME = 80
 _MOST_TEXT = 100
-# Comments that some checker obeys: wherever a comment begins, or begins once more.
+# comments that a checker obeys, at the start of a comment or of a comment inside it
 _OBEYED = "type|mypy|pyright|pyre|ruff|noqa|flake8|pylint|isort|fmt|yapf|nosec"
 _BOUNDS = {
     "": {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"},
@@ -30,12 +30,12 @@ _BOUNDS = {
     " items": {"minItems": "≥", "maxItems": "≤"},
     " keys": {"minProperties": "≥", "maxProperties": "≤"},
 }
-"""Keywords that bound something, by its unit."""
+"""Keywords of bounds, by their unit."""
 _DIRECTIVE = re.compile(rf"(^|#)(\s*)({_OBEYED})(?=\s*:)", re.IGNORECASE)
 
 
 def class_name(text: str) -> str:
-    """An identifier like `text`, in words that begin with capitals; ``Type`` where nothing of it can be kept."""
+    """An identifier like `text`, in capitalised words; ``Type`` if `text` has no usable character."""
     kept = "".join(c if ("_" + c).isidentifier() else " " for c in unicodedata.normalize("NFKC", text[:1000]))
     words = kept.replace("_", " ").split()
     joined = "".join(word[0].upper() + word[1:] for word in words)[:_MOST_NAME]
@@ -44,7 +44,7 @@ def class_name(text: str) -> str:
 
 
 def is_plain(key: str) -> bool:
-    """Whether a key can be a parameter or a field: an identifier that Python neither renames nor mangles."""
+    """Whether a key can be a parameter or a field: an identifier that Python does not rename or mangle."""
     return (
         key.isidentifier()
         and not keyword.iskeyword(key)
@@ -55,7 +55,7 @@ def is_plain(key: str) -> bool:
 
 
 def shortened(text: str, most: int) -> str:
-    """At most so many characters, and what is missing."""
+    """The first `most` characters, and how many are missing."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text) - most:,} more characters)"
 
 
@@ -65,18 +65,18 @@ def one_line(text: str, most: int = 500) -> str:
 
 
 def first_line(text: str, most: int) -> str:
-    """The first line, of whole words where it is too long."""
+    """The first line, cut after a whole word if it is too long."""
     line = " ".join(text.partition("\n")[0].split())
     return line if len(line) <= most else f"{line[:most].rpartition(' ')[0] or line[:most]} ..."
 
 
 def comment(text: str, most: int = 500) -> str:
-    """A comment that no checker takes for an instruction."""
+    """A comment that checkers do not take for an instruction."""
     return "# " + _printable(_DIRECTIVE.sub(r"\1\2'\3'", one_line(text, most)))
 
 
 def docstring(text: str, indent: str) -> str:
-    """A docstring of `text`, its lines behind `indent`."""
+    """`text` as a docstring, with `indent` before each line."""
     lines = [line.rstrip() for line in inspect.cleandoc(text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")]
     lines = [_printable(line.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')) for line in lines]
     if len(lines) == 1 and not lines[0].endswith('"'):
@@ -92,15 +92,15 @@ def _printable(text: str) -> str:
 
 
 def about(schema: Schema) -> str:
-    """The description, and the constraints behind it in parentheses; empty where there is neither."""
+    """The description, and the constraints in parentheses; empty if there is neither."""
     described = schema.get("description")
     text = described.strip() if isinstance(described, str) else ""
-    told = "; ".join(_constraints(schema))
-    return " ".join(part for part in (text, f"({told})" if told else "") if part)
+    constraints = "; ".join(_constraints(schema))
+    return " ".join(part for part in (text, f"({constraints})" if constraints else "") if part)
 
 
 def shown_default(value: Any) -> str:
-    """``default ...``; empty where there is none (``...``), it is null, or too long to show."""
+    """``default ...``; empty for no default (``...``), null, and a long default."""
     text = "" if value in (None, ...) else json.dumps(value, ensure_ascii=False)
     return f"default {text}" if 0 < len(text) <= _MOST_TEXT else ""
 
@@ -110,9 +110,9 @@ def _constraints(schema: Schema) -> Iterator[str]:
         if isinstance(schema.get(word), str) and schema[word]:
             yield schema[word][:_MOST_TEXT]
     for unit, signs in _BOUNDS.items():
-        told = [f"{sign} {schema[word]}" for word, sign in signs.items() if _says(schema.get(word), unit)]
-        if told:
-            yield ", ".join(told) + unit
+        bounds = [f"{sign} {schema[word]}" for word, sign in signs.items() if _says(schema.get(word), unit)]
+        if bounds:
+            yield ", ".join(bounds) + unit
     if _says(schema.get("multipleOf"), ""):
         yield f"a multiple of {schema['multipleOf']}"
     if schema.get("uniqueItems") is True:
@@ -125,6 +125,6 @@ def _constraints(schema: Schema) -> Iterator[str]:
 
 
 def _says(bound: Any, unit: str) -> bool:
-    """Whether it is a number that says something; that there are at least 0 characters does not."""
+    """Whether the bound is a number worth showing; "at least 0 characters" is not."""
     is_number = isinstance(bound, (int, float)) and not isinstance(bound, bool) and len(str(bound)) <= _MOST_TEXT
     return is_number and (bound != 0 or not unit)

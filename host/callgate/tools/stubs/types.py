@@ -1,7 +1,7 @@
-"""The types of a module of stubs: their names, their text, and the annotations that name them.
+"""The types in a module of stubs: their names, their text, and the annotations that name them.
 
-A type is written when it is complete. Tools share a type that has a title and the same text; a type without a title
-belongs to its tool, so that it is called the same whichever tools are beside it.
+Tools share a type with the same title and the same text. A type without a title belongs to its tool, so that its name
+does not depend on other tools.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _MOST_ABOUT = 500
 _MARK = re.compile("\0(.+?)\0")
 
 Form = tuple[str, ...]
-"""An annotation as the members of a union, none where nothing fits. ``=1`` is a value of a `Literal`; names of types
-stand between two zero characters (see `mark`)."""
+"""An annotation as the members of a union; empty if no value fits. ``=1`` is a value of a `Literal`. Names of types are
+between two zero characters (see `mark`)."""
 
 
 def mark(name: str) -> str:
-    """Stands for a type of the module, or for something of `typing`, which the module may import under another name."""
+    """A placeholder for a type of the module or a name of `typing`, which the module may import under another name."""
     return f"\0{name}\0"
 
 
@@ -65,17 +65,17 @@ class Field:
     form: Form
     required: bool
     about: str = ""
-    """What its schema says in words, and what of it Python's types cannot say."""
+    """Its description, and the constraints that Python's types cannot express."""
     default: Any = ...
     """A JSON value, if there is a default."""
 
     @property
     def key_form(self) -> str:
-        """The annotation of the key in a `TypedDict` that has required ones."""
+        """The annotation of the key in a `TypedDict` with required keys."""
         return written(self.form) if self.required else f"{mark('NotRequired')}[{written(self.form)}]"
 
-    def told(self, *, default: bool = True) -> str:
-        """What is told of it besides its type."""
+    def remark(self, *, default: bool = True) -> str:
+        """Its description and its default, on one line."""
         shown = shown_default(self.default) if default else ""
         return " ".join(part for part in (one_line(self.about), f"({shown})" if shown else "") if part)
 
@@ -85,12 +85,12 @@ class Type:
     """A `TypedDict`."""
 
     wanted: str
-    """The name it would like, in words."""
+    """The wanted name, in words."""
     titled: bool
     """Whether the schema gave it that name."""
     is_object: bool = False
     plain: bool = True
-    """Whether its keys can stand in a class."""
+    """Whether its keys can be fields of a class."""
     about: str = ""
     fields: list[Field] = field(default_factory=list)
     name: str | None = None
@@ -101,8 +101,8 @@ class Types:
     """The types of one module.
 
     Args:
-        taken: names of functions, namespaces, members and keys: no type is called like one.
-        words: whether keys and types are described.
+        taken: names of functions, namespaces, members and keys, which types may not have.
+        words: whether to describe keys and types.
     """
 
     def __init__(self, taken: Collection[str], *, words: bool) -> None:
@@ -115,7 +115,7 @@ class Types:
         self._shared: dict[object, str] = {}
 
     def free(self, name: str) -> str:
-        """The name, or with a number behind it that makes it free; it is taken then."""
+        """Take the name, or the name with a number if it is taken already."""
         free, number = name, 1
         while free in self._taken:
             number += 1
@@ -124,12 +124,12 @@ class Types:
         return free
 
     def reserve(self, made: Type) -> str:
-        """The name of a type that is not complete yet."""
+        """Give a name to a type that is not complete yet."""
         made.name = made.name or self.free(class_name(made.wanted))
         return made.name
 
     def add(self, made: Type, tool: str) -> Form:
-        """Take in a complete type; returns the form that names it, or an equal one."""
+        """Add a complete type. Returns the form that names this type or an equal one."""
         own = mark(made.name or "\n")
         key = (made.wanted if made.titled else (tool,), self._text(made, "").replace(own, "\0"))
         if key not in self._shared:
@@ -140,26 +140,26 @@ class Types:
         return (mark(self._shared[key]),)
 
     def reached(self, forms: Iterable[Form]) -> Iterator[str]:
-        """The names of the types that forms name, and of those that these name; each once."""
+        """The names of the types that the forms name, directly or through other types; each once."""
         todo = [name for form in forms for name in named(form)]
         seen: set[str] = set()
-        for name in todo:  # which grows meanwhile
+        for name in todo:  # the loop adds to it
             if name in self.known and name not in seen:
                 seen.add(name)
                 yield name
                 todo += [below for field in self.known[name].fields for below in named(field.form)]
 
     def local(self, text: str) -> str:
-        """A text with names in the places of its marks."""
+        """The text with names in place of its marks."""
         return _MARK.sub(lambda found: self.typing(found[1]) if found[1] in self._local else found[1], text)
 
     def typing(self, name: str) -> str:
-        """The local name of something in `typing`, which is imported then; or of `OMITTED`."""
+        """The local name of `OMITTED`, or of a name of `typing`, which the module then imports."""
         self._used.add(name)
         return self._local[name]
 
     def module(self, title: str, forms: Iterable[Form], functions: Iterable[str]) -> str:
-        """The module: its types, as far as the forms lead to them, and then its functions."""
+        """The text of the module: the types that the forms need, and then the functions."""
         types = (self.local(self._text(self.known[name], name)) for name in sorted(self.reached(forms)))
         body = "".join(f"\n\n{each}" for each in (*types, *functions))
         omitted = f"\n{self._local['OMITTED']}: {self.typing('Any')} = ...\n" if "OMITTED" in self._used else ""
@@ -169,14 +169,14 @@ class Types:
         return f'"""{title}"""\n\nfrom __future__ import annotations\n{imports}{omitted}{body}'
 
     def _text(self, made: Type, name: str) -> str:
-        """The text of a type; without a name, with marks in it."""
+        """The text of a type; with marks in it if `name` is empty."""
         final = self.local if name else str
         total = any(each.required for each in made.fields)
         forms = [final(each.key_form if total else written(each.form)) for each in made.fields]
-        told = [each.told() if self._words else "" for each in made.fields]
+        remarks = [each.remark() if self._words else "" for each in made.fields]
         lines = [
             (field.key, form, f"  {comment(text)}" if text else "")
-            for field, form, text in zip(made.fields, forms, told, strict=True)
+            for field, form, text in zip(made.fields, forms, remarks, strict=True)
         ]
         about = shortened(made.about, _MOST_ABOUT) if self._words else ""
         stated = docstring(about, "    " if made.plain else "") if about else ""

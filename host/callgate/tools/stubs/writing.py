@@ -1,4 +1,4 @@
-"""What stubs tell of a tool: its signature on one line, the function, and the types of its result."""
+"""Writes the stub of a tool: its signature on one line, the function, and the types of its result."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MOST_DEFAULT = 100
 
 
 class ToolStub:
-    """A tool, read.
+    """The stub of one tool.
 
     Args:
-        tool: any.
+        tool: any tool.
         name: its Python name.
-        types: of the module; those of the tool are added.
+        types: the types of the module; the tool's types are added.
     """
 
     def __init__(self, tool: Tool, name: str, types: Types) -> None:
@@ -39,7 +39,7 @@ class ToolStub:
             field.key: field.key for field in self._fields if is_plain(field.key)
         }
         self._spelled = {key: each for key, each in spelled.items() if is_plain(each)}
-        """How arguments are written, but for those that cannot be."""
+        """Python spellings of the arguments that have one."""
 
     @property
     def forms(self) -> list[Form]:
@@ -47,19 +47,19 @@ class ToolStub:
         return [self._result, *(field.form for field in self._fields), *([self._rest] if self._rest else [])]
 
     def line(self, name: str, *, alone: bool = False) -> str:
-        """``name(...) -> ...``; for a reader who has the line `alone`, arguments of odd names stand in it."""
+        """``name(...) -> ...``. A line that stands `alone` has arguments without a Python spelling in it, too."""
         return self._types.local(f"{name}({', '.join(self._parameters(alone))}) -> {written(self._result)}")
 
     def result_types(self, most: int) -> str:
-        """The types that the result names, and those that these name, on one line of about `most` characters: a key
-        with ``?`` may be missing; ``...`` stands for what is left out."""
-        told: list[str] = []
+        """The types that the result needs, on one line of about `most` characters. A key with ``?`` may be missing;
+        ``...`` stands for the rest."""
+        listed: list[str] = []
         for name in self._types.reached([self._result]):
             if most <= 0:
-                return f"{'; '.join(told)}; ..."
-            told.append(f"{name}: {self._keys(name, most)}")
-            most -= len(told[-1])
-        return "; ".join(told)
+                return f"{'; '.join(listed)}; ..."
+            listed.append(f"{name}: {self._keys(name, most)}")
+            most -= len(listed[-1])
+        return "; ".join(listed)
 
     def _keys(self, name: str, most: int) -> str:
         keys: list[str] = []
@@ -73,7 +73,7 @@ class ToolStub:
         return f"{{{', '.join(keys)}}}"
 
     def function(self, name: str, indent: str = "", *, note: str = "", words: bool) -> str:
-        """The whole stub, its lines behind `indent`."""
+        """The whole stub, with `indent` before each line."""
         inner = f"{indent}    "
         text = self.tool.description.strip()
         described = "\n\n".join(self._described(text)) if words else first_line(text, _MOST_FIRST_LINE)
@@ -89,8 +89,8 @@ class ToolStub:
     def _described(self, text: str) -> Iterator[str]:
         if text:
             yield shortened(text, _MOST_DESCRIPTION)
-        told = [self._argument(field) for field in self._fields]
-        arguments = [f"    {key}: {about}" for key, about in told if about]
+        described = [self._argument(field) for field in self._fields]
+        arguments = [f"    {key}: {about}" for key, about in described if about]
         if arguments:
             yield "\n".join(["Args:", *arguments])
         result = (self.tool.output_schema or {}).get("description")
@@ -99,9 +99,9 @@ class ToolStub:
             yield f"Returns:\n    {one_line(result)}"
 
     def _argument(self, field: Field) -> tuple[str, str]:
-        """How an argument is written, and what is told of it; its default where the signature does not show it."""
+        """How an argument is written, and its description; its default, too, if the signature does not show it."""
         spelled = self._spelled.get(field.key)
-        about = field.told(default=spelled is None or self._default(field) is None)
+        about = field.remark(default=spelled is None or self._default(field) is None)
         if spelled is None:
             return f"**{{{one_line(repr(field.key))}: ...}}", about
         if spelled == field.key:
@@ -130,7 +130,7 @@ class ToolStub:
             yield f"**{rest}: {written(ANY if odd else self._rest or ANY)}"
 
     def _default(self, field: Field) -> str | None:
-        """How the default is written; None where it cannot be, or is not certainly of the field's type."""
+        """The default as Python source; None if it cannot be written, or may not be of the field's type."""
         value = field.default
         if field.required or not isinstance(value, (str, int, float, type(None))) or len(repr(value)) > _MOST_DEFAULT:
             return None
