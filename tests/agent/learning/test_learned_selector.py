@@ -79,7 +79,7 @@ async def test_a_tool_that_fails_is_left_out_where_another_does_the_same() -> No
     assert [each.tool for each in selection.chain] == ["b"]
     assert selection.strategy == "first+learned"
     assert selection.reasoning == (
-        "it is the first\nLearned: a was left out, for it fails often: 6 of 6 times for queries like this one, "
+        "it is the first\nLearned: a was left out because it fails often: 6 of 6 times for queries like this one, "
         "at least 79% by Wilson; b can do the same."
     )
 

@@ -144,7 +144,7 @@ BAD = [
     ),
     pytest.param(
         answer(chosen("vector-search", query="$ref:c7")),
-        "it needs c7, which does not exist",
+        "it needs c7, which is missing or cannot be used",
         id="a reference to nothing",
     ),
     pytest.param(
@@ -152,7 +152,7 @@ BAD = [
     ),
     pytest.param(
         answer({**chosen("vector-search", query="x"), "dependsOn": [5]}),
-        "it needs c5, which does not exist",
+        "it needs c5, which is missing or cannot be used",
         id="a dependency on nothing",
     ),
     pytest.param(

@@ -78,14 +78,14 @@ class LearnedSelector:
                 notes.append(f"{name} was offered again, to see whether it still {_reason(each)}")
             else:
                 del offered[name]
-                notes.append(f"{name} was left out, for it {_reason(each)}; {equal} can do the same")
+                notes.append(f"{name} was left out because it {_reason(each)}; {equal} can do the same")
         chosen = await self._selector.select(query, list(offered.values()))
         chain, now = chosen.chain, _tools(chosen.chain)
         tried = next((each for each in advice.combinations if each.tools == now), None)
         better = _better_together(chain, infos, tried, advice.combinations) if tried else None
         if tried and better:
             if again.intersection(now) or self._has_a_chance(tried.passed):
-                notes.append(f"{' + '.join(now)} was let be, to see how it does now")
+                notes.append(f"{' + '.join(now)} stayed, to see how it does now")
             else:
                 chain, words = better
                 notes.append(words)
