@@ -74,7 +74,7 @@ async def test_a_planner_learns_to_leave_a_broken_tool_out_and_the_log_says_why(
         first, last = again.outcomes[0], again.outcomes[-1]
     assert first.reasoning == "broken is my favourite"
     assert first.failed_tools == ("broken",)
-    assert "Learned: broken was left out, for it fails often" in last.reasoning
+    assert "Learned: broken was left out because it fails often" in last.reasoning
     assert last.strategy == "picks+learned"
 
 

@@ -79,7 +79,7 @@ async def test_a_tool_that_fails_is_left_out_where_another_does_the_same() -> No
     assert [each.tool for each in selection.chain] == ["b"]
     assert selection.strategy == "first+learned"
     assert selection.reasoning == (
-        "it is the first\nLearned: a was left out, for it fails often: 6 of 6 times for queries like this one, "
+        "it is the first\nLearned: a was left out because it fails often: 6 of 6 times for queries like this one, "
         "at least 79% by Wilson; b can do the same."
     )
 
@@ -155,27 +155,17 @@ def test_equal_is_what_can_do_the_same_with_the_same_arguments(other: ToolInfo, 
     assert can_stand_in(other, A) is may
 
 
-STRING, NUMBER, INTEGER = {"type": "string"}, {"type": "number"}, {"type": "integer"}
+STRING, INTEGER = {"type": "string"}, {"type": "integer"}
 UNITS = {"type": "string", "enum": ["C", "F"]}
 
 
 @pytest.mark.parametrize(
     ("one", "other", "may"),
     [
-        (STRING, STRING, True),
-        (STRING, INTEGER, False),
-        (INTEGER, NUMBER, True),
-        (NUMBER, INTEGER, False),
-        (UNITS, UNITS, True),
-        (UNITS, STRING, True),
-        (STRING, UNITS, False),
-        (UNITS, {"type": "string", "enum": ["C"]}, False),
-        (UNITS, {"type": "string", "enum": ["K", "F", "C"]}, True),
-        ({}, INTEGER, True),
-        (INTEGER, {"type": ["integer", "null"]}, True),
-        (True, STRING, True),
+        (STRING, STRING, True), (STRING, INTEGER, False), (UNITS, UNITS, True), (STRING, UNITS, False),
+        (True, {}, True), (True, STRING, False),
     ],
-)
+)  # fmt: skip
 def test_equal_tools_take_arguments_of_the_same_types(one: Any, other: Any, may: bool) -> None:
     first, second = (
         replace(info(name, "forecast"), parameters={"properties": {"city": schema}, "required": ["city"]})

@@ -54,25 +54,3 @@ async def test_the_file_of_a_runtimes_statistics_will_do(path: Path) -> None:
     async with Runtime([], sandbox=None, statistics=path) as runtime:
         assert runtime.registry.statistics.all()["forecast"].calls == 1
     assert await read(path) == (OUTCOME,)
-
-
-async def test_the_file_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SelectionsFile, "most", 5)
-    memory = SelectionMemory()
-    async with SelectionsFile(path, memory) as file:
-        for n in range(35):
-            memory.note(SelectionOutcome(query=f"q{n}", tools=(), strategy="", success=True))
-        await file.flush()
-    assert [each.query for each in await read(path)] == [f"q{n}" for n in range(30, 35)]
-
-
-async def test_a_file_that_is_removed_while_it_is_kept_is_made_anew(path: Path) -> None:
-    memory = SelectionMemory()
-    async with SelectionsFile(path, memory) as file:
-        memory.note(OUTCOME)
-        await file.flush()
-        for each in path.parent.glob(f"{path.name}*"):
-            each.unlink()
-        memory.note(OUTCOME)
-        memory.note(OUTCOME)
-    assert len(await read(path)) == 2

@@ -100,16 +100,10 @@ async def test_instructions_are_the_answerers_and_the_answers() -> None:
     model = ScriptedModel(["Ja [1]."])
     async with orchestrator([lookup]) as made:
         answerer = PlannedAnswerer(ByHand(step("a", "lookup", unit="x")), made, model, instructions="Be brief.")
-        assert (await answerer.answer("?", instructions="Answer in German.")).ok
-    assert model.requests[0].system.endswith("Be brief.\n\nAnswer in German.")
-
-
-async def test_an_answer_has_the_temperature_and_the_limit_of_its_call() -> None:
-    model = ScriptedModel(["Two [1]."])
-    async with orchestrator([lookup]) as made:
-        answerer = PlannedAnswerer(ByHand(step("a", "lookup", unit="x")), made, model)
-        assert (await answerer.answer("?", temperature=0.0, max_output_tokens=50)).ok
+        told = {"instructions": "Answer in German.", "temperature": 0.0, "max_output_tokens": 50}
+        assert (await answerer.answer("?", **told)).ok  # type: ignore[arg-type]
     assert [(each.temperature, each.max_output_tokens) for each in model.requests] == [(0.0, 50)]
+    assert model.requests[0].system.endswith("Be brief.\n\nAnswer in German.")
 
 
 async def test_nothing_is_run_and_nothing_is_asked_after_it_was_stopped() -> None:

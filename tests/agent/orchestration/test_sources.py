@@ -49,6 +49,8 @@ def test_a_result_with_a_million_sources_is_cut() -> None:
         ({"confidence": "0.5"}, None),
         ({"confidence": 1.5}, None),
         ({"confidence": -1}, None),
+        ({"confidence": 10**400}, None),
+        ({"confidence": float("nan")}, None),
         ([0.5], None),
         ("x", None),
     ],

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent.planning.rulebook import decomposed, planner
-from callgate import ConfigurationError, ModelRejected, ModelUnavailable
+from callgate import ConfigurationError
 from callgate.agent.models.scripted import Say, ScriptedModel, Turn
 from callgate.agent.planning.asking import Asked
 from callgate.agent.planning.decomposition import FAILED_CONFIDENCE, Decomposer
@@ -90,32 +90,9 @@ async def test_after_two_bad_answers_the_query_is_one_part_with_low_confidence(t
     assert any(fault in each for each in found.faults)
 
 
-async def test_a_model_that_refuses_is_not_asked_again() -> None:
-    found, model = await taken_apart(Say(refusal="I will not"))
-    assert len(model.requests) == 1
-    assert found.reading.confidence == FAILED_CONFIDENCE
-    assert "the model refused: I will not" in found.faults
-
-
 async def test_an_answer_that_was_cut_is_said_to_be_too_long() -> None:
     _, model = await taken_apart(Say(text='{"subQueries": [{"te', cut=True), written({"text": "A"}))
     assert "cut at the limit of its tokens" in str(model.requests[1].messages[-1])
-
-
-async def test_an_endpoint_without_schemas_is_asked_without() -> None:
-    model = ScriptedModel(
-        [ModelRejected("no response_format", status=400), written({"text": "A"}), written({"text": "B"})]
-    )
-    decomposer = Decomposer(model)
-    assert (await decomposer.decompose("A?")).reading.sub_queries[0].text == "A"
-    assert (await decomposer.decompose("B?")).reading.sub_queries[0].text == "B"
-    assert [request.json_schema is None for request in model.requests] == [False, True, True]
-
-
-@pytest.mark.parametrize("error", [ModelRejected("wrong key", status=401), ModelUnavailable("gone")])
-async def test_what_the_endpoint_did_wrong_is_raised(error: Exception) -> None:
-    with pytest.raises(type(error)):
-        await taken_apart(error)
 
 
 async def test_a_callers_own_decomposition_is_taken_as_it_is() -> None:

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent.orchestration.orchestrated import data, orchestrator, plan, step
+from agent.orchestration.orchestrated import data, orchestrator
 from agent.planning.rulebook import answer, chosen, planner, rulebook
 from callgate import tool
 from callgate.agent.models.scripted import ScriptedModel
-from callgate.agent.orchestration.results import confidence_of
 from callgate.agent.orchestration.synthesis import synthesize
 from callgate.agent.planning.prompts import MAX_PROMPT_CHARACTERS, selection_system
 from callgate.agent.planning.selection import Selection, ToolChoice
@@ -21,23 +20,6 @@ from callgate.agent.planning.tool_plan import DecomposedQuery, SubQuery, ToolExe
 from callgate.tools import Tool
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.mark.parametrize("value", [10**400, -(10**400), 1e308 * 10, float("nan"), True, "0.5", [0.5]])
-def test_a_confidence_that_is_none_is_none(value: Any) -> None:
-    assert confidence_of({"confidence": value}) is None
-
-
-async def test_a_result_with_an_absurd_confidence_is_a_result_twice() -> None:
-    @tool(read_only=True)
-    async def boast() -> dict[str, int]:
-        """Be very sure."""
-        return {"confidence": 10**400}
-
-    async with orchestrator([boast]) as made:
-        executions = [await made.execute(plan(step("a", "boast"), id=id)) for id in ("p1", "p2")]
-    assert [each.success for each in executions] == [True, True]
-    assert [each.results[0].cached for each in executions] == [False, True]
 
 
 @pytest.mark.parametrize("query", ["what does ${HOME} mean", "$ref:c0.x is what", "the price in $item"])

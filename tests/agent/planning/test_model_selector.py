@@ -10,7 +10,6 @@ import pytest
 from agent.planning.rulebook import answer, chosen, decomposed, rulebook
 from callgate import ModelRejected, ModelUnavailable, Tool
 from callgate.agent.models.scripted import Calls, Say, ScriptedModel, Turn
-from callgate.agent.planning.prompts import MAX_PROMPT_CHARACTERS
 from callgate.agent.planning.reading import MAX_CHOICES
 from callgate.agent.planning.selection import Selection
 from callgate.agent.planning.selector import MAX_SHOWN_TOOLS, ModelSelector
@@ -108,12 +107,7 @@ async def test_other_spellings_are_read(text: str) -> None:
     assert len(model.requests) == 1
 
 
-async def test_a_confidence_that_is_none_is_taken_for_a_half() -> None:
-    selection, _ = await select(answer({**chosen("vector-search", query="x"), "confidence": 90}))
-    assert selection.chain[0].confidence == 0.5
-
-
-@pytest.mark.parametrize("written", ["NaN", "Infinity", "-Infinity", "1e999", "null", '"high"', "{}", "true"])
+@pytest.mark.parametrize("written", ["NaN", "-Infinity", "1e999", "90", "null", '"high"', "{}", "true"])
 async def test_a_confidence_that_is_no_number_costs_neither_its_entry_nor_the_others(written: str) -> None:
     two = answer(chosen("vector-search", query="x"), chosen("keyword-search", query="y", confidence=0.8))
     selection, model = await select(two.replace("0.9", written))
@@ -150,7 +144,7 @@ BAD = [
     ),
     pytest.param(
         answer(chosen("vector-search", query="$ref:c7")),
-        "it needs c7, which does not exist",
+        "it needs c7, which is missing or cannot be used",
         id="a reference to nothing",
     ),
     pytest.param(
@@ -158,7 +152,7 @@ BAD = [
     ),
     pytest.param(
         answer({**chosen("vector-search", query="x"), "dependsOn": [5]}),
-        "it needs c5, which does not exist",
+        "it needs c5, which is missing or cannot be used",
         id="a dependency on nothing",
     ),
     pytest.param(
@@ -217,12 +211,6 @@ async def test_what_is_right_is_kept_and_the_rest_is_chosen_by_rules() -> None:
     assert any(each.startswith("'toughness of Dreadnoughts': chosen by rules") for each in selection.faults)
 
 
-async def test_where_nothing_of_the_answers_is_right_rules_choose_for_every_part() -> None:
-    selection, _ = await select("I am sorry.", "I am sorry.", query=TWO)
-    assert [dict(choice.parameters) for choice in selection.chain] == [{"query": part.text} for part in TWO.sub_queries]
-    assert [choice.sub_query for choice in selection.chain] == [0, 1]
-
-
 async def test_a_choice_that_needs_a_wrong_one_is_left_out_with_it() -> None:
     bad = answer(
         chosen("nothing", query="x"),
@@ -236,13 +224,6 @@ async def test_a_choice_that_needs_a_wrong_one_is_left_out_with_it() -> None:
         ("keyword-search", {"query": "right"}),
         ("vector-search", {"query": "${c0.hits.0} again"}),
     ]
-
-
-async def test_of_half_a_json_the_whole_entries_are_kept() -> None:
-    text = answer(chosen("keyword-search", query="terminator"), chosen("vector-search", query="toughness"))[:-20]
-    selection, _ = await select(text, text)
-    assert calls(selection) == [("keyword-search", {"query": "terminator"})]
-    assert selection.source == "model"
 
 
 async def test_a_worse_second_answer_does_not_take_the_first_ones_place() -> None:
@@ -328,22 +309,6 @@ async def test_of_many_tools_those_are_shown_that_the_search_finds() -> None:
     assert calls(selection) == [("weather", {"city": "Oslo"})]
     assert 1 <= model.requests[0].system.count("\n- ") <= MAX_SHOWN_TOOLS + 10
     assert "- weather" in model.requests[0].system
-
-
-async def test_the_prompt_has_an_end_whatever_tools_say() -> None:
-    async def function(**arguments: Any) -> int:
-        return 0
-
-    properties = {f"p{n}" * 30: {"type": "string", "description": "d" * 5000} for n in range(60)}
-    tools = [
-        Tool.from_schema(f"t{n}", "words " * 5000, {"type": "object", "properties": properties}, function)
-        for n in range(20)
-    ]
-    query = decomposed("q " * 50_000, *["p " * 1900] * 12)
-    _, model = await select(answer(), query=query, runtime=rulebook(*tools))
-    request = model.requests[0]
-    assert len(request.system) + len(str(request.messages[0])) < MAX_PROMPT_CHARACTERS + 25_000
-    assert all(f"- t{n}: words" in request.system for n in range(20))
 
 
 async def test_what_tools_say_stays_on_its_line() -> None:

@@ -248,48 +248,43 @@ def failing(runtime: Runtime, name: str, calls: int = 10) -> Runtime:
     return runtime
 
 
-def test_a_tool_that_fails_often_gets_a_fallback_with_its_capability() -> None:
-    chain = (choice("vector-search", query="a"), choice("vector-search", query="b"))
-    built = build(*chain, runtime=failing(rulebook(), "vector-search"))
-    assert [each.fallback for each in built.steps] == [StepFallback(tool="hyde-search")] * 2
-    assert any(
-        "failing tool: the failure rate of 'vector-search' is 1, not below 0.2: it gets a fallback" in note
-        for note in built.notes
-    )
-    assert [each.fallback for each in build(*chain).steps] == [None, None]
+A, B = choice("vector-search", query="a"), choice("vector-search", query="b")
+FAILS = "failing tool: the failure rate of 'vector-search' is 1, not below 0.2: it gets a fallback"
 
 
-def test_a_fallback_has_to_take_the_same_arguments() -> None:
-    built = build(
-        choice("vector-search", query="a", limit=3), choice("vector-search", query="b", limit=3),
-        runtime=failing(rulebook(), "vector-search"),
-    )  # fmt: skip
-    assert [each.fallback for each in built.steps] == [StepFallback(tool="keyword-search")] * 2
-
-
-def test_few_calls_say_nothing_about_failures() -> None:
-    chain = (choice("vector-search", query="a"), choice("vector-search", query="b"))
-    assert [each.fallback for each in build(*chain, runtime=failing(rulebook(), "vector-search", 4)).steps] == [
-        None
-    ] * 2
-
-
-def test_a_fallback_that_fails_often_itself_is_none() -> None:
-    runtime = failing(failing(rulebook(), "vector-search"), "hyde-search")
-    built = build(choice("vector-search", query="a"), runtime=runtime)
-    assert [each.fallback for each in built.steps] == [StepFallback(tool="keyword-search")]
-
-
-def test_where_no_other_tool_can_stand_in_a_note_says_so() -> None:
-    built = build(choice("roster", faction="a", points=1), runtime=failing(rulebook(), "roster"))
-    assert built.steps[0].fallback is None
-    assert any("no other tool can stand in" in note for note in built.notes)
-
-
-def test_an_unsure_choice_gets_a_fallback_on_low_confidence() -> None:
-    built = build(choice("vector-search", query="a", confidence=0.3))
-    assert built.steps[0].fallback == StepFallback(tool="hyde-search", condition="on_low_confidence", threshold=0.5)
-    assert any("unsure choice" in note for note in built.notes)
+@pytest.mark.parametrize(
+    ("failures", "chain", "fallback", "note"),
+    [
+        pytest.param({}, (A, B), None, "", id="nothing speaks for one"),
+        pytest.param({"vector-search": 10}, (A, B), "hyde-search", FAILS, id="the tool fails often"),
+        pytest.param({"vector-search": 4}, (A, B), None, "", id="few calls say nothing"),
+        pytest.param(
+            {"vector-search": 10}, (replace(A, parameters={"query": "a", "limit": 3}), B), "keyword-search", FAILS,
+            id="it has to take the same arguments",
+        ),
+        pytest.param(
+            {"vector-search": 10, "hyde-search": 10}, (A,), "keyword-search", FAILS, id="it must not fail often itself"
+        ),
+        pytest.param(
+            {"roster": 10}, (choice("roster", faction="a", points=1),), None, "no other tool can stand in",
+            id="no other tool can stand in",
+        ),
+        pytest.param(
+            {}, (replace(A, confidence=0.3),),
+            StepFallback(tool="hyde-search", condition="on_low_confidence", threshold=0.5), "unsure choice",
+            id="an unsure choice",
+        ),
+    ],
+)  # fmt: skip
+def test_a_step_gets_a_fallback_where_its_tool_or_its_choice_is_not_reliable(
+    failures: dict[str, int], chain: tuple[ToolChoice, ...], fallback: StepFallback | str | None, note: str
+) -> None:
+    runtime = rulebook()
+    for name, calls in failures.items():
+        failing(runtime, name, calls)
+    built = build(*chain, runtime=runtime)
+    assert built.steps[0].fallback == (StepFallback(tool=fallback) if isinstance(fallback, str) else fallback)
+    assert any(note in each for each in built.notes) if note else not built.notes
 
 
 def test_where_results_have_no_confidence_an_unsure_choice_gets_a_fallback_on_errors() -> None:
@@ -414,17 +409,3 @@ def test_every_step_waits_for_steps_of_earlier_stages_only(made: tuple[Decompose
     left_out = {f"c{n}" for n in range(len(chain))} - stage_of.keys()
     assert all(any(note.startswith(f"{name} ") for note in built.left_out) for name in left_out)
     assert len(built.left_out) == len(left_out)
-
-
-def test_a_plan_says_the_order_in_the_plan_language() -> None:
-    built = build(choice("vector-search", query="a"), choice("validate-answer", answer="x"))
-    written = ToolPlan(id="p", query="q", steps=built.steps, stages=built.stages).to_plan()
-    assert written["steps"][1]["after"] == ["c0"]
-    assert "depends_on" not in written["steps"][1]
-
-
-@pytest.mark.parametrize("confidence", [0.2, 0.9])
-def test_what_a_step_is_for_stands_in_it(confidence: float) -> None:
-    query = replace(WHOLE, sub_queries=(SubQuery(text="what for"),))
-    built = build(choice("vector-search", query="a", confidence=confidence), query=query)
-    assert (built.steps[0].sub_query, built.steps[0].confidence) == ("what for", confidence)

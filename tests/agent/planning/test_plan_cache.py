@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -101,23 +99,6 @@ async def test_what_was_not_whole_is_asked_for_again() -> None:
     planning, _ = planner(*[half] * 4)
     assert (await planning.plan("about x")).source == "model"
     assert (await planning.plan("about x")).source == "model"
-
-
-def test_a_key_of_a_long_query_is_short() -> None:
-    """4,096 keys are remembered, of plans that are not kept any more too; a query has up to 100,000 characters."""
-    long = "rules for Terminators " * 4_000
-    keys = {PlanCache.key(long, given, [], "model") for given in (None, as_one_part(long), as_one_part("other"))}
-    assert len(keys) == 3
-    assert all(sys.getsizeof(key) < 100 for key in keys)
-
-
-async def test_a_callers_parts_may_name_what_they_need_in_a_list() -> None:
-    planning, _ = planner(TERMINATORS)
-    parts = decomposed("rules for Terminators", "deep strike", "toughness")
-    needs: Any = [0]
-    parts = replace(parts, sub_queries=(parts.sub_queries[0], replace(parts.sub_queries[1], depends_on=needs)))
-    assert (await planning.plan("rules for Terminators", parts)).source == "model"
-    assert (await planning.plan("rules for Terminators", parts)).source == "cache"
 
 
 def test_selections_are_kept_for_so_long_and_so_many() -> None:

@@ -25,17 +25,6 @@ def test_which_tools_can_do_semantic_search() -> None:
     assert [each.name for each in found] == ["hyde-search", "vector-search"]
 
 
-def test_what_is_told_of_a_tool_is_all_that_a_planner_needs() -> None:
-    info = rulebook().registry.info("vector-search")
-    assert info.category == "search"
-    assert info.capabilities == ("semantic search", "rules")
-    assert info.limitations == ("poor at exact names",)
-    assert info.cost == 0.2
-    assert info.parameters["required"] == ["query"]
-    assert info.examples[0]["parameters"] == {"query": "jump pack movement"}
-    assert (info.average_seconds, info.failure_rate) == (None, None)
-
-
 async def test_calls_update_what_planning_goes_by() -> None:
     @tool(read_only=True, category="search", capabilities=["rules"])
     async def broken(query: str) -> str:

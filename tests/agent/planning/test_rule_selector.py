@@ -28,12 +28,8 @@ async def test_a_search_gets_the_words_of_the_sub_query() -> None:
     ]
     assert [choice.sub_query for choice in selection.chain] == [0, 1]
     assert (selection.source, selection.strategy) == ("fallback", "rules")
+    assert all(0 < choice.confidence <= 0.6 for choice in selection.chain)
     assert selection.reasoning.startswith("chosen by rules: ")
-
-
-async def test_a_confidence_is_honest() -> None:
-    selection = await select("How far do they move?", rulebook())
-    assert 0 < selection.chain[0].confidence <= 0.6
 
 
 async def test_the_same_search_is_made_once() -> None:

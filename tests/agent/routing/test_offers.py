@@ -31,23 +31,19 @@ def names(mode: str, **options: object) -> list[str]:
 TOOLS = ["list_metrics", "query_metric"]
 
 
-def test_individual_mode_leaves_the_meta_tools_out_and_keeps_the_tools() -> None:
-    assert names("individual") == names("direct") == TOOLS
-
-
-def test_declarative_mode_has_the_tools_beside_the_plan_and_so_the_model_chooses() -> None:
-    assert names("declarative") == names("plan") == ["execute_tool_plan", *TOOLS]
-
-
-def test_code_is_as_opt_in_as_plans_are() -> None:
-    assert names("code") == ["execute_code", *TOOLS]
-
-
-def test_auto_offers_every_form() -> None:
-    assert names("auto") == ["execute_code", "execute_tool_plan", *TOOLS]
-
-
-def test_without_a_sandbox_auto_offers_no_programs() -> None:
+@pytest.mark.parametrize(
+    ("mode", "meta"),
+    [
+        ("individual", []),
+        ("direct", []),
+        ("declarative", ["execute_tool_plan"]),
+        ("plan", ["execute_tool_plan"]),
+        ("code", ["execute_code"]),
+        ("auto", ["execute_code", "execute_tool_plan"]),
+    ],
+)
+def test_declarative_mode_has_the_tools_beside_the_plan_and_so_the_model_chooses(mode: str, meta: list[str]) -> None:
+    assert names(mode) == [*meta, *TOOLS]
     assert names("auto", sandbox=False) == ["execute_tool_plan", *TOOLS]
 
 

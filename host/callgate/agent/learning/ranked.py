@@ -78,14 +78,14 @@ class LearnedSelector:
                 notes.append(f"{name} was offered again, to see whether it still {_reason(each)}")
             else:
                 del offered[name]
-                notes.append(f"{name} was left out, for it {_reason(each)}; {equal} can do the same")
+                notes.append(f"{name} was left out because it {_reason(each)}; {equal} can do the same")
         chosen = await self._selector.select(query, list(offered.values()))
         chain, now = chosen.chain, _tools(chosen.chain)
         tried = next((each for each in advice.combinations if each.tools == now), None)
         better = _better_together(chain, infos, tried, advice.combinations) if tried else None
         if tried and better:
             if again.intersection(now) or self._has_a_chance(tried.passed):
-                notes.append(f"{' + '.join(now)} was let be, to see how it does now")
+                notes.append(f"{' + '.join(now)} stayed, to see how it does now")
             else:
                 chain, words = better
                 notes.append(words)
@@ -109,7 +109,9 @@ def can_stand_in(other: ToolInfo, one: ToolInfo) -> bool:
     if one.name == other.name or not (one.read_only and other.read_only and shared_capabilities(one, other)):
         return False
     given, taken = _properties(one), _properties(other)
-    return _takes(other, given) and all(_fits(given[name], taken[name]) for name in given.keys() & taken.keys())
+    return _takes(other, given) and all(
+        given[name].get(key) == taken[name].get(key) for name in given.keys() & taken.keys() for key in ("type", "enum")
+    )
 
 
 def _takes(info: ToolInfo, names: Collection[str]) -> bool:
@@ -120,20 +122,10 @@ def _takes(info: ToolInfo, names: Collection[str]) -> bool:
     )
 
 
-def _properties(info: ToolInfo) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = info.parameters.get("properties", {})
-    return found
-
-
-def _fits(given: Any, taken: Any) -> bool:
-    """Whether a value of the one schema fits the other. Schemas without a type or an enumeration fit."""
-    if not isinstance(given, Mapping) or not isinstance(taken, Mapping):
-        return True
-    kind, other = given.get("type"), taken.get("type")
-    if isinstance(kind, str) and isinstance(other, str) and kind != other and (kind, other) != ("integer", "number"):
-        return False
-    values, others = given.get("enum"), taken.get("enum")
-    return others is None or (values is not None and all(each in others for each in values))
+def _properties(info: ToolInfo) -> dict[str, Mapping[str, Any]]:
+    """The schemas of a tool's arguments; an empty one for `true`, which takes anything."""
+    found = info.parameters.get("properties", {})
+    return {name: each if isinstance(each, Mapping) else {} for name, each in found.items()}
 
 
 def _better_together(

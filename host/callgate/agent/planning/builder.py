@@ -84,8 +84,7 @@ def build_steps(
     known = {tool.name: tool for tool in tools}
     choices, faults = usable(dict(enumerate(chain)), query, known, runtime)
     left_out = [
-        f"{_named(place, chain[place])} is left out: {'; '.join(reasons) or 'it needs a choice that is left out'}"
-        for place, reasons in sorted(faults.items())
+        f"{_named(place, chain[place])} is left out: {'; '.join(reasons)}" for place, reasons in sorted(faults.items())
     ]
     order = _Order(choices)
     order.by_choice()

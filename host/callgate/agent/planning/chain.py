@@ -88,8 +88,7 @@ def usable(
         runtime: its plan engine checks the arguments.
 
     Returns:
-        The choices that can run; and the faults of each other choice. A choice that only needs a faulty one has an
-        empty list.
+        The choices that can run; and the faults of each other choice.
     """
     good, faults = dict(choices), dict[int, list[str]]()
 
@@ -108,10 +107,9 @@ def usable(
     needs = {place: positions_in(dict(choice.parameters)) for place, choice in good.items()}
     while circle := set(cycle_in({place: needs[place] & good.keys() for place in good})):
         leave_out({place: [_in_a_circle(circle - {place})] for place in circle})
-    known = max(choices, default=-1)
     while leave_out(
         {
-            place: [f"it needs {choice_id(need)}, which does not exist" for need in sorted(missing) if need > known]
+            place: [f"it needs {choice_id(need)}, which is missing or cannot be used" for need in sorted(missing)]
             for place, choice in good.items()
             if (missing := (needs[place] | set(choice.depends_on)) - good.keys())
         }

@@ -94,9 +94,9 @@ def selection_system(tools: Sequence[ToolInfo]) -> str:
     if sum(map(len, entries)) > MAX_PROMPT_CHARACTERS:
         share = MAX_PROMPT_CHARACTERS // len(entries)
         entries = [entry if len(entry) <= share else f"{entry[:share]}\n    (and more)" for entry in entries]
-    told = "\n".join(entries)
+    listed = "\n".join(entries)
     return (
-        f"You are an expert tool planner.\n\n**Available Tools**:\n{told}\n\n"
+        f"You are an expert tool planner.\n\n**Available Tools**:\n{listed}\n\n"
         f"For each sub-query, select the best tool(s) to use.\n\n{_GUIDELINES}\n\n{_FORMAT}"
     )
 

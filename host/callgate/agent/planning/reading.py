@@ -1,5 +1,5 @@
-"""Reads what a model wrote: a decomposition, or a chain of choices. Every fault is told in words for the model. Asks no
-model; `chain.usable` checks the arguments.
+"""Reads what a model wrote: a decomposition, or a chain of choices. Faults are worded for the model. Asks no model;
+`chain.usable` checks the arguments.
 
 1. The models below hold the spellings that models use for a field (aliases) and the bounds of its value.
 2. A chain is read entry by entry, so that one wrong entry does not cost the others.

@@ -138,20 +138,11 @@ class PlannerSettings:
                 raise ConfigurationError(f"{variable} does not fit: {error}") from None
             read[name] = value
         provider, model = (given.get(name, "").strip() for name in ("TOOL_PLANNER_LLM", "TOOL_PLANNER_MODEL"))
-        if (provider or model) and "planner_model" not in changes:
-            read["planner_model"] = _planner(provider, model)
+        if provider and not model and "planner_model" not in changes:
+            raise ConfigurationError("TOOL_PLANNER_LLM is set without TOOL_PLANNER_MODEL: name the model, too")
+        if model:
+            read["planner_model"] = f"{provider}:{model}" if provider else model
         return cls(**{**read, **changes})
-
-
-_PROVIDERS = ("anthropic", "openai", "ollama")
-
-
-def _planner(provider: str, model: str) -> str:
-    if provider and provider not in _PROVIDERS:
-        raise ConfigurationError(f"TOOL_PLANNER_LLM must be one of {', '.join(_PROVIDERS)}, not {provider[:80]!r}")
-    if not model:
-        raise ConfigurationError("TOOL_PLANNER_LLM is set without TOOL_PLANNER_MODEL: name the model, too")
-    return f"{provider}:{model}" if provider else model
 
 
 _VARIABLES: Mapping[str, str] = {
