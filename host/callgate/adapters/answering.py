@@ -22,7 +22,7 @@ class Answering:
         source: who answers.
         options: what to define; those of a conversation are its own.
         provider: whose form definitions have.
-        on_event: told of prints, steps, call starts and call ends as they happen.
+        on_event: receives prints, steps, call starts and call ends as they happen.
 
     Raises:
         ConfigurationError: an option is wrong, or comes with a conversation, which has its own.

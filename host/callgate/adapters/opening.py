@@ -2,7 +2,7 @@
 
 1. A runtime that its owner entered is used there, and never left from here: a call from another event loop is handed
    to the owner's.
-2. A runtime that nobody entered is entered by the first holder and left when the last holder is done. It lives in the
+2. A runtime that is not open is entered by the first holder and left when the last holder is done. It lives in the
    first holder's event loop; holders in other loops hand their calls to that one, and the first holder's loop waits
    for them before it leaves the runtime.
 3. While it is being entered or left, others wait. If entering fails, the holder that entered gets the error, and the

@@ -27,9 +27,9 @@ def check(options: DataclassInstance) -> None:
         _model(type(options)).model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        name, said = first["loc"][0], first["msg"].removeprefix("Value error, ")
+        name, words = first["loc"][0], first["msg"].removeprefix("Value error, ")
         given = f"{values[str(name)]!r:.60}"
-        raise ConfigurationError(f"{name} cannot be {given}: {said[0].lower()}{said[1:200]}") from None
+        raise ConfigurationError(f"{name} cannot be {given}: {words[0].lower()}{words[1:200]}") from None
 
 
 def has(method: str, example: str) -> AfterValidator:

@@ -126,12 +126,12 @@ async def test_surplus_calls_wait_run_and_are_named() -> None:
 
 async def test_invalid_arguments_are_answered_and_the_tool_is_not_called() -> None:
     house = House()
-    bad = ToolCall(id="1", name="wait_for_others", fault="they are no JSON: ...", written='{"count": ')
+    bad = ToolCall(id="1", name="wait_for_others", fault="they are not JSON: ...", written='{"count": ')
     result, model = await run([], bad, "Sorry.", house=house)
     assert (house.most, result.outcome) == (0, "answered")
     (said,) = told(model)
     assert "wait_for_others" in said
-    assert "they are no JSON: ..." in said
+    assert "they are not JSON: ..." in said
 
 
 async def test_a_described_tool_that_does_not_exist_fails_in_clear_words() -> None:

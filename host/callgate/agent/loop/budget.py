@@ -58,11 +58,11 @@ class Budget:
     """Replies of the model. In the last of them it has no tools; with 1, it answers without any."""
     tokens: _Count | None = None
     """Of all requests and replies together, by the endpoint's count. The request that goes beyond is the last. What
-    nobody counts is not among them: requests that were given up or failed, and those that an SDK made again."""
+    nobody counts is not among them: requests that were cancelled or failed, and those that an SDK repeated."""
     cost: _Amount | None = None
     """US dollars, for these tokens. Needs a known price: see `Agent`."""
     seconds: _Amount | None = 600.0
-    """From the beginning. A request or a call under way then is given up."""
+    """From the beginning. A request or a call under way then is cancelled."""
 
     def __post_init__(self) -> None:
         check(self)

@@ -1,5 +1,5 @@
-"""The log of one run of a task: each event goes to the transcript, then to the task's state, then to the listener. It
-knows as well what the run has spent. Decides nothing."""
+"""The log of one run of a task: each event goes to the transcript, then to the task's state, then to the listener.
+Counts what the run has spent. Decides nothing."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class EventLog:
     """The events of one run of a task, in order.
 
     Args:
-        options: of the agent. Its `on_event` is called with each event in the event loop; what it raises is logged, and
-            while it works, the run waits.
+        options: of the agent. The run calls `on_event` with each event, in the event loop, waits for it, and logs its
+            exceptions.
         state: of the task.
         transcript: where events are written; None for nowhere.
         seconds_before: that the task took before this run.
@@ -61,15 +61,15 @@ class EventLog:
         self.add(MessageAdded(turn=turn, text=text))
 
     def listener(self, turn: int) -> Callable[[Delta], None] | None:
-        """Adds the model's words as they come; None where nobody listens to them."""
+        """A callback that adds the model's words as they come; None without a listener."""
         if self.options.on_event is None or not self.options.stream:
             return None
 
-        def heard(delta: Delta) -> None:
+        def report(delta: Delta) -> None:
             if delta.restarted or delta.text:
                 self.add(TextArrived(turn=turn, text=delta.text, restarted=delta.restarted))
 
-        return heard
+        return report
 
     @property
     def seconds(self) -> float:

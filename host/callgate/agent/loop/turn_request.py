@@ -53,7 +53,7 @@ def turn_request(options: AgentOptions, state: TaskState, offering: Offering, *,
 
 
 def system_text(own: str, instructions: str = "", strategic_plan: Any = None) -> str:
-    """The parts that there are, with a blank line between them.
+    """The system text: its non-empty parts, with a blank line between them.
 
     Args:
         own: the operator's.

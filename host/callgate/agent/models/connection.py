@@ -1,7 +1,7 @@
-"""Where a model is, and how it is waited for; a client of its SDK, made of that. Sends nothing.
+"""The address, key and time limits of a model's endpoint, and an SDK client made of them. Sends nothing.
 
-An SDK is imported when a model of it is made. An address of the environment counts only where none is given; an empty
-one counts as not set, as a compose file leaves it.
+An SDK is imported when a model of it is made. An address in the environment counts only where none is given; an empty
+address counts as not set, since compose files leave it so.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_PAUSE_SECONDS = 120.0
-"""The longest pause between two attempts that is waited for, as OpenAI's SDK has it; Anthropic's has no bound."""
+"""The longest pause between two attempts, as in OpenAI's SDK; Anthropic's has no bound."""
 _CONNECT_SECONDS = 10.0
 _SHORTEST_SECRET = 8
 _KEYS = ("_API_KEY", "_AUTH_TOKEN", "_ACCESS_KEY")
 """Ends of the names of variables of the environment that hold a key."""
 _PROVES = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
-"""In the name of a header that proves who asks."""
+"""Part of the names of headers that hold a key."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Connection:
-    """Where a model is, and how it is waited for.
+    """The address, key and time limits of a model's endpoint.
 
     Attributes:
         base_url: None for the environment's ``OPENAI_BASE_URL`` or ``ANTHROPIC_BASE_URL``, or the provider's own.
@@ -47,7 +47,7 @@ class Connection:
         max_retries: the SDK's own, before a reply begins, with its pauses or the endpoint's (Retry-After, up to 2
             minutes; a longer one is an error at once).
         stream_retries: how often a request is sent again whose stream broke off.
-        request_seconds: for a request with all attempts; None: enough for all of the SDK's, and their pauses.
+        request_seconds: for a request with all attempts; None: enough for all attempts of the SDK and their pauses.
         max_reply_bytes: of the body of one response; a longer one is not read. A stream takes some 100 bytes for each
             token.
         headers: that each request has besides (``anthropic-beta``).
@@ -70,7 +70,7 @@ class Connection:
 
     @property
     def whole_seconds(self) -> float:
-        """For a request with all attempts."""
+        """The time for a request with all attempts."""
         if self.request_seconds is not None:
             return self.request_seconds
         return self.timeout_seconds * (1 + self.max_retries) + MOST_PAUSE_SECONDS * self.max_retries
@@ -90,7 +90,7 @@ class ConnectionOptions(TypedDict, total=False):
 
 
 def sdk_named(name: str) -> Any:
-    """The SDK, with pydantic-ai's face of it.
+    """The SDK, imported together with pydantic-ai.
 
     Raises:
         ConfigurationError: one of them is not installed.
@@ -127,7 +127,7 @@ def connected(sdk: Any, make: Callable[..., Any], connection: Connection) -> Any
 
 
 def secrets_of(client: Any, connection: Connection) -> tuple[str, ...]:
-    """What is or may be sent to prove who asks; the longest first. What is short is a part of common words."""
+    """Keys and passwords that may be sent, the longest first. Short ones are left out: they occur in common words."""
     written = [connection.api_key, getattr(client, "api_key", None), getattr(client, "auth_token", None)]
     written += [value for name, value in os.environ.items() if name.endswith(_KEYS)]
     written += [value for name, value in connection.headers.items() if _PROVES.search(name)]
@@ -137,7 +137,7 @@ def secrets_of(client: Any, connection: Connection) -> tuple[str, ...]:
 
 
 def place_of(client: Any) -> str:
-    """Where a client's endpoint is, without a name and a password in its address; empty where that is not known."""
+    """The address of a client's endpoint, without user name and password; empty where unknown."""
     address = urlsplit(str(getattr(client, "base_url", "")))
     return address.scheme and f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}".rstrip("/")
 

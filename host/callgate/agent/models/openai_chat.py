@@ -23,7 +23,7 @@ PROFILE = OpenAIModelProfile(
     json_schema_transformer=None,  # schemas go out as the agent has them
     supports_json_schema_output=True,
     openai_chat_streaming_requires_finish_reason=True,
-    thinking_tags=("\0", "\0"),  # thoughts within texts are found by `thoughts`, wherever a stream is cut
+    thinking_tags=("\0", "\0"),  # `thoughts` finds thoughts within texts, wherever a stream is cut
 )
 
 

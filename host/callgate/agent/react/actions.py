@@ -1,4 +1,4 @@
-"""What a planner decided, and its results: actions and observations; and a reply's calls as actions. Values only.
+"""Actions (the calls that a planner decided on) and observations (their results). Values only.
 
 1. A call whose arguments cannot be read stays a call with a fault, which the model corrects. Such a call never gets
    empty arguments instead.

@@ -141,10 +141,10 @@ class AgentConfig(_Part):
     def tool_choice(self, provider: ModelProvider) -> str:
         """``auto``, ``required``, ``none`` or a tool's name, for a model of this provider: as the gateway says; where
         it does not, for OpenAI as the environment says; else ``auto``."""
-        said = None if self.gateway is None else self.gateway.config.tool_choice
-        if said is None and provider == "openai":
-            said = self.openai_tool_choice
-        return said or "auto"
+        choice = None if self.gateway is None else self.gateway.config.tool_choice
+        if choice is None and provider == "openai":
+            choice = self.openai_tool_choice
+        return choice or "auto"
 
 
 class _Planner(_Part):
