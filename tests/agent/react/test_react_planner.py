@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.react.scene import NAMES, TASK, TEXT, House, chosen, config, planner
+from agent.react.scene import NAMES, TASK, TEXT, AnalystTools, chosen, config, planner
 from callgate import ConfigurationError, Registry, tool
 from callgate.agent.loop.options import TurnPlanner
 from callgate.agent.models.model import Assistant, Message, Reply, Request, ToolCall, ToolReplies, ToolReply, User
@@ -20,7 +20,7 @@ from callgate.agent.react.text_calls import NO_ACTION
 
 pytestmark = pytest.mark.anyio
 
-SEARCHING = House().tools()[0]
+SEARCHING = AnalystTools().tools()[0]
 SEARCHED = [
     Action(tool_name="search_database", tool_args={"query": "active users", "limit": 10}),
     Observation(tool_name="search_database", content="Found 10 records: [user1, user2, ...]"),

@@ -56,7 +56,6 @@ class ReActPlanner:
         self._tools: ToolObjects | None = registry
         if registry is not None and not isinstance(registry, Registry | Mapping):
             self._tools = tuple(registry)
-        self._definitions: dict[str, tuple[object, list[dict[str, Any]]]] = {}
         self._choice = config.tool_choice(model.provider)
         if self._choice not in (*WORDS, *self.tool_names):
             hint = did_you_mean(self._choice, (*self.tool_names, *WORDS))
@@ -178,12 +177,7 @@ class ReActPlanner:
         )
 
     def _schema(self, provider: Any) -> list[dict[str, Any]]:
-        now: object = self._tools.tools() if isinstance(self._tools, Registry) else None
-        made_of, made = self._definitions.get(provider, (None, None))
-        if made is None or made_of is not now:
-            made = build_tools_schema(self._planner.tool_descriptions, self._tools, provider)
-            self._definitions[provider] = (now, made)
-        return list(made)
+        return build_tools_schema(self._planner.tool_descriptions, self._tools, provider)
 
     def _known(self) -> dict[str, Mapping[str, Any]]:
         """Schemas of the arguments, by the names that the model knows."""
