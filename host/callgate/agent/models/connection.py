@@ -21,14 +21,15 @@ from callgate.errors import ConfigurationError
 from callgate.extras import how_to_install
 
 __all__ = [
-    "MOST_PAUSE_SECONDS", "Connection", "ConnectionOptions", "address_of", "connected", "key_of", "pause_of",
+    "MOST_PAUSE_SECONDS", "SHORTEST_SECRET", "Connection", "ConnectionOptions", "address_of", "connected", "key_of", "keys_of", "pause_of",
     "place_of", "sdk_named", "secrets_of",
 ]  # fmt: skip
 
 MOST_PAUSE_SECONDS = 120.0
 """The longest pause between two attempts, as in OpenAI's SDK; Anthropic's has no bound."""
 _CONNECT_SECONDS = 10.0
-_SHORTEST_SECRET = 8
+SHORTEST_SECRET = 8
+"""Characters; a shorter text would be redacted in ordinary words."""
 _KEYS = ("_API_KEY", "_AUTH_TOKEN", "_ACCESS_KEY")
 """Ends of the names of variables of the environment that hold a key."""
 _PROVES = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
@@ -126,14 +127,21 @@ def connected(sdk: Any, make: Callable[..., Any], connection: Connection) -> Any
     )
 
 
-def secrets_of(client: Any, connection: Connection) -> tuple[str, ...]:
-    """Keys and passwords that may be sent, the longest first. Short ones are left out: they occur in common words."""
-    written = [connection.api_key, getattr(client, "api_key", None), getattr(client, "auth_token", None)]
-    written += [value for name, value in os.environ.items() if name.endswith(_KEYS)]
-    written += [value for name, value in connection.headers.items() if _PROVES.search(name)]
-    written.append(urlsplit(connection.base_url or "").password)
-    found = {piece for each in written if isinstance(each, str) for piece in (each.strip(), *each.split())}
-    return tuple(sorted((each for each in found if len(each) >= _SHORTEST_SECRET), key=lambda each: (-len(each), each)))
+def keys_of(client: Any, connection: Connection) -> tuple[str, ...]:
+    """Keys and passwords that a client may send, and those in the environment; see `secrets_of`."""
+    headers = [value for name, value in connection.headers.items() if _PROVES.search(name)]
+    password = urlsplit(connection.base_url or "").password
+    own = (getattr(client, "api_key", None), getattr(client, "auth_token", None))
+    return secrets_of(connection.api_key, *own, *headers, password)
+
+
+def secrets_of(*written: Any) -> tuple[str, ...]:
+    """The texts among these, and the keys in the environment, the longest first. Short ones are left out: they occur in
+    common words."""
+    texts = [each for each in written if isinstance(each, str)]
+    texts += [value for name, value in os.environ.items() if name.endswith(_KEYS)]
+    found = {piece for each in texts for piece in (each.strip(), *each.split())}
+    return tuple(sorted((each for each in found if len(each) >= SHORTEST_SECRET), key=lambda each: (-len(each), each)))
 
 
 def place_of(client: Any) -> str:

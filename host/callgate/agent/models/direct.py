@@ -21,7 +21,7 @@ import anyio
 
 from callgate.errors import ContextExceeded, ModelError, ModelRejected, ModelUnavailable
 
-from .connection import Connection, place_of, secrets_of
+from .connection import Connection, keys_of, place_of
 from .fitting import fit
 from .forms import Form, is_closed, named_in
 from .model import Delta, ModelProvider, Reply, Request
@@ -99,7 +99,7 @@ class DirectModel:
         self._provider = provider
         self._connection = connection
         self._place = place_of(client)
-        self._secrets = secrets_of(client, connection)
+        self._secrets = keys_of(client, connection)
         self._http = http
         self._given = dict(settings or {})
         self._refused: set[str] = set()
