@@ -21,8 +21,8 @@ from callgate.errors import ConfigurationError
 from callgate.extras import how_to_install
 
 __all__ = [
-    "MOST_PAUSE_SECONDS", "SHORTEST_SECRET", "Connection", "ConnectionOptions", "address_of", "connected", "key_of", "keys_of", "pause_of",
-    "place_of", "sdk_named", "secrets_of",
+    "MOST_PAUSE_SECONDS", "SHORTEST_SECRET", "Connection", "ConnectionOptions", "address_of", "connected", "key_of",
+    "keys_of", "pause_of", "place_of", "sdk_named", "secrets_of",
 ]  # fmt: skip
 
 MOST_PAUSE_SECONDS = 120.0
