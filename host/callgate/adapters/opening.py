@@ -74,7 +74,7 @@ async def in_its_loop(runtime: Runtime, call: Callable[[], Awaitable[Result]]) -
 
 
 class Opening:
-    """Who holds one runtime open, and where."""
+    """The holders of one open runtime, by event loop."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None  # where it was entered from here
@@ -113,8 +113,8 @@ class Opening:
             entering.set_result(None)
 
     async def give_back(self, runtime: Runtime) -> None:
-        """Hold it no longer. The last holder of the loop that entered it waits for those of other loops, and leaves it;
-        where this is cancelled meanwhile, it leaves at once."""
+        """End one hold. The last holder of the loop that entered the runtime waits for holders in other loops, then leaves
+        the runtime. Where this is cancelled meanwhile, it leaves the runtime at once."""
         here = asyncio.get_running_loop()
         cancelled = False
         with _lock:
@@ -148,7 +148,7 @@ class Opening:
 
 
 def _future() -> Future[None]:
-    """One that several may wait for: a waiter that is cancelled does not cancel it for the others."""
+    """A future for several waiters: cancelling one of them does not cancel the future for the others."""
     made: Future[None] = Future()
     made.set_running_or_notify_cancel()
     return made

@@ -147,7 +147,7 @@ class Agent(AgentOptions):
             return await TaskRun(log).run()
 
     def _created(self, stack: ExitStack) -> Transcript | None:
-        """The transcript that is asked for, closed with the stack."""
+        """Create the transcript that the options name; the stack closes it."""
         if self.transcript is None:
             return None
         made = Transcript.create(self.transcript)

@@ -1,4 +1,4 @@
-"""What a task may spend, and whether it is spent. Values only: it measures nothing and knows no prices.
+"""The budget of a task, and whether it is spent. Values only: measures nothing and knows no prices.
 
 1. A budget is looked at before each request and before each call; its seconds bound what is under way, too.
 2. The last request that a budget allows is made without tools, so that there is an answer: the last of `turns`, the
@@ -48,7 +48,7 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
-    """What a task may spend. None means no limit, but for the others.
+    """The budget of a task. None means that a field has no limit.
 
     Raises:
         ConfigurationError: a field is not a number above 0.
@@ -68,7 +68,7 @@ class Budget:
         check(self)
 
     def over(self, spent: Spent) -> str:
-        """What is spent, in words; empty where nothing is. A cost that is not known counts as spent."""
+        """The part of the budget that is spent, in words; empty while some is left. An unknown cost counts as spent."""
         if self.cost is not None and spent.cost is None:
             return (
                 "what was spent is not known, and a budget of cost cannot be held: a model that was asked has no price"

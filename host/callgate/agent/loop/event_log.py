@@ -53,7 +53,7 @@ class EventLog:
                 logger.exception("the agent's on_event callback failed")
 
     def fault(self, turn: int, fault: FaultKind, detail: str, action: str) -> None:
-        """Add that something went wrong, and what is done about it."""
+        """Add a fault, and the reaction to it."""
         self.add(Faulted(turn=turn, fault=fault, detail=detail[:2_000], action=action))
 
     def say(self, turn: int, text: str) -> None:
@@ -73,7 +73,7 @@ class EventLog:
 
     @property
     def seconds(self) -> float:
-        """Of the task, what was before this run included."""
+        """Seconds that the task has taken, earlier runs included."""
         return anyio.current_time() - self._began
 
     @property
@@ -83,10 +83,10 @@ class EventLog:
 
     @property
     def seconds_left(self) -> float:
-        """Of the budget."""
+        """Seconds that the budget leaves."""
         return self.options.budget.seconds_left(self.spent)
 
     @property
     def over(self) -> str:
-        """What of the budget is spent, in words; empty where nothing is."""
+        """The part of the budget that is spent, in words; empty while there is some left."""
         return self.options.budget.over(self.spent)

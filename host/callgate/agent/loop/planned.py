@@ -141,7 +141,7 @@ def _add_execution(log: EventLog, execution: ToolExecution) -> None:
 
 
 def _fall_back(log: EventLog, reason: str, found: str) -> None:
-    """Tell the model to go on from there."""
+    """Add the fault, and tell the model to go on without the plan."""
     log.fault(0, "plan_failed", reason, _WENT_ON)
     words = f"A plan of tool calls was made for this task before, and gave no answer: {reason[:2_000]}."
     log.say(0, "\n".join(part for part in (words, found, "Go on from there.") if part))

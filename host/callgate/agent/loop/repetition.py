@@ -58,12 +58,12 @@ MOST_RESULTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do.
+    """The guard's decision about a call or a turn.
 
     Attributes:
         action: see `Action`.
         words: for the model, one sentence or two; empty for ``go on``.
-        fault: what was found, as the transcript calls it.
+        fault: the kind of repetition, by its name in the transcript.
     """
 
     action: Action
@@ -233,7 +233,7 @@ class Repetition:
 
 
 def _key(call: ToolCall) -> bytes:
-    """The same for the same arguments, in whatever order they were written; their text where they are not JSON."""
+    """A digest of the call's name and arguments, in whatever order the arguments were written."""
     if call.fault:
         return _digest(f"{call.name}\n{call.written}")
     return _digest(f"{call.name}\n{json.dumps(call.arguments, sort_keys=True, default=str)}")

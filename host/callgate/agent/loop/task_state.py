@@ -36,7 +36,7 @@ from .repetition import GO_ON, Repetition, Verdict
 __all__ = ["SHORTENED", "TaskState", "shortened"]
 
 SHORTENED = "shortened the oldest results"
-"""What is done about a conversation that is too long."""
+"""The reaction to a conversation that is too long."""
 _OLD_CHARACTERS = 200
 _NEW_CHARACTERS = (4_000, 400)
 """Of a result, after shortening: of those before the newest turn's, and of the newest turn's. The second where the
@@ -49,7 +49,7 @@ _MOST_SPENT = 10**15
 
 @dataclass(slots=True)
 class TaskState:
-    """A task, as far as it has come.
+    """The state of a task.
 
     Attributes:
         message_of: makes the message of a turn's results; the planner's.
@@ -110,7 +110,7 @@ class TaskState:
         return self.began
 
     def spent(self, seconds: float) -> Spent:
-        """What was spent, with these seconds."""
+        """The resources spent so far, with these seconds."""
         tokens = self.usage.input_tokens + self.usage.output_tokens
         return Spent(turns=self.turns, tokens=tokens, cost=self.cost, seconds=seconds)
 
@@ -120,7 +120,7 @@ class TaskState:
         return tuple(call for call in self.open_calls if call.id not in self.ended)
 
     def apply(self, event: AgentEvent) -> None:
-        """Take an event in. Raises `ValueError` where it cannot come now; then nothing has changed."""
+        """Apply an event. Raises `ValueError` where the event cannot come now; then nothing has changed."""
         if (self.began is None) != isinstance(event, TaskBegan):
             raise ValueError("a task begins with task_began, and only once")
         if self.finished is not None and not isinstance(event, Resumed):

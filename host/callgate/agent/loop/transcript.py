@@ -128,8 +128,8 @@ class Transcript:
         return made, lines
 
     def write(self, event: AgentEvent) -> None:
-        """Write an event, unless it is of a kind that transcripts leave out. After a line that could not be written
-        whole there are no others: it stays the last one.
+        """Write an event, unless it is of a kind that transcripts leave out. Where a line cannot be written whole, no
+        other line follows it.
 
         Raises:
             ConfigurationError: it cannot be written.
@@ -223,7 +223,7 @@ def _adapters() -> dict[str, TypeAdapter[Any]]:
 
 
 def _encoded(event: AgentEvent, most: int) -> bytes:
-    """The line of an event, without the large parts of what is for people where it would be longer than `most`.
+    """The line of an event. Where it would be longer than `most`, the large parts that are for people are left out.
 
     Raises:
         ConfigurationError: the event does not fit in a line: a value of the operator is too long, or is not JSON.
@@ -246,7 +246,7 @@ def _encoded(event: AgentEvent, most: int) -> bytes:
 
 
 def _lighter(event: AgentEvent, room: int) -> dict[str, Any]:
-    """The event's object without what it can do without. Of what is for people, each part has the same room."""
+    """The event's object without its large dispensable parts. All parts that are for people have the same room."""
     match event:
         case CallEnded(artifact=artifact) if artifact is not None:
             kept = _small(artifact, room // max(len(artifact), 1))

@@ -73,7 +73,7 @@ class TurnCalls:
         """Why the task is to end, where the guard said so."""
 
     async def make(self) -> ToolReplies:
-        """Make the calls of the turn that have not ended; the answers to all of its calls.
+        """Make the calls of the turn that have not ended, and return the answers to all of its calls.
 
         Raises:
             ConfigurationError: the operator's mistake.

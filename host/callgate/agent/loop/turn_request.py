@@ -66,7 +66,7 @@ def system_text(own: str, instructions: str = "", strategic_plan: Any = None) ->
 
 
 def _choice(options: AgentOptions, state: TaskState, names: tuple[str, ...]) -> str:
-    """What the operator chose, until a tool was called: a model that always has to call one never answers."""
+    """The operator's tool choice, until a tool was called: a model that always has to call a tool never answers."""
     choice = options.tool_choice
     if choice in ("auto", "none"):
         return choice

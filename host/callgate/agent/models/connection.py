@@ -151,7 +151,7 @@ def place_of(client: Any) -> str:
 
 
 def pause_of(headers: Any) -> float | None:
-    """The seconds for which an endpoint asks to be left alone; None where it does not say."""
+    """The pause in seconds that an endpoint asks for; None where it names none."""
     for name, divisor in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         with contextlib.suppress(TypeError, ValueError):
             seconds = float(headers.get(name)) / divisor
@@ -164,7 +164,7 @@ def pause_of(headers: Any) -> float | None:
 
 
 def address_of(given: str | None, variable: str, own: str) -> str:
-    """The address that is given, or that the environment has, or the provider's own.
+    """The given address, or the environment's, or the provider's own.
 
     Args:
         given: by the caller.
@@ -181,7 +181,7 @@ def address_of(given: str | None, variable: str, own: str) -> str:
 
 
 def key_of(given: str | None, variable: str) -> str:
-    """The key that is given, or that the environment has, without the end of the line that it was read with.
+    """The given key, or the environment's, without the line break that it was read with.
 
     Raises:
         ConfigurationError: no header can hold it.

@@ -114,7 +114,7 @@ class DirectModel:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Keys, which no error's text holds, and no file should."""
+        """Keys and passwords. Error texts never contain them, and files should not."""
         return self._secrets
 
     async def aclose(self) -> None:
@@ -298,7 +298,7 @@ class DirectModel:
 
     @contextlib.contextmanager
     def _meaning(self, exchange: Exchange, *, streamed: bool) -> Iterator[None]:
-        """Raise what an error of pydantic-ai or of the SDK below it means."""
+        """Translate errors of pydantic-ai and of the SDK below it into `ModelError`s."""
         try:
             yield
         except (ModelError, _BrokenOff, _Unstreamed):

@@ -43,7 +43,7 @@ Ended = Literal["answered", "calls", "cut", "refused", "empty"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolCall:
-    """The model calls a tool.
+    """A call of a tool by the model.
 
     Attributes:
         id: the call's, on the wire.
@@ -214,7 +214,7 @@ class Model(Protocol):
 
     @property
     def provider(self) -> ModelProvider:
-        """Whose form its tool definitions have."""
+        """The provider in whose form tool definitions are."""
 
     async def ask(self, request: Request, *, on_delta: Callable[[Delta], None] | None = None) -> Reply:
         """Send a request, and wait for the whole reply.

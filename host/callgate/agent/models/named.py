@@ -33,7 +33,7 @@ _KINDS = ("openai", "anthropic", "ollama", "replay")
 
 
 def model_named(spec: str, *, extra: Mapping[str, Any] | None = None, **options: Unpack[ConnectionOptions]) -> Model:
-    """A model.
+    """Make the model of that name.
 
     Args:
         spec: ``openai:NAME``, ``anthropic:NAME``, ``ollama:NAME`` (at `OLLAMA_URL`, without a key), ``replay:FILE`` (a
@@ -107,7 +107,7 @@ def is_provider(kind: str) -> bool:
 def other_model(
     kind: str, name: str, *, extra: Mapping[str, Any] | None = None, **options: Unpack[ConnectionOptions]
 ) -> DirectModel:
-    """A model of a provider that pydantic-ai knows.
+    """Make a model of a provider that pydantic-ai knows.
 
     Args:
         kind: the provider, by pydantic-ai's name.

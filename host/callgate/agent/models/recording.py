@@ -52,7 +52,7 @@ class _Parts(BaseModel):
 
 
 class _Summary(BaseModel):
-    """What of a request people can read: the tool choice with a digest of the output's schema, the last message."""
+    """The readable part of a request: the tool choice with a digest of the output's schema, and the last message."""
 
     choice: str
     last: str = ""
@@ -262,7 +262,7 @@ def _difference(lines: Sequence[_Line], choice: str, parts: _Parts, messages: Se
 
 
 def _opened(path: Path) -> tuple[_Head, list[bytes]]:
-    """The first line, and the others unread."""
+    """The first line as a `_Head`, and all other lines unread."""
     try:
         if not path.is_file() and path.exists():  # a pipe would be waited for
             raise ConfigurationError(f"the recording {path} is not a file")

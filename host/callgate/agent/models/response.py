@@ -30,7 +30,7 @@ _MOST_NAME = 200
 
 
 def reply_of(response: ModelResponse, *, position: int, form: Form, model: str, provider: str) -> Reply:
-    """The reply.
+    """Make the `Reply` of a response.
 
     Args:
         response: as it came.

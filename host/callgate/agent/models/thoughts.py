@@ -44,7 +44,7 @@ class SpeechFilter:
         self._state: Literal["undecided", "thinks", "has thought", "says"] = "undecided"
 
     def take(self, piece: str) -> None:
-        """The next piece."""
+        """Take the next piece of the text."""
         if self._state == "says":
             self._tell(piece)
             return

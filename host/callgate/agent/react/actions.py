@@ -79,7 +79,7 @@ def actions_of(reply: Reply) -> list[Action]:
 
 
 def faulty(call: ToolCall, fault: str) -> ToolCall:
-    """The call with a fault, unless it has one; what was written stays, for the model sees its own calls again."""
+    """The call with this fault, or with its own. The written arguments stay: the model sees its calls again."""
     written = call.written or (arguments_text(call.arguments)[:_MAX_WRITTEN] if call.arguments else "")
     return replace(call, arguments={}, fault=call.fault or fault, written=written)
 

@@ -83,7 +83,7 @@ class PlannerConfig(_Part):
 
 
 class GatewayConfig(_Part):
-    """How a model is asked."""
+    """The options of requests to a model."""
 
     model: str = Field(min_length=1, max_length=200)
     """Its name, as the endpoint knows it."""
@@ -114,7 +114,7 @@ class Gateway(_Part):
 
     @property
     def provider(self) -> ModelProvider:
-        """Whose API it speaks."""
+        """The provider whose API the endpoint speaks."""
         return "openai" if self.type == "OpenAIGateway" else "anthropic"
 
     @model_validator(mode="after")
@@ -134,7 +134,7 @@ class AgentConfig(_Part):
 
     @property
     def gateway(self) -> Gateway | None:
-        """The planner's: the one that it names, or the first. None where there are none."""
+        """The gateway that the planner names, or the first one; None without gateways."""
         wanted = self.planner.inference_gateway
         return next((each for each in self.gateways if wanted is None or each.name == wanted), None)
 
@@ -169,7 +169,7 @@ class _File(_Part):
 
     @model_validator(mode="after")
     def _fits(self) -> _File:
-        """No name twice; the planner's gateway is there."""
+        """Refuse a name that is there twice, and a planner's gateway that is not there."""
         planner, gateways = self.spec.planner.config, self.resources.inference_gateways
         tools = [each.name for each in planner.tool_descriptions]
         names = [each.name for each in gateways]

@@ -66,7 +66,7 @@ class ReActPlanner:
 
     @property
     def tool_names(self) -> tuple[str, ...]:
-        """The tools that the model has, in the order of the configuration. It has no others."""
+        """All tools of the model, in the order of the configuration."""
         return tuple(each.name for each in self._planner.tool_descriptions)
 
     @property
@@ -76,7 +76,7 @@ class ReActPlanner:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What does not fit together between the descriptions and the tools at hand, a sentence for each."""
+        """A sentence for each description that does not fit its tool."""
         return notes_on(self._planner.tool_descriptions, self._tools)
 
     def tools_schema(self) -> list[dict[str, Any]]:

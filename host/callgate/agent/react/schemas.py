@@ -73,7 +73,7 @@ def build_tools_schema(
 
 
 def notes_on(descriptions: Sequence[ToolDescription], tools: ToolObjects | None = None) -> tuple[str, ...]:
-    """What does not fit together, a sentence for each.
+    """A sentence for each description that does not fit its tool.
 
     Args:
         descriptions: of the configuration.
@@ -147,7 +147,7 @@ def _with_its_top(schema: Schema) -> Schema:
 
 
 def _parameters(schema: Schema) -> Schema:
-    """A tool's schema without what says nothing to a model: titles, and null where an argument may be left out."""
+    """A tool's schema without parts that do not help a model: titles, and null where an argument may be left out."""
     plain: Schema = mapped(schema, _plain)
     made: Schema = {"type": "object", "properties": plain.get("properties", {}), "required": plain.get("required", [])}
     if plain.get("additionalProperties") not in (None, False):
@@ -156,7 +156,7 @@ def _parameters(schema: Schema) -> Schema:
 
 
 def _plain(schema: Schema) -> Schema:
-    """Without titles; no choice of null where an argument may be left out."""
+    """The schema without titles, and without null for arguments that may be left out."""
     plain = {key: value for key, value in schema.items() if key != "title" or not isinstance(value, str)}
     if isinstance(properties := plain.get("properties"), dict):
         required = plain.get("required", ())

@@ -215,12 +215,12 @@ class _Action:
 
     @property
     def name(self) -> str:
-        """The tool's."""
+        """The name of the tool."""
         return _first(self.below).strip().strip("*`\"'").rstrip(".").removesuffix("()").strip("*`\"'")
 
     @property
     def is_none(self) -> bool:
-        """Whether it says that nothing is to be called."""
+        """Whether the Action says that nothing is to be called."""
         if self.name in self.known or not _NO_TOOL.fullmatch(self.name):
             return False
         given = _bare(self.given or "")
@@ -228,11 +228,11 @@ class _Action:
 
     @property
     def is_answer(self) -> bool:
-        """Whether it is the final answer, and no tool."""
+        """Whether the Action is the final answer instead of a tool."""
         return self.below not in self.known and self.below.casefold().strip("*`\"' .") in _ANSWERS
 
     def calls(self, stray: bool) -> list[ToolCall]:
-        """Its calls: mostly one."""
+        """The calls of this Action, in most cases one."""
         if self.given is None and (whole := _objects(self.below, self.known)):
             return whole
         if self.is_none:
@@ -274,7 +274,7 @@ def _bare(text: str) -> str:
 
 
 def _arguments(text: str, schema: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Arguments as they were written, or what is wrong with them."""
+    """Arguments as they were written, and their fault, which is empty for right ones."""
     text = _bare(text)
     if not text or text.casefold() in _NOTHING:
         return {}, ""
@@ -328,7 +328,7 @@ def _literal(text: str) -> dict[str, Any] | None:
 
 
 def written_calls(text: str, known: Mapping[str, Mapping[str, Any]]) -> tuple[ToolCall, ...]:
-    """The calls that a text is, and is nothing else: of models that write a call where they should make it.
+    """The calls of a text that consists of calls alone: some models write a call instead of making it.
 
     Read are JSON objects such as ``{"name": ..., "arguments": {...}}``, alone, in a list, in a fence of code, or
     between ``<tool_call>`` tags; and ``Calling tool: NAME with args: {...}``, a line for each. Every one has to name a
@@ -358,7 +358,7 @@ def written_calls(text: str, known: Mapping[str, Mapping[str, Any]]) -> tuple[To
 
 
 def _objects(text: str, known: Mapping[str, Mapping[str, Any]]) -> list[ToolCall]:
-    """The calls that a JSON text holds; none where it is anything else."""
+    """The calls in a JSON text; empty for any other text."""
     try:
         value = json.loads(_bare(text))
     except (ValueError, RecursionError):
