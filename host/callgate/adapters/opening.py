@@ -113,8 +113,8 @@ class Opening:
             entering.set_result(None)
 
     async def give_back(self, runtime: Runtime) -> None:
-        """End one hold. The last holder of the loop that entered the runtime waits for holders in other loops, then leaves
-        the runtime. Where this is cancelled meanwhile, it leaves the runtime at once."""
+        """End one hold. The last holder of the loop that entered the runtime waits for holders in other loops, and then
+        leaves the runtime. Where the wait is cancelled, it leaves the runtime at once."""
         here = asyncio.get_running_loop()
         cancelled = False
         with _lock:
