@@ -95,7 +95,7 @@ async def test_the_prompt_is_the_common_text_then_the_contestants_then_the_task(
 
 
 async def test_the_model_is_told_what_is_wrong_with_its_calls_and_the_rest_is_done() -> None:
-    unreadable = ToolCall(id="c4", name="get_weather", fault="they are no JSON", written="{")
+    unreadable = ToolCall(id="c4", name="get_weather", fault="they are not JSON", written="{")
     wrong = (ToolCall(id="c2", name="get_wether"), ROME, ToolCall(id="c3", name="xyz"), unreadable)
     model, doing = Says(said("", *wrong), said("20")), Doing()
     talked = await talk(model, doing)
@@ -106,7 +106,7 @@ async def test_the_model_is_told_what_is_wrong_with_its_calls_and_the_rest_is_do
         "Error: there is no tool 'get_wether'. Did you mean get_weather?",
         '{"city": "Rome"}',
         "Error: there is no tool 'xyz'. There are: get_weather, get_height.",
-        "Error: the arguments of get_weather cannot be read: they are no JSON. Call it again.",
+        "Error: the arguments of get_weather cannot be read: they are not JSON. Call it again.",
     ]
 
 

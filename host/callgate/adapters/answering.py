@@ -1,5 +1,5 @@
-"""What an adapter needs of callgate: definitions to show, and answers to give. A `Runtime` has both, and so has a
-`Conversation`, which shows more tools as they are found."""
+"""The part of callgate that an adapter needs: definitions to show, and answers to give. A `Runtime` has both, and so
+has a `Conversation`, which shows more tools as they are found."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Answering:
         source: who answers.
         options: what to define; those of a conversation are its own.
         provider: whose form definitions have.
-        on_event: told of prints, steps, call starts and call ends as they happen.
+        on_event: receives prints, steps, call starts and call ends as they happen.
 
     Raises:
         ConfigurationError: an option is wrong, or comes with a conversation, which has its own.
@@ -52,17 +52,17 @@ class Answering:
         self.definitions()
 
     def for_one(self) -> Answering:
-        """For one conversation: what its searches find is shown to it, and to no other."""
+        """An `Answering` for one conversation: tools that its searches find are shown to this conversation alone."""
         if isinstance(self._source, Conversation):
             return self
         return Answering(self._source.conversation(**self._options), {}, self._provider, self._on_event)
 
     def definitions(self) -> list[dict[str, Any]]:
-        """What to show the model now."""
+        """The definitions to show the model now."""
         return self._source.tool_definitions(self._provider, **self._options)
 
     def instructions(self) -> str:
-        """How the model is to choose among it."""
+        """Instructions for choosing among the definitions."""
         if isinstance(self._source, Conversation):
             return self._source.instructions()
         return self._source.instructions(**self._options)

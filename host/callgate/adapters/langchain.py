@@ -83,7 +83,7 @@ def langchain_tools(
     Args:
         source: a runtime; or a conversation, whose tools grow as its searches find some: ask for them anew, and bind
             them anew, before each turn of the model.
-        on_event: told of prints, steps, call starts and call ends as they happen.
+        on_event: receives prints, steps, call starts and call ends as they happen.
         options: with a runtime: what to define, as for `Runtime.tool_definitions`: `direct`, `meta`, ...
 
     Raises:

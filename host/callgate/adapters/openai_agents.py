@@ -43,7 +43,7 @@ def openai_agents_tools(
     Args:
         source: a runtime; or a conversation, for an agent that serves one user. With a conversation, the list grows by
             the tools that its searches find: hand it to `Agent(tools=...)` itself, not a copy.
-        on_event: told of prints, steps, call starts and call ends as they happen.
+        on_event: receives prints, steps, call starts and call ends as they happen.
         options: with a runtime: what to define, as for `Runtime.tool_definitions`: `direct`, `meta`, `strict`, ...
 
     Raises:

@@ -2,7 +2,7 @@
 
 1. A runtime that its owner entered is used there, and never left from here: a call from another event loop is handed
    to the owner's.
-2. A runtime that nobody entered is entered by the first holder and left when the last holder is done. It lives in the
+2. A runtime that is not open is entered by the first holder and left when the last holder is done. It lives in the
    first holder's event loop; holders in other loops hand their calls to that one, and the first holder's loop waits
    for them before it leaves the runtime.
 3. While it is being entered or left, others wait. If entering fails, the holder that entered gets the error, and the
@@ -74,7 +74,7 @@ async def in_its_loop(runtime: Runtime, call: Callable[[], Awaitable[Result]]) -
 
 
 class Opening:
-    """Who holds one runtime open, and where."""
+    """The holders of one open runtime, by event loop."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None  # where it was entered from here
@@ -113,8 +113,8 @@ class Opening:
             entering.set_result(None)
 
     async def give_back(self, runtime: Runtime) -> None:
-        """Hold it no longer. The last holder of the loop that entered it waits for those of other loops, and leaves it;
-        where this is cancelled meanwhile, it leaves at once."""
+        """End one hold. The last holder of the loop that entered the runtime waits for holders in other loops, and then
+        leaves the runtime. Where the wait is cancelled, it leaves the runtime at once."""
         here = asyncio.get_running_loop()
         cancelled = False
         with _lock:
@@ -148,7 +148,7 @@ class Opening:
 
 
 def _future() -> Future[None]:
-    """One that several may wait for: a waiter that is cancelled does not cancel it for the others."""
+    """A future for several waiters: cancelling one of them does not cancel the future for the others."""
     made: Future[None] = Future()
     made.set_running_or_notify_cancel()
     return made

@@ -56,9 +56,9 @@ class CallgateToolset(AbstractToolset[AgentDepsT]):
             was refused. ``"failed"``: `ToolFailed`, which the model sees, and answers as it likes. ``"retry"``:
             `ModelRetry`, which counts: after more than `max_retries` in a row of one tool the agent's run ends with an
             error. What a tool, or a program that ran, failed at is `ToolFailed` in any case.
-        max_retries: None for the agent's own. With ``"failed"``, only arguments that are no JSON object count.
+        max_retries: None for the agent's own. With ``"failed"``, only arguments that are not a JSON object count.
         instructions: whether the agent's instructions say how to choose among these tools.
-        on_event: told of prints, steps, call starts and call ends as they happen.
+        on_event: receives prints, steps, call starts and call ends as they happen.
         options: with a runtime: what to define, as for `Runtime.tool_definitions`: `direct`, `meta`, ...
 
     Raises:

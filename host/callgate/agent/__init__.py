@@ -1,8 +1,8 @@
 """The agent side: models, planners, and the loop that solves tasks with them. The SDKs
 come with the extra ``agent``.
 
-Importing this imports nothing else: each name comes from its module when it is asked for. What an agent tells is in
-`callgate.agent.events`, what a model is asked in `callgate.agent.models.model`.
+Importing this package imports nothing else: each name comes from its module when it is used. The events of an agent are
+in `callgate.agent.events`, requests to models and their replies in `callgate.agent.models.model`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an agent tells while it works. Frozen values, in the order in which things happen; each but `TextArrived` and
+"""The events of an agent at work: frozen values, in the order in which things happen. Each but `TextArrived` and
 `CallProgress` is a line of the transcript.
 
 `to_json` gives the line's object: ``{"kind": "call_ended", ...}`` with the fields as JSON values.
@@ -26,15 +26,15 @@ Mode = Literal["direct", "plan", "code", "auto"]
 Outcome = Literal[
     "answered", "refused", "empty", "cut", "stuck", "budget", "unavailable", "rejected", "too_long", "interrupted"
 ]
-"""How a task ended: with an answer; the model refused; said nothing, again and again; was cut, again and again; went
-round in circles; the budget was spent; the endpoint gave nothing; would not take the request; the input was too long;
-tools were found and the agent is to be made anew (`discovery="interrupt"`)."""
+"""How a task ended: with an answer; the model refused; said nothing, again and again; was cut, again and again;
+repeated itself; the budget was spent; the endpoint gave no reply; refused the request; the input was too long; tools
+were found and the agent is to be made anew (`discovery="interrupt"`)."""
 
 FaultKind = Literal[
     "arguments", "unknown_tool", "same_call", "loop", "empty", "cut", "refused", "unavailable", "rejected", "too_long",
     "prose", "half_json", "no_schema", "planning_timeout", "plan_failed", "program_failed", "sandbox", "surplus",
 ]  # fmt: skip
-"""What went wrong; `Faulted.action` says what was done about it."""
+"""A kind of fault; `Faulted.action` is the reaction to it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -65,18 +65,12 @@ class World:
                 return [f"{category}_usage"]
 
         @tool(read_only=True)
-        async def report(days: int) -> str:
-            """A long report."""
-            async with counted(f"report {days}"):
-                return "all is well\n" * 3_000
-
-        @tool(read_only=True)
         async def weather(city: str) -> str:
             """The weather of a city."""
             async with counted(f"weather {city}"):
                 return f"{city}: 20"
 
-        return [query_metric, list_metrics, report, weather]
+        return [query_metric, list_metrics, weather]
 
 
 @dataclass

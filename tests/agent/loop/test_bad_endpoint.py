@@ -16,13 +16,10 @@ from callgate.agent.events import TextArrived
 from callgate.agent.loop.budget import Budget
 from callgate.agent.models.model import ModelProvider, Request
 from callgate.agent.models.scripted import Move, Say
-from callgate.errors import ContextExceeded, ModelError, ModelRejected, ModelUnavailable
+from callgate.errors import ModelError, ModelRejected, ModelUnavailable
 from callgate_bench.model.stand_in.faults import hanging_up, refusing
 
 pytestmark = pytest.mark.anyio
-
-SHORTENED = ("too_long", "shortened the oldest results")
-LONG = says("", ("report", {"days": 3}))
 
 
 @pytest.mark.parametrize(
@@ -60,22 +57,6 @@ async def test_an_endpoint_that_falls_silent_is_given_up_when_the_time_is_over(t
     solved = await solve(tmp_path, silent, budget=Budget(seconds=0.3))
     assert solved.result.outcome == "budget"
     assert "seconds" in solved.result.reason
-
-
-async def test_results_that_are_too_long_are_shortened_and_it_goes_on(tmp_path: Path) -> None:
-    solved = await solve(tmp_path, LONG, ContextExceeded("too long"), DONE)
-    assert solved.result.outcome == "answered"
-    assert solved.faults() == [SHORTENED]
-    assert len(solved.results(1)[0]) > 30_000
-    assert len(solved.results(2)[0]) < 5_000
-
-
-async def test_what_stays_too_long_ends_so(tmp_path: Path) -> None:
-    solved = await solve(tmp_path, LONG, ContextExceeded("too long"))
-    assert solved.result.outcome == "too_long"
-    assert solved.faults() == [SHORTENED, SHORTENED, ("too_long", "ended")]
-    assert [len(solved.results(n)[0]) // 1_000 for n in (2, 3)] == [4, 0]
-    assert len(solved.model.requests) == 4
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -307,7 +307,7 @@ async def test_a_call_of_what_the_planner_does_not_describe_is_one_of_an_unknown
 async def test_wrong_arguments_of_what_it_describes_are_just_that(yaml: str) -> None:
     native = yaml is YAML
     call: Any = (
-        ToolCall(id="1", name="list_metrics", fault="they are no JSON", written="{")
+        ToolCall(id="1", name="list_metrics", fault="they are not JSON", written="{")
         if native
         else 'Action: list_metrics\nAction Input: {"catgory": "x"}'
     )

@@ -181,9 +181,9 @@ ORDERS: dict[str, tuple[list[AgentEvent], str]] = {
     ),
     "a turn back": ([BEGAN, replied(1), replied(1)], "line 3: the reply of turn 1|line 3: .* turn 1 comes after"),
     "a great turn": ([BEGAN, replied(10**9)], "line 2: .* comes after that of turn 0"),
-    "tokens below nothing": ([BEGAN, replied(tokens=-5)], "line 2: .* less than nothing"),
-    "tokens beyond any number": ([BEGAN, replied(tokens=10**400)], "line 2: .* without end"),
-    "a cost below nothing": ([BEGAN, replied(cost=-5.0)], "line 2: .* less than nothing"),
+    "tokens below nothing": ([BEGAN, replied(tokens=-5)], "line 2: .* negative or too large"),
+    "tokens beyond any number": ([BEGAN, replied(tokens=10**400)], "line 2: .* negative or too large"),
+    "a cost below nothing": ([BEGAN, replied(cost=-5.0)], "line 2: .* negative or too large"),
     "after the end": (
         [
             BEGAN,

@@ -41,7 +41,7 @@ from callgate_bench.model.stand_in.server import KEY
 BEGAN = TaskBegan(task="Add", mode="direct", model="m", system="", tools=("add",))
 ASKED = Request(messages=())
 FAULT = Faulted(turn=1, fault="cut", detail="d", action="a")
-OMITTED = {"omitted": "longer than a line of a transcript may be, nested too deeply, or no JSON value"}
+OMITTED = {"omitted": "longer than a line of a transcript may be, nested too deeply, or not a JSON value"}
 
 
 def written(path: Path, *events: Any) -> list[dict[str, Any]]:
@@ -188,7 +188,7 @@ def test_what_the_operator_gives_too_much_of_is_refused(tmp_path: Path) -> None:
     made = Transcript.create(tmp_path / "t.jsonl")
     with pytest.raises(ConfigurationError, match="a line of a transcript has at most"):
         made.write(dataclasses.replace(BEGAN, task="x" * MAX_LINE_BYTES))
-    with pytest.raises(ConfigurationError, match="TaskBegan is no line of a transcript"):
+    with pytest.raises(ConfigurationError, match="TaskBegan is not a line of a transcript"):
         made.write(dataclasses.replace(BEGAN, strategic_plan=float("nan")))
     made.close()
     assert read_transcript(tmp_path / "t.jsonl") == []
@@ -311,7 +311,9 @@ def test_any_other_damage_is_refused_with_its_line(
     file = tmp_path / "t.jsonl"
     content = changed() + b"\n" + line + b"\n" + changed() + b"\n"
     file.write_bytes(content)
-    with pytest.raises(ConfigurationError, match=f"t.jsonl, line 2: this is no line of a transcript: {words}") as told:
+    with pytest.raises(
+        ConfigurationError, match=f"t.jsonl, line 2: this is not a line of a transcript: {words}"
+    ) as told:
         read(file)
     assert len(str(told.value)) < 700
     assert file.read_bytes() == content

@@ -29,7 +29,7 @@ async def _talk(model: Model) -> list[Reply]:
 
 
 async def _recorded(path: Path) -> list[Reply]:
-    bad = ToolCall(id="c9", name="height", fault="they are no JSON", written='{"city')
+    bad = ToolCall(id="c9", name="height", fault="they are not JSON", written='{"city')
     turns: list[Turn] = [
         Calls(("weather", {"city": "Rome"}), bad, text="Let me see."),
         Say("It is Rome.", native=[{"type": "a"}]),

@@ -48,7 +48,7 @@ async def test_half_json_is_a_fault_of_the_call_and_goes_back_as_json(wire: Mode
         reply = await talk.model.ask(request(tools=tools(wire, "weather")), on_delta=talk.told.append)
         first = reply.turn.calls[0]
         assert first.arguments == {}
-        assert first.fault.startswith("they are no JSON: ")
+        assert first.fault.startswith("they are not JSON: ")
         assert json.loads(first.written + 'e"}') == {"city": "Rome"}
         replies = [ToolReply(id=call.id, name=call.name, text=call.fault, ok=False) for call in reply.turn.calls]
         messages: list[Message] = [User(text="Where?"), reply.turn, ToolReplies(replies=tuple(replies))]

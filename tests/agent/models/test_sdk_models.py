@@ -308,7 +308,7 @@ async def test_thinking_that_is_streamed_is_kept_with_its_signature() -> None:
 async def test_a_conversation_that_no_provider_would_take_is_mended(wire: ModelProvider) -> None:
     """Empty turns, calls that nobody answered, calls of tools that are gone, half characters."""
     call = ToolCall(id="functions.weather:0", name="the weather!", arguments={"city": "Rome"})
-    bad = ToolCall(id="c2", name="weather", fault="they are no JSON: ...", written='{"city": "Ro')
+    bad = ToolCall(id="c2", name="weather", fault="they are not JSON: ...", written='{"city": "Ro')
     messages: list[Message] = [
         User(text="half \ud83d"),
         Assistant(),

@@ -57,7 +57,7 @@ def planner(*changes: tuple[str, str], says: Any = "Done.", registry: Any = None
     return ReActPlanner(config(*changes), ScriptedModel([says], **model), registry)
 
 
-class House:
+class AnalystTools:
     """The tools that are described, and one that is not; they know what runs at the same time."""
 
     def __init__(self) -> None:

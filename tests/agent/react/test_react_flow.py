@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.react.scene import HOURS, NAMES, TASK, TEXT, House, config
+from agent.react.scene import HOURS, NAMES, TASK, TEXT, AnalystTools, config
 from callgate import Runtime
 from callgate.agent.events import CallBegan, CallEnded
 from callgate.agent.loop.agent import Agent
@@ -59,7 +59,7 @@ async def test_users_are_searched_each_is_looked_at_and_what_is_found_is_analyse
     changes: list[tuple[str, str]],
 ) -> None:
     model = ScriptedModel([searches, looks_at_each, analyses, reports])
-    async with Runtime(House().tools(), sandbox=None) as runtime:
+    async with Runtime(AnalystTools().tools(), sandbox=None) as runtime:
         planner = ReActPlanner(config(*changes), model, runtime.registry)
         result = await Agent(model, runtime, planner=planner).run(TASK)
     assert (result.outcome, result.answer.removeprefix("Final Answer: ")) == ("answered", "30.0 hours on average")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.react.scene import NAMES, TASK, TEXT, House, chosen, config
+from agent.react.scene import NAMES, TASK, TEXT, AnalystTools, chosen, config
 from callgate import Runtime
 from callgate.agent.loop.agent import Agent
 from callgate.agent.models.anthropic_model import AnthropicModel
@@ -25,10 +25,10 @@ WRITTEN = [*NATIVE, TEXT]
 
 
 async def run(
-    changes: list[tuple[str, str]], *turns: Any, house: House | None = None, **options: Any
+    changes: list[tuple[str, str]], *turns: Any, house: AnalystTools | None = None, **options: Any
 ) -> tuple[Any, ScriptedModel]:
     model = ScriptedModel(turns)
-    async with Runtime((house or House()).tools(), sandbox=None) as runtime:
+    async with Runtime((house or AnalystTools()).tools(), sandbox=None) as runtime:
         planner = ReActPlanner(config(*changes), model, runtime.registry)
         return await Agent(model, runtime, planner=planner, **options).run(TASK), model
 
@@ -102,14 +102,14 @@ def told(model: ScriptedModel) -> list[str]:
 
 
 async def test_calls_of_a_turn_run_at_the_same_time_and_are_observed_together() -> None:
-    house = House()
+    house = AnalystTools()
     _, model = await run([], Calls(*[("wait_for_others", {"count": n}) for n in range(3)]), "Done.", house=house)
     assert house.most == 3
     assert told(model) == ["0", "1", "2"]
 
 
 async def test_surplus_calls_wait_run_and_are_named() -> None:
-    house = House()
+    house = AnalystTools()
     _, model = await run([], Calls(*[("wait_for_others", {"count": n}) for n in range(5)]), "Done.", house=house)
     assert house.most == 3
     assert told(model) == [
@@ -125,13 +125,13 @@ async def test_surplus_calls_wait_run_and_are_named() -> None:
 
 
 async def test_invalid_arguments_are_answered_and_the_tool_is_not_called() -> None:
-    house = House()
-    bad = ToolCall(id="1", name="wait_for_others", fault="they are no JSON: ...", written='{"count": ')
+    house = AnalystTools()
+    bad = ToolCall(id="1", name="wait_for_others", fault="they are not JSON: ...", written='{"count": ')
     result, model = await run([], bad, "Sorry.", house=house)
     assert (house.most, result.outcome) == (0, "answered")
     (said,) = told(model)
     assert "wait_for_others" in said
-    assert "they are no JSON: ..." in said
+    assert "they are not JSON: ..." in said
 
 
 async def test_a_described_tool_that_does_not_exist_fails_in_clear_words() -> None:
@@ -178,7 +178,7 @@ async def test_both_providers_take_what_the_loop_sends(provider: str, changes: l
         else:
             model = AnthropicModel("m", base_url=url, api_key=KEY)
         try:
-            async with Runtime(House().tools(), sandbox=None) as runtime:
+            async with Runtime(AnalystTools().tools(), sandbox=None) as runtime:
                 planner = ReActPlanner(config(*changes), model, runtime.registry)
                 result = await Agent(model, runtime, planner=planner).run(TASK)
         finally:

@@ -83,7 +83,7 @@ def test_what_is_neither_action_nor_observation_is_passed_over() -> None:
 
 
 def test_arguments_with_a_fault_are_told_as_they_were_written() -> None:
-    action = Action(tool_name="a", fault="they are no JSON", written='{"x": ')
+    action = Action(tool_name="a", fault="they are not JSON", written='{"x": ')
     assert texts(history_messages("Do it.", [action]))[1] == 'Calling tool: a with args: {"x": '
 
 

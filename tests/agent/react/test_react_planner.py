@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.react.scene import NAMES, TASK, TEXT, House, chosen, config, planner
+from agent.react.scene import NAMES, TASK, TEXT, AnalystTools, chosen, config, planner
 from callgate import ConfigurationError, Registry, tool
 from callgate.agent.loop.options import TurnPlanner
 from callgate.agent.models.model import Assistant, Message, Reply, Request, ToolCall, ToolReplies, ToolReply, User
@@ -20,7 +20,7 @@ from callgate.agent.react.text_calls import NO_ACTION
 
 pytestmark = pytest.mark.anyio
 
-SEARCHING = House().tools()[0]
+SEARCHING = AnalystTools().tools()[0]
 SEARCHED = [
     Action(tool_name="search_database", tool_args={"query": "active users", "limit": 10}),
     Observation(tool_name="search_database", content="Found 10 records: [user1, user2, ...]"),
@@ -196,9 +196,9 @@ async def test_more_calls_than_a_turn_may_have_are_answered_and_not_made() -> No
 
 
 async def test_invalid_arguments_are_not_emptied() -> None:
-    bad = ToolCall(id="1", name="search_database", fault="they are no JSON: ...", written='{"query": ')
+    bad = ToolCall(id="1", name="search_database", fault="they are not JSON: ...", written='{"query": ')
     action = await one_action(planner(says=bad))
-    assert action == Action(tool_name="search_database", fault="they are no JSON: ...", written='{"query": ')
+    assert action == Action(tool_name="search_database", fault="they are not JSON: ...", written='{"query": ')
 
 
 async def test_arguments_that_are_nested_too_deeply_are_a_fault() -> None:
@@ -253,7 +253,7 @@ def test_a_loop_keeps_calls_and_results_as_the_provider_has_them() -> None:
 
 async def test_an_observation_of_a_call_that_was_not_made_does_not_end_a_forced_choice() -> None:
     bad = [
-        Action(tool_name="list_tables", fault="they are no JSON"),
+        Action(tool_name="list_tables", fault="they are not JSON"),
         Observation(tool_name="list_tables", content="no"),
     ]
     assert (await asked(planner(chosen("required")), TASK, bad)).tool_choice == "required"
@@ -262,7 +262,7 @@ async def test_an_observation_of_a_call_that_was_not_made_does_not_end_a_forced_
 
 
 def test_a_call_that_could_not_be_read_does_not_end_a_forced_choice() -> None:
-    bad = Assistant(calls=(ToolCall(id="1", name="list_tables", fault="they are no JSON"),))
+    bad = Assistant(calls=(ToolCall(id="1", name="list_tables", fault="they are not JSON"),))
     assert planner(chosen("required")).request([User(text=TASK), bad], {}).tool_choice == "required"
 
 

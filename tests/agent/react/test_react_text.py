@@ -102,15 +102,15 @@ def test_what_is_meant_as_the_answer_is_the_answer(text: str, answer: str) -> No
 
 
 FAULTS = [
-    ('Action: search_database\nAction Input: {"query": "active us', "they are no JSON: Unterminated string"),
+    ('Action: search_database\nAction Input: {"query": "active us', "they are not JSON: Unterminated string"),
     ('Action: search_database\nAction Input: {"query": "active us', "the text ends in the middle"),
-    ('Action: search_database\nAction Input: {"query": x}', "they are no JSON: Expecting value"),
+    ('Action: search_database\nAction Input: {"query": x}', "they are not JSON: Expecting value"),
     ("Action: search_database\nAction Input: [1, 2]", "they have to be a JSON object, and are list"),
-    ('Action: search_database\nAction Input: {"query": NaN}', "they are no JSON: NaN is not JSON"),
+    ('Action: search_database\nAction Input: {"query": NaN}', "they are not JSON: NaN is not JSON"),
     ('Action: search_database\nAction Input: {"query": "a"} {"query": "b"}', "there are several objects behind one"),
     ("Action: search_database\nAction Input: active, 10", 'an Action Input is a JSON object: {"query": ..., "limit"'),
-    ("Action: search_database\nAction Input: " + "{" * 100_000, "they are no JSON"),
-    ("Action: search_database\nAction Input: " + '{"a":' * 30_000, "they are no JSON"),
+    ("Action: search_database\nAction Input: " + "{" * 100_000, "they are not JSON"),
+    ("Action: search_database\nAction Input: " + '{"a":' * 30_000, "they are not JSON"),
     ("Action: get_page\nAction Input: seven", "an Action Input is a JSON object"),
     ('Action: get_page\nAction Input: 7, "x": 8', "an Action Input is a JSON object"),
     ('Action: search_database\nwith {"query": "x"}', ELSEWHERE),
@@ -144,7 +144,7 @@ def test_an_input_without_its_own_action_is_a_fault(text: str) -> None:
 @pytest.mark.parametrize("half", ['{"query": "He said "go"', '{"query": "Hello', "{'query': 'It's'"])
 def test_nothing_is_called_that_may_be_a_part_of_an_input_that_cannot_be_read(half: str) -> None:
     first, behind = read_text(f"Action: search_database\nAction Input: {half}\n{LIST}", KNOWN).calls
-    assert first.fault.startswith("they are no JSON")
+    assert first.fault.startswith("they are not JSON")
     assert behind.fault == "it was not made: the Action Input before it cannot be read, and this may be a part of it"
 
 
@@ -249,4 +249,4 @@ def test_several_calls_in_a_text() -> None:
     assert [each.name for each in written_calls(tagged, KNOWN)] == ["list_tables"] * 2
     (bad,) = written_calls('{"name": "search_database", "arguments": "{\\"query\\": "}', KNOWN)
     assert (bad.arguments, bad.written) == ({}, '{"query": ')
-    assert bad.fault.startswith("they are no JSON")
+    assert bad.fault.startswith("they are not JSON")

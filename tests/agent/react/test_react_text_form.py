@@ -5,7 +5,7 @@ from __future__ import annotations
 from callgate.agent.models.model import Assistant, ToolCall, ToolReplies, ToolReply, User
 from callgate.agent.react.actions import Action, Observation
 from callgate.agent.react.text_calls import NO_ACTION
-from callgate.agent.react.text_form import as_text, history_as_text, instructions, told
+from callgate.agent.react.text_form import as_text, history_as_text, instructions, results_as_text
 
 STRING = {"type": "string"}
 
@@ -56,9 +56,9 @@ def test_results_are_told_as_observations() -> None:
     def replies(*words: str) -> ToolReplies:
         return ToolReplies(replies=tuple(ToolReply(id=each, name=f"t{each}", text=each) for each in words))
 
-    assert told(replies("a"), most=3) == User(text="Observation: a")
-    assert told(replies("a", "b"), most=3) == User(text="Observation (ta): a\nObservation (tb): b")
-    assert told(replies("a", "b", "c"), most=2).text.endswith(
+    assert results_as_text(replies("a"), most=3) == User(text="Observation: a")
+    assert results_as_text(replies("a", "b"), most=3) == User(text="Observation (ta): a\nObservation (tb): b")
+    assert results_as_text(replies("a", "b", "c"), most=2).text.endswith(
         "c\n\nNote: 3 calls in one turn; at most 2 run at the same time, so these waited: tc."
     )
 

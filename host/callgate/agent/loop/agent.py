@@ -32,11 +32,11 @@ class Agent(AgentOptions):
         runtime: the tools, and the gate that every call passes.
         mode: ``"direct"`` (or ``"individual"``): the model calls tools one by one; ``"plan"`` (or ``"declarative"``):
             or it hands over a plan; ``"code"``: or a program; ``"auto"``: or either. In each, the model chooses.
-            A form that fails again and again is not offered any more.
+            A form that fails again and again is withdrawn.
         system: the operator's part of the system text.
         budget: what a task may spend.
-        planner: asks the model in its own way, `ReActPlanner` for instance. It offers what it describes; there is no
-            discovery.
+        planner: asks the model in its own way, `ReActPlanner` for instance. It offers the tools that it describes,
+            without discovery.
         answerer: first tries to answer the task by a plan made beforehand: `PlannedAnswerer`. Where that gives no
             answer, the model goes on with what was found.
         strategic_plan: what the task is part of, a JSON value: ``{"phases": [{"worker": "...", "goals": "..."}]}``. The
@@ -52,7 +52,7 @@ class Agent(AgentOptions):
             ``auto``.
         transcript: a file that is not there yet, or a folder for files named by the time. None keeps none.
         on_event: called with each event, in the event loop and in order: it should be quick. What it raises is logged.
-        stream: whether, where somebody listens, the model's words are told as they come.
+        stream: whether `on_event` receives the model's words as they come.
         max_parallel_tool_calls: calls of a turn that run at the same time; more of them wait. With 1 the model is asked
             for one call at a time. A planner has its own.
         temperature: None for the provider's default.
@@ -104,7 +104,7 @@ class Agent(AgentOptions):
 
         The task, its system text, its strategic plan and its mode are those of the transcript; tools, model and budget
         are this agent's. Calls that had begun and not ended are made again only where that can do no harm; the model is
-        told of the others that they may have happened.
+        reads of the others that they may have happened.
 
         Args:
             source: a transcript, which is appended to; or a result, whose transcript is, if it has one.
@@ -147,7 +147,7 @@ class Agent(AgentOptions):
             return await TaskRun(log).run()
 
     def _created(self, stack: ExitStack) -> Transcript | None:
-        """The transcript that is asked for, closed with the stack."""
+        """Create the transcript that the options name; the stack closes it."""
         if self.transcript is None:
             return None
         made = Transcript.create(self.transcript)

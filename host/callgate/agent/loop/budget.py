@@ -1,4 +1,4 @@
-"""What a task may spend, and whether it is spent. Values only: it measures nothing and knows no prices.
+"""The budget of a task, and whether it is spent. Values only: measures nothing and knows no prices.
 
 1. A budget is looked at before each request and before each call; its seconds bound what is under way, too.
 2. The last request that a budget allows is made without tools, so that there is an answer: the last of `turns`, the
@@ -48,7 +48,7 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
-    """What a task may spend. None means no limit, but for the others.
+    """The budget of a task. None means that a field has no limit.
 
     Raises:
         ConfigurationError: a field is not a number above 0.
@@ -58,17 +58,17 @@ class Budget:
     """Replies of the model. In the last of them it has no tools; with 1, it answers without any."""
     tokens: _Count | None = None
     """Of all requests and replies together, by the endpoint's count. The request that goes beyond is the last. What
-    nobody counts is not among them: requests that were given up or failed, and those that an SDK made again."""
+    nobody counts is not among them: requests that were cancelled or failed, and those that an SDK repeated."""
     cost: _Amount | None = None
     """US dollars, for these tokens. Needs a known price: see `Agent`."""
     seconds: _Amount | None = 600.0
-    """From the beginning. A request or a call under way then is given up."""
+    """From the beginning. A request or a call under way then is cancelled."""
 
     def __post_init__(self) -> None:
         check(self)
 
     def over(self, spent: Spent) -> str:
-        """What is spent, in words; empty where nothing is. A cost that is not known counts as spent."""
+        """The part of the budget that is spent, in words; empty while some is left. An unknown cost counts as spent."""
         if self.cost is not None and spent.cost is None:
             return (
                 "what was spent is not known, and a budget of cost cannot be held: a model that was asked has no price"

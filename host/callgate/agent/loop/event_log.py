@@ -1,5 +1,5 @@
-"""The log of one run of a task: each event goes to the transcript, then to the task's state, then to the listener. It
-knows as well what the run has spent. Decides nothing."""
+"""The log of one run of a task: each event goes to the transcript, then to the task's state, then to the listener.
+Counts what the run has spent. Decides nothing."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class EventLog:
     """The events of one run of a task, in order.
 
     Args:
-        options: of the agent. Its `on_event` is called with each event in the event loop; what it raises is logged, and
-            while it works, the run waits.
+        options: of the agent. The run calls `on_event` with each event, in the event loop, waits for it, and logs its
+            exceptions.
         state: of the task.
         transcript: where events are written; None for nowhere.
         seconds_before: that the task took before this run.
@@ -53,7 +53,7 @@ class EventLog:
                 logger.exception("the agent's on_event callback failed")
 
     def fault(self, turn: int, fault: FaultKind, detail: str, action: str) -> None:
-        """Add that something went wrong, and what is done about it."""
+        """Add a fault, and the reaction to it."""
         self.add(Faulted(turn=turn, fault=fault, detail=detail[:2_000], action=action))
 
     def say(self, turn: int, text: str) -> None:
@@ -61,19 +61,19 @@ class EventLog:
         self.add(MessageAdded(turn=turn, text=text))
 
     def listener(self, turn: int) -> Callable[[Delta], None] | None:
-        """Adds the model's words as they come; None where nobody listens to them."""
+        """A callback that adds the model's words as they come; None without a listener."""
         if self.options.on_event is None or not self.options.stream:
             return None
 
-        def heard(delta: Delta) -> None:
+        def report(delta: Delta) -> None:
             if delta.restarted or delta.text:
                 self.add(TextArrived(turn=turn, text=delta.text, restarted=delta.restarted))
 
-        return heard
+        return report
 
     @property
     def seconds(self) -> float:
-        """Of the task, what was before this run included."""
+        """Seconds that the task has taken, earlier runs included."""
         return anyio.current_time() - self._began
 
     @property
@@ -83,10 +83,10 @@ class EventLog:
 
     @property
     def seconds_left(self) -> float:
-        """Of the budget."""
+        """Seconds that the budget leaves."""
         return self.options.budget.seconds_left(self.spent)
 
     @property
     def over(self) -> str:
-        """What of the budget is spent, in words; empty where nothing is."""
+        """The part of the budget that is spent, in words; empty while there is some left."""
         return self.options.budget.over(self.spent)

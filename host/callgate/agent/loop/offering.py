@@ -1,4 +1,4 @@
-"""What a model is offered during a task: a conversation of the runtime in the mode of the moment, and discovery.
+"""The offer of tools to a model during a task: a conversation of the runtime in the current mode, with discovery.
 
 *Filter*: the tools are the runtime's, and visible are those that the mode shows and those that were found. *Interrupt*
 and a loader begin with the search alone. Where the mode changes, the conversation is made anew, with what was found.
@@ -29,18 +29,17 @@ class Offering:
     def __init__(self, options: AgentOptions) -> None:
         self._options = options
         self._conversation: Conversation | None = None
-        self._mode: Mode | None = None
         self.meta: tuple[str, ...] = ()
         """The meta-tools that are offered now."""
 
     @property
     def conversation(self) -> Conversation:
-        """The conversation of now."""
+        """The current conversation."""
         assert self._conversation is not None
         return self._conversation
 
     async def open(self, mode: Mode, state: Mapping[str, Any] | None) -> None:
-        """Offer what belongs to the mode; what was offered before is closed.
+        """Offer the tools of a mode; close the earlier offer.
 
         Raises:
             ConfigurationError: an option of the agent is wrong.
@@ -63,7 +62,7 @@ class Offering:
                 await open_one.__aexit__(None, None, None)
 
     def definitions(self) -> list[dict[str, Any]]:
-        """Of all that is offered, in the form of the model's provider."""
+        """Definitions of everything that is offered, in the form of the model's provider."""
         return self.conversation.tool_definitions(self._options.model.provider)
 
     def _offer(self, mode: Mode) -> DefinitionOptions:
@@ -91,7 +90,7 @@ class Offering:
             return False
 
     def _described(self, names: Sequence[str]) -> DefinitionOptions:
-        """The meta-tools among them, and the tools that there are and that a model may call itself."""
+        """The meta-tools among these names, and the tools among them that exist and that a model may call itself."""
         registry, tools = self._options.runtime.registry, self._options.tools
         resolve = ModelNames(registry).resolve
         within = None if tools is None else {resolve(name) or name for name in tools}

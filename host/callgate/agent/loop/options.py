@@ -1,4 +1,4 @@
-"""The options of an agent, checked, and what they say about prices. Runs nothing.
+"""The options of an agent, checked, and the prices of models. Runs nothing.
 
 Prices are the operator's own, or those of genai-prices' list, which is offline data: the one door of `genai_prices`.
 The list is asked for the model's name at its SDK's own provider. A price that is not known is None, never 0.

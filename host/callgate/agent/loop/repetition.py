@@ -1,14 +1,15 @@
-"""A guard against going round in circles: the same failing call, the same call for the same result, turns that bring
-nothing. Pure: no clock, no I/O. The same notes give the same verdicts.
+"""A guard against repetition without progress: the same failing call, the same call for the same result, turns that
+bring nothing new. Pure: no clock, no I/O. The same calls give the same verdicts.
 
 1. *Progress* is a call that succeeds with a result that the same call did not give before. A tool that is asked again
    and again may be a poll: as long as its results change, it is progress.
 2. What has been tried in vain may be tried again after progress: something else may have made it possible. So only
    repetitions without progress in between are counted.
-3. Waiting is no circle, as long as it is patient: where a call that succeeded took 5 seconds or more since the same
+3. A model may wait, with pauses: where a call that succeeded took 5 seconds or more since the same
    call ended the last time (itself, or another one that waits), a repetition counts a quarter.
-4. A verdict is worded for the model. First a warning goes with the answer, then the call is not made, then it ends.
-5. Of calls and results it keeps digests, of a bounded number of calls: it cannot grow.
+4. A verdict is worded for the model. First a warning goes with the answer, then the call is not made, then the task
+   ends.
+5. The guard keeps digests of a bounded number of calls and results, so it cannot grow.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from callgate.agent.models.model import ToolCall
 __all__ = ["GO_ON", "Action", "Repetition", "Verdict"]
 
 Action = Literal["go on", "warn", "refuse", "stop"]
-"""Answer as ever; answer, and add the words; do not make the call, and answer with the words; end the task."""
+"""Make the call; make it, and add the words to its answer; answer with the words instead of a call; end the task."""
 
 FAILURES_WARNED = 3
 """In a row of the same call. The first may be chance and the second a retry; a model that makes it a third time has not
@@ -36,7 +37,7 @@ REPEATS_REFUSED = 8
 SAME_IN_TURN = 8
 """The same call in one turn: more than that are refused, before anything is known of their results."""
 REFUSALS_STOPPED = 3
-"""Calls refused without progress in between: a model that was told twice not to make a call does not listen."""
+"""Calls refused without progress in between. A model that ignored two refusals will ignore the next."""
 IDLE_WARNED, IDLE_STOPPED = 6, 12
 """Turns in which no call was new and no result was. They catch circles that are too long for the counts of one call:
 twelve turns are two rounds of six calls, or one of twelve."""
@@ -52,17 +53,17 @@ MOST_CALLS = 1000
 """Different calls that are remembered; the one made longest ago is forgotten first. A budget of 40 turns with 25 calls
 each."""
 MOST_RESULTS = 8
-"""Different results of a call that are remembered: one that comes back among them is no progress."""
+"""Different results of a call that are remembered: one that comes back among them is not progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do.
+    """The guard's decision about a call or a turn.
 
     Attributes:
         action: see `Action`.
         words: for the model, one sentence or two; empty for ``go on``.
-        fault: what was found, as the transcript calls it.
+        fault: the kind of repetition, by its name in the transcript.
     """
 
     action: Action
@@ -200,7 +201,7 @@ class Repetition:
     def end_turn(self) -> Verdict:
         """Take note that all calls of a turn have ended: ``go on``, ``warn`` or ``stop``.
 
-        A turn without calls is none. Where one of its calls was warned of or refused, that is warning enough.
+        A turn without calls does not count. A turn with a warned or refused call gets no second warning.
         """
         if not self._calls:
             return GO_ON
@@ -232,7 +233,7 @@ class Repetition:
 
 
 def _key(call: ToolCall) -> bytes:
-    """The same for the same arguments, in whatever order they were written; their text where they are not JSON."""
+    """A digest of the call's name and arguments, in whatever order the arguments were written."""
     if call.fault:
         return _digest(f"{call.name}\n{call.written}")
     return _digest(f"{call.name}\n{json.dumps(call.arguments, sort_keys=True, default=str)}")

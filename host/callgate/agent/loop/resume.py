@@ -1,5 +1,4 @@
-"""A task read back from its events, to go on with it: what was spent, what was found, and what to do about calls that
-had begun and not ended.
+"""Reads a task back from its events, to go on with it, and decides about calls that had begun and not ended.
 
 A call that was under way when its process ended may have happened. Tools that may be repeated (`read_only`,
 `idempotent`) are called again, searches too; plans and programs only where all tools that they can call are
@@ -36,7 +35,7 @@ _RUNS = {"execute_tool_plan": "plan", "execute_code": "code"}
 def rebuilt(
     events: Iterable[AgentEvent], message_of: Callable[[ToolReplies], Message], where: Callable[[int], str]
 ) -> TaskState:
-    """The state that events give.
+    """The state of a task, folded from its events.
 
     Args:
         events: of a transcript, in order.
@@ -58,8 +57,8 @@ def rebuilt(
 
 
 def seconds_of(lines: Sequence[Line]) -> float:
-    """How long the runs took whose lines these are: from the first to the last of each; or what the last end says, if
-    that is longer: the lines of a result that was first kept in memory were all written at once."""
+    """The seconds that the runs of these lines took: from the first line to the last of each run; or the seconds of the
+    last end, if they are more: the lines of a result that was first kept in memory were all written at once."""
     total = 0.0
     for before, line in zip([None, *lines], lines, strict=False):
         if before is not None and not isinstance(line.event, (TaskBegan, Resumed)):

@@ -1,9 +1,9 @@
 """One run of a task: ask the model, make its calls, hand it the answers, until there is an end.
 
-1. All that is known of the task is `TaskState`, and it changes by events only. So a run that was killed goes on from
-   its transcript as this one would have.
-2. What the model does wrongly has a way to go on or an end: see `FaultKind`. What leaves `run` is the operator's
-   (`ConfigurationError`, `SandboxError` where the mode is ``code``), or a cancellation. Then the task is not finished,
+1. `TaskState` holds everything that is known of the task, and changes by events only. So a run that was killed goes on
+   from its transcript as this one would have.
+2. Every mistake of the model has a way to go on or an end: see `FaultKind`. `run` raises only errors of the operator
+   (`ConfigurationError`, `SandboxError` where the mode is ``code``) and cancellations. Then the task is not finished,
    and can be resumed.
 3. The budget is looked at before each request, and bounds the request and the calls.
 """
@@ -61,7 +61,7 @@ class End:
 
 
 class TaskRun:
-    """A run of a task, which has begun.
+    """One run of a task that has begun.
 
     Args:
         log: of the run.
@@ -109,9 +109,9 @@ class TaskRun:
     async def _beginning(self) -> End | None:
         state, options = self._state, self._options
         if state.has_answered:  # and the run was over before it could say so
-            said = state.messages[-1]
-            assert isinstance(said, Assistant)
-            return End("answered", answer=said.text.strip())
+            last = state.messages[-1]
+            assert isinstance(last, Assistant)
+            return End("answered", answer=last.text.strip())
         if state.open_calls:
             asked = [each for each in state.events if isinstance(each, ModelAsked)]
             return await self._make_calls(asked[-1] if asked else ModelAsked(turn=0, messages=0, tools=()))
@@ -128,8 +128,8 @@ class TaskRun:
 
     async def _turn(self, *, is_last: bool) -> End | None:
         log, state, options = self._log, self._state, self._options
-        is_said = state.messages[-1] == User(text=LAST_WORDS) or (not state.turns and options.planner is None)
-        if is_last and not is_said:  # in the first turn `tool_choice` says it, but not to a planner that has none
+        knows = state.messages[-1] == User(text=LAST_WORDS) or (not state.turns and options.planner is None)
+        if is_last and not knows:  # in the first turn `tool_choice` says it, but not to a planner that has none
             log.say(state.turns, LAST_WORDS)
         request = turn_request(options, state, self._offering, is_last=is_last)
         asked = ModelAsked(
@@ -222,7 +222,7 @@ class TaskRun:
         return None
 
     async def _way_back(self) -> End | None:
-        """Give up a form that failed too often; end where there is none below it."""
+        """Withdraw a form that failed too often; end the task where no simpler form is left."""
         state = self._state
         for form, failed in list(state.failures.items()):
             kind = worn_out(form, failed)
@@ -232,10 +232,10 @@ class TaskRun:
                 return self._ends(state.turns, "loop", "stuck", "direct calls fail, and there is no other way")
             if META_OF[form] not in self._offering.meta:
                 continue
-            said = next(
+            last = next(
                 each.text for each in state.ended.values() if each.failure == kind and form_of(each.name) == form
             )  # fmt: skip
-            reason = f"{reason_for(form, kind, len(failed[kind]))} ({said[:200]})"
+            reason = f"{reason_for(form, kind, len(failed[kind]))} ({last[:200]})"
             self._log.add(Routed(mode=BELOW[form], reason=reason))
             self._log.say(state.turns, words_for(form, kind))
             if end := await self._open(None):
@@ -243,7 +243,7 @@ class TaskRun:
         return None
 
     async def _open(self, found: Mapping[str, Any] | None) -> End | None:
-        """Offer what belongs to the mode; what came from elsewhere is loaded again for it, and that takes time."""
+        """Offer the tools of the mode. Tools from a loader are loaded again, which takes time."""
         state = self._state
         with anyio.move_on_after(self._log.seconds_left):
             await self._offering.open(state.mode, found)

@@ -1,5 +1,5 @@
 """The state of a task: a fold over its events. A task that goes on and one that is read from a transcript are the same
-state, made by the same lines. Pure: no clock, no I/O, asks nobody.
+state, made by the same lines. Pure: no clock, no I/O.
 
 An event that cannot follow those before it raises `ValueError`.
 """
@@ -36,7 +36,7 @@ from .repetition import GO_ON, Repetition, Verdict
 __all__ = ["SHORTENED", "TaskState", "shortened"]
 
 SHORTENED = "shortened the oldest results"
-"""What is done about a conversation that is too long."""
+"""The reaction to a conversation that is too long."""
 _OLD_CHARACTERS = 200
 _NEW_CHARACTERS = (4_000, 400)
 """Of a result, after shortening: of those before the newest turn's, and of the newest turn's. The second where the
@@ -49,7 +49,7 @@ _MOST_SPENT = 10**15
 
 @dataclass(slots=True)
 class TaskState:
-    """A task, as far as it has come.
+    """The state of a task.
 
     Attributes:
         message_of: makes the message of a turn's results; the planner's.
@@ -57,20 +57,20 @@ class TaskState:
         messages: the conversation.
         mode: what is offered now.
         conversation: the state of the runtime's conversation; None before anything was found.
-        open_calls: of the last turn, as long as nothing came of them.
+        open_calls: of the last turn, until their results are in the conversation.
         begun: ids of those that have begun.
         ended: those that have ended, by id.
         last_ended: how the last reply ended; None before the first, and after a resumption.
         in_row: replies that ended so, one after the other.
         planner_calls: plans that a model made, beside the turns.
-        next_tokens: that the next request has at least: those of the last one, and what was told since, four characters
-            for a token.
-        planned: whether the tool planner had its go.
-        warnings: the guard's verdicts on those that ended, where it warns, by id.
-        turn_verdict: its verdict on the last turn.
+        next_tokens: that the next request has at least: those of the last one, and of the messages since, with four
+            characters for a token.
+        planned: whether the tool planner was asked.
+        warnings: warnings of the guard against repetition, by id of the call.
+        turn_verdict: the guard's verdict on the last turn.
         failures: of each form, by kind, the turns with failures since a call of that form last worked.
         has_answered: the last reply was an answer, and nothing came after it.
-        stopped: how it had ended before it was resumed the last time; None where it had not.
+        stopped: the end before the last resumption; None where the task had not ended.
     """
 
     message_of: Callable[[ToolReplies], Message]
@@ -110,7 +110,7 @@ class TaskState:
         return self.began
 
     def spent(self, seconds: float) -> Spent:
-        """What was spent, with these seconds."""
+        """The resources spent so far, with these seconds."""
         tokens = self.usage.input_tokens + self.usage.output_tokens
         return Spent(turns=self.turns, tokens=tokens, cost=self.cost, seconds=seconds)
 
@@ -120,7 +120,7 @@ class TaskState:
         return tuple(call for call in self.open_calls if call.id not in self.ended)
 
     def apply(self, event: AgentEvent) -> None:
-        """Take an event in. Raises `ValueError` where it cannot come now; then nothing has changed."""
+        """Apply an event. Raises `ValueError` where the event cannot come now; then nothing has changed."""
         if (self.began is None) != isinstance(event, TaskBegan):
             raise ValueError("a task begins with task_began, and only once")
         if self.finished is not None and not isinstance(event, Resumed):
@@ -145,7 +145,7 @@ class TaskState:
             case CallEnded():
                 self._ended(event)
             case MessageAdded():
-                self._told(event)
+                self._message_added(event)
             case ToolsFound():
                 self.found = event.tools
                 self.conversation = event.state
@@ -172,8 +172,8 @@ class TaskState:
             raise ValueError("a reply comes before the results of the calls of the last turn")
         if event.turn != self.turns + 1:
             raise ValueError(f"the reply of turn {event.turn} comes after that of turn {self.turns}")
-        said = event.message
-        ids = [call.id for call in said.calls]
+        message = event.message
+        ids = [call.id for call in message.calls]
         if len(set(ids)) != len(ids):
             raise ValueError("two calls of a turn have one id")
         self._spend(event.usage, event.cost)
@@ -182,16 +182,16 @@ class TaskState:
             self.next_tokens = event.usage.input_tokens
         self.in_row = self.in_row + 1 if event.ended == self.last_ended else 1
         self.last_ended = event.ended
-        if said.text.strip() or said.calls:
-            self.messages.append(said)
-        self.open_calls = said.calls
+        if message.text.strip() or message.calls:
+            self.messages.append(message)
+        self.open_calls = message.calls
         self.begun, self.ended, self.warnings = set(), {}, {}
-        self.has_answered = event.ended == "answered" and not said.calls and bool(said.text.strip())
+        self.has_answered = event.ended == "answered" and not message.calls and bool(message.text.strip())
 
     def _spend(self, usage: Usage, cost: float | None) -> None:
         counts = (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, cost or 0.0)
         if not all(0 <= each <= _MOST_SPENT for each in counts):
-            raise ValueError("what it cost is less than nothing, or without end")
+            raise ValueError("its usage or cost is negative or too large")
         self.usage += usage
         if usage != NO_USAGE:
             self.cost = None if self.cost is None or cost is None else self.cost + cost
@@ -220,7 +220,7 @@ class TaskState:
         elif (verdict := self.repetition.ended(call, event.ok, event.text, event.seconds)) is not GO_ON:
             self.warnings[event.id] = verdict
 
-    def _told(self, event: MessageAdded) -> None:
+    def _message_added(self, event: MessageAdded) -> None:
         self.has_answered = False
         if event.replies is None:
             if self.open_calls:

@@ -5,11 +5,11 @@
    that loses its power: nothing waits for the disk.
 2. A transcript is never overwritten. A new one is a new file, readable by its owner only; a resumed one is appended to.
    One process writes it at a time (`flock`).
-3. No key of a model's endpoint is in it. What was said and what tools gave is.
+3. A transcript holds the conversation and the tools' results, and no key of a model's endpoint.
 4. A line has at most 32 MiB, and a file 1 GiB. In a longer line the large parts of what is for people only are left
    out, and a provider's own form of the model's turn. What an agent lets a model say fits in.
-5. Reading trusts nothing: a last line that was cut off is left out, since its writer was killed; anything else that is
-   no line of a transcript is refused with its number.
+5. Reading trusts nothing. A last line that was cut off is left out, since its writer was killed; any other line that is
+   not a line of a transcript is refused with its number.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MAX_FILE_BYTES = 1024 * 1024 * 1024
 """Of a transcript that is read."""
 _LATE_LINE_BYTES = 64 * 1024
 """From a half of the file on, what is for people only is left out of longer lines."""
-_OMITTED = {"omitted": "longer than a line of a transcript may be, nested too deeply, or no JSON value"}
+_OMITTED = {"omitted": "longer than a line of a transcript may be, nested too deeply, or not a JSON value"}
 _MAX_DEPTH = 200
 """Of a part of what is for people; Python reads no JSON that is nested more than about 1,000 deep."""
 _BREAKS = {each: f"\\u{ord(each):04x}" for each in "\x85\u2028\u2029"}
@@ -128,8 +128,8 @@ class Transcript:
         return made, lines
 
     def write(self, event: AgentEvent) -> None:
-        """Write an event, unless it is of a kind that transcripts leave out. After a line that could not be written
-        whole there are no others: it stays the last one.
+        """Write an event, unless it is of a kind that transcripts leave out. Where a line cannot be written whole, no
+        other line follows it.
 
         Raises:
             ConfigurationError: it cannot be written.
@@ -189,7 +189,7 @@ def _read(path: Path, descriptor: int) -> tuple[list[Line], int]:
         try:
             read = _line(number, line[:-1])
         except ValueError as error:
-            raise ConfigurationError(f"{path}, line {number}: this is no line of a transcript: {error}") from None
+            raise ConfigurationError(f"{path}, line {number}: this is not a line of a transcript: {error}") from None
         lines += [] if read is None else [read]
     return lines, whole
 
@@ -223,10 +223,10 @@ def _adapters() -> dict[str, TypeAdapter[Any]]:
 
 
 def _encoded(event: AgentEvent, most: int) -> bytes:
-    """The line of an event, without the large parts of what is for people where it would be longer than `most`.
+    """The line of an event. Where it would be longer than `most`, the large parts that are for people are left out.
 
     Raises:
-        ConfigurationError: it has no place in a line: what the operator gave is too long, or is no JSON.
+        ConfigurationError: the event does not fit in a line: a value of the operator is too long, or is not JSON.
     """
     head = {"v": VERSION, "at": datetime.now(UTC).isoformat(timespec="microseconds")}
     try:
@@ -239,14 +239,14 @@ def _encoded(event: AgentEvent, most: int) -> bytes:
         text = _json({**head, **_lighter(event, most // 2)})
     except _UNENCODABLE as error:
         kind = type(event).__name__
-        raise ConfigurationError(f"{kind} is no line of a transcript: {str(error)[:200]}") from None
+        raise ConfigurationError(f"{kind} is not a line of a transcript: {str(error)[:200]}") from None
     if len(text) > MAX_LINE_BYTES:
         raise ConfigurationError(f"a line of a transcript has at most {MAX_LINE_BYTES} bytes; this has {len(text)}")
     return text
 
 
 def _lighter(event: AgentEvent, room: int) -> dict[str, Any]:
-    """The event's object without what it can do without. Of what is for people, each part has the same room."""
+    """The event's object without its large dispensable parts. All parts that are for people have the same room."""
     match event:
         case CallEnded(artifact=artifact) if artifact is not None:
             kept = _small(artifact, room // max(len(artifact), 1))

@@ -1,9 +1,9 @@
 """The calls of one turn: made at the same time, a bounded number at once, the others waiting; every one is answered.
 
-1. Every call gets an answer, in words for the model: what it wrote wrongly, what there is not, what failed, what was
-   not made because it goes round in circles or the time is over.
-2. A call's beginning is an event before it is made, and so is its end before the answer is used.
-3. What is raised is the operator's: `ConfigurationError` and `SandboxError`; then nothing is left under way.
+1. Every call gets an answer in words for the model: a mistake in the call, an unknown tool, a failure, or why the call
+   was not made because it repeats earlier calls or the time is over.
+2. An event says that a call begins before it is made, and another that it has ended before its answer is used.
+3. Only errors of the operator are raised: `ConfigurationError` and `SandboxError`. Then no call is left under way.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from .repetition import GO_ON
 __all__ = ["MAX_MADE", "TurnCalls"]
 
 MAX_MADE = 64
-"""Calls of a turn that are made; those beyond are answered with that."""
+"""Calls of a turn that are made; each further one is answered with this limit."""
 _GRACE_SECONDS = 2.0
-"""What a call may take beyond its own limit before it is cancelled: a plan and a program say then what they did."""
+"""The time that a call has beyond its own limit before it is cancelled. A plan or a program reports its steps then."""
 _SEARCHES = ("search_tools", "describe_tools")
-"""They have no limit of their own but the loader's, and nothing to say of a half."""
+"""Searches have no limit of their own but the loader's, and no partial result."""
 _TURN_CHARACTERS = 1_000_000
 """Of all results of a turn, about."""
 
@@ -51,7 +51,7 @@ class TurnCalls:
         log: of the run.
         conversation: answers the calls.
         asked: the request that the calls reply to. It names the tools that the model was offered; none where it was
-            told in words.
+            the tools were described in words.
     """
 
     def __init__(self, log: EventLog, conversation: Conversation, asked: ModelAsked) -> None:
@@ -73,7 +73,7 @@ class TurnCalls:
         """Why the task is to end, where the guard said so."""
 
     async def make(self) -> ToolReplies:
-        """Make the calls of the turn that have not ended; the answers to all of its calls.
+        """Make the calls of the turn that have not ended, and return the answers to all of its calls.
 
         Raises:
             ConfigurationError: the operator's mistake.
@@ -217,7 +217,7 @@ class TurnCalls:
 
 
 def _artifact_of(id: str, answer: Answer) -> dict[str, Any] | None:
-    """What people may want to see of a plan or a program, and the model need not; None of anything else."""
+    """The record of a plan or a program for people, which the model does not receive; None for any other call."""
     match answer.result:
         case PlanResult() as run:
             return {"kind": "plan", "id": id, **run.to_dict()}

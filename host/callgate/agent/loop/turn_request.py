@@ -53,7 +53,7 @@ def turn_request(options: AgentOptions, state: TaskState, offering: Offering, *,
 
 
 def system_text(own: str, instructions: str = "", strategic_plan: Any = None) -> str:
-    """The parts that there are, with a blank line between them.
+    """The system text: its non-empty parts, with a blank line between them.
 
     Args:
         own: the operator's.
@@ -66,7 +66,7 @@ def system_text(own: str, instructions: str = "", strategic_plan: Any = None) ->
 
 
 def _choice(options: AgentOptions, state: TaskState, names: tuple[str, ...]) -> str:
-    """What the operator chose, until a tool was called: a model that always has to call one never answers."""
+    """The operator's tool choice, until a tool was called: a model that always has to call a tool never answers."""
     choice = options.tool_choice
     if choice in ("auto", "none"):
         return choice

@@ -12,7 +12,7 @@ __all__ = ["AnthropicMessages"]
 
 
 class AnthropicMessages(AnthropicModel):
-    """See the module."""
+    """pydantic-ai's `AnthropicModel` that accepts replies without usage."""
 
     def _process_response(self, response: Any, *rest: Any, **named: Any) -> ModelResponse:
         response.usage = response.usage or BetaUsage(input_tokens=0, output_tokens=0)

@@ -75,7 +75,7 @@ class AnthropicModel(DirectModel):
 
 
 def _client(sdk: Any, connection: Connection) -> Any:
-    """With the key that is given, or with what the SDK finds in the environment and in its profiles."""
+    """A client with the given key, or with the key that the SDK finds in the environment and in its profiles."""
     missing = ""
     try:
         client = connected(sdk, sdk.AsyncAnthropic, connection)

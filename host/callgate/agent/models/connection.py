@@ -1,7 +1,7 @@
-"""Where a model is, and how it is waited for; a client of its SDK, made of that. Sends nothing.
+"""The address, key and time limits of a model's endpoint, and an SDK client made of them. Sends nothing.
 
-An SDK is imported when a model of it is made. An address of the environment counts only where none is given; an empty
-one counts as not set, as a compose file leaves it.
+An SDK is imported when a model of it is made. An address in the environment counts only where none is given; an empty
+address counts as not set, since compose files leave it so.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ from callgate.errors import ConfigurationError
 from callgate.extras import how_to_install
 
 __all__ = [
-    "MOST_PAUSE_SECONDS", "Connection", "ConnectionOptions", "address_of", "connected", "key_of", "pause_of",
-    "place_of", "sdk_named", "secrets_of",
+    "MOST_PAUSE_SECONDS", "SHORTEST_SECRET", "Connection", "ConnectionOptions", "address_of", "connected", "key_of",
+    "keys_of", "pause_of", "place_of", "sdk_named", "secrets_of",
 ]  # fmt: skip
 
 MOST_PAUSE_SECONDS = 120.0
-"""The longest pause between two attempts that is waited for, as OpenAI's SDK has it; Anthropic's has no bound."""
+"""The longest pause between two attempts, as in OpenAI's SDK; Anthropic's has no bound."""
 _CONNECT_SECONDS = 10.0
-_SHORTEST_SECRET = 8
+SHORTEST_SECRET = 8
+"""Characters; a shorter text would be redacted in ordinary words."""
 _KEYS = ("_API_KEY", "_AUTH_TOKEN", "_ACCESS_KEY")
 """Ends of the names of variables of the environment that hold a key."""
 _PROVES = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
-"""In the name of a header that proves who asks."""
+"""Part of the names of headers that hold a key."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Connection:
-    """Where a model is, and how it is waited for.
+    """The address, key and time limits of a model's endpoint.
 
     Attributes:
         base_url: None for the environment's ``OPENAI_BASE_URL`` or ``ANTHROPIC_BASE_URL``, or the provider's own.
@@ -47,7 +48,7 @@ class Connection:
         max_retries: the SDK's own, before a reply begins, with its pauses or the endpoint's (Retry-After, up to 2
             minutes; a longer one is an error at once).
         stream_retries: how often a request is sent again whose stream broke off.
-        request_seconds: for a request with all attempts; None: enough for all of the SDK's, and their pauses.
+        request_seconds: for a request with all attempts; None: enough for all attempts of the SDK and their pauses.
         max_reply_bytes: of the body of one response; a longer one is not read. A stream takes some 100 bytes for each
             token.
         headers: that each request has besides (``anthropic-beta``).
@@ -70,7 +71,7 @@ class Connection:
 
     @property
     def whole_seconds(self) -> float:
-        """For a request with all attempts."""
+        """The time for a request with all attempts."""
         if self.request_seconds is not None:
             return self.request_seconds
         return self.timeout_seconds * (1 + self.max_retries) + MOST_PAUSE_SECONDS * self.max_retries
@@ -90,7 +91,7 @@ class ConnectionOptions(TypedDict, total=False):
 
 
 def sdk_named(name: str) -> Any:
-    """The SDK, with pydantic-ai's face of it.
+    """The SDK, imported together with pydantic-ai.
 
     Raises:
         ConfigurationError: one of them is not installed.
@@ -126,24 +127,31 @@ def connected(sdk: Any, make: Callable[..., Any], connection: Connection) -> Any
     )
 
 
-def secrets_of(client: Any, connection: Connection) -> tuple[str, ...]:
-    """What is or may be sent to prove who asks; the longest first. What is short is a part of common words."""
-    written = [connection.api_key, getattr(client, "api_key", None), getattr(client, "auth_token", None)]
-    written += [value for name, value in os.environ.items() if name.endswith(_KEYS)]
-    written += [value for name, value in connection.headers.items() if _PROVES.search(name)]
-    written.append(urlsplit(connection.base_url or "").password)
-    found = {piece for each in written if isinstance(each, str) for piece in (each.strip(), *each.split())}
-    return tuple(sorted((each for each in found if len(each) >= _SHORTEST_SECRET), key=lambda each: (-len(each), each)))
+def keys_of(client: Any, connection: Connection) -> tuple[str, ...]:
+    """Keys and passwords that a client may send, and those in the environment; see `secrets_of`."""
+    headers = [value for name, value in connection.headers.items() if _PROVES.search(name)]
+    password = urlsplit(connection.base_url or "").password
+    own = (getattr(client, "api_key", None), getattr(client, "auth_token", None))
+    return secrets_of(connection.api_key, *own, *headers, password)
+
+
+def secrets_of(*written: Any) -> tuple[str, ...]:
+    """The texts among these, and the keys in the environment, the longest first. Short ones are left out: they occur in
+    common words."""
+    texts = [each for each in written if isinstance(each, str)]
+    texts += [value for name, value in os.environ.items() if name.endswith(_KEYS)]
+    found = {piece for each in texts for piece in (each.strip(), *each.split())}
+    return tuple(sorted((each for each in found if len(each) >= SHORTEST_SECRET), key=lambda each: (-len(each), each)))
 
 
 def place_of(client: Any) -> str:
-    """Where a client's endpoint is, without a name and a password in its address; empty where that is not known."""
+    """The address of a client's endpoint, without user name and password; empty where unknown."""
     address = urlsplit(str(getattr(client, "base_url", "")))
     return address.scheme and f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}".rstrip("/")
 
 
 def pause_of(headers: Any) -> float | None:
-    """The seconds for which an endpoint asks to be left alone; None where it does not say."""
+    """The pause in seconds that an endpoint asks for; None where it names none."""
     for name, divisor in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         with contextlib.suppress(TypeError, ValueError):
             seconds = float(headers.get(name)) / divisor
@@ -156,7 +164,7 @@ def pause_of(headers: Any) -> float | None:
 
 
 def address_of(given: str | None, variable: str, own: str) -> str:
-    """The address that is given, or that the environment has, or the provider's own.
+    """The given address, or the environment's, or the provider's own.
 
     Args:
         given: by the caller.
@@ -173,7 +181,7 @@ def address_of(given: str | None, variable: str, own: str) -> str:
 
 
 def key_of(given: str | None, variable: str) -> str:
-    """The key that is given, or that the environment has, without the end of the line that it was read with.
+    """The given key, or the environment's, without the line break that it was read with.
 
     Raises:
         ConfigurationError: no header can hold it.

@@ -1,7 +1,7 @@
 """A request in pydantic-ai's form: its messages, its tools, its system text. Sends nothing.
 
-Providers refuse a conversation for small faults: empty turns, calls that nobody answered, halves of characters, names
-and ids with letters of their own. Whatever the conversation holds, what is made here is taken.
+Providers refuse a conversation for small faults: empty turns, calls without a result, halves of characters, names and
+ids with unusual letters. The requests made here have none of these faults, whatever the conversation holds.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def messages_of(
             following = messages[position + 1] if position + 1 < len(messages) else None
             replies = following if isinstance(following, ToolReplies) else None
             calls = message.calls if replies is not None else ()
-            kept = _kept(message, calls, model=model, provider=provider) if thoughts else []
-            parts = kept or _plain(message, calls)
+            native = _native_parts(message, calls, model=model, provider=provider) if thoughts else []
+            parts = native or _plain(message, calls)
             results = [] if replies is None else _results(calls, replies, errors=errors)
             if provider != "openai":  # an id of another provider's may have letters that Anthropic refuses
                 for each in (*parts, *results):
@@ -120,8 +120,10 @@ def _plain(message: Assistant, calls: Sequence[ToolCall]) -> list[ModelResponseP
     return parts or [TextPart(content=_NOTHING)]
 
 
-def _kept(message: Assistant, calls: Sequence[ToolCall], *, model: str, provider: str) -> list[ModelResponsePart]:
-    """The turn with what its provider wants back: thinking with its signature. Empty where there is no such thing."""
+def _native_parts(
+    message: Assistant, calls: Sequence[ToolCall], *, model: str, provider: str
+) -> list[ModelResponsePart]:
+    """The turn with everything that its provider wants back, such as thinking with its signature; else empty."""
     native = message.native
     if native is None or message.provider != provider:
         return []

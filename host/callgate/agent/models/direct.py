@@ -1,12 +1,11 @@
-"""One client for the models of all providers, over `pydantic_ai.direct`: sends a request, reads the reply, says what an
-error means. Knows no provider's form; pydantic-ai is imported when a model is made.
+"""One client for the models of all providers, over `pydantic_ai.direct`: sends a request, reads the reply, translates
+errors into `ModelError`s. Knows no provider's form; pydantic-ai is imported when a model is made.
 
-1. The SDK below pydantic-ai does HTTP: keys, headers, proxies, its own attempts after failures that pass, with the
-   pauses that the endpoint asks for. A stream that breaks off is ours: the whole request is sent again,
+1. The SDK below pydantic-ai does HTTP: keys, headers, proxies, and its own attempts after failures that pass, with the
+   pauses that the endpoint asks for. Where a stream breaks off, this file sends the whole request again, up to
    `stream_retries` times.
-2. A field that an endpoint does not take, and that a request can do without, is left out from then on: see
-   `forms`. So is a way to ask for JSON.
-3. A model belongs to the event loop in which it was first asked: its SDK keeps connections open for that loop.
+2. Fields that an endpoint refuses, and ways to ask for JSON that it refuses, are left out from then on: see `forms`.
+3. A model belongs to the event loop in which it was first asked, because its SDK keeps connections open for that loop.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import anyio
 
 from callgate.errors import ContextExceeded, ModelError, ModelRejected, ModelUnavailable
 
-from .connection import Connection, place_of, secrets_of
+from .connection import Connection, keys_of, place_of
 from .fitting import fit
 from .forms import Form, is_closed, named_in
 from .model import Delta, ModelProvider, Reply, Request
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model as PydanticModel
 
     from .exchange import Exchange
-    from .response import Telling
+    from .response import DeltaReporter
 
 __all__ = ["DirectModel"]
 
@@ -43,21 +42,21 @@ _FIRST_PAUSE_SECONDS = 0.1
 _WIND_UP_SECONDS = 1.0
 """The most that closing a response may take."""
 _FEW_OUTPUT_TOKENS = 4096
-"""What the oldest models and some gateways can write, where the usual limit is refused."""
+"""Output limit to ask for where the endpoint refuses the usual one: the oldest models can write this much."""
 _STREAM = "stream"
-"""What an endpoint refuses that answers a request for a stream with a whole reply."""
+"""Stands in `_refused` for an endpoint that answers a request for a stream with a whole reply."""
 _REASON_CHARACTERS = 400
 _PASSING_STATUS = (408, 409, 425, 429)
 _OTHER_STATUS = (400, 422, 500, 501)
-"""A request that is answered so may hold what the server does not know: a field, or structured output (llama-cpp-python
-says 500). So an endpoint that really failed is asked for less from then on: a loss, but no error."""
+"""Statuses of servers that do not know a field of the request or structured output (llama-cpp-python answers 500). A
+server that failed for another reason is asked for less from then on, which is a loss and not an error."""
 _TOO_LONG = re.compile(r"exceeds? (?:the )?(?:available )?context", re.IGNORECASE)
 """How llama.cpp says it; pydantic-ai knows the words of the others."""
 _TOKENS = re.compile(r"(?:resulted in|you requested|request \(?|too long:) ?(\d{1,12}) tokens", re.IGNORECASE)
 
 
 class _BrokenOff(Exception):
-    """The reply ended in the middle, or with an error that passes."""
+    """The reply ended in the middle, or with a temporary error."""
 
     def __init__(self, words: str, status: int | None = None) -> None:
         super().__init__(words)
@@ -84,7 +83,7 @@ class DirectModel:
     _dispensable: tuple[str, ...] = ("temperature", "max_tokens")
     """Fields of a request that can be left out where the endpoint does not take them."""
     _marks_errors = True
-    """The provider has a mark for results of calls that failed."""
+    """Whether the provider has a mark for results of calls that failed."""
 
     def __init__(
         self,
@@ -100,7 +99,7 @@ class DirectModel:
         self._provider = provider
         self._connection = connection
         self._place = place_of(client)
-        self._secrets = secrets_of(client, connection)
+        self._secrets = keys_of(client, connection)
         self._http = http
         self._given = dict(settings or {})
         self._refused: set[str] = set()
@@ -115,7 +114,7 @@ class DirectModel:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Keys, which no error's text holds, and no file should."""
+        """Keys and passwords. Error texts never contain them, and files should not."""
         return self._secrets
 
     async def aclose(self) -> None:
@@ -131,7 +130,7 @@ class DirectModel:
         raise ModelUnavailable(f"no whole reply of the model within {seconds:g} s")
 
     def _forms(self, request: Request) -> tuple[Form, ...]:
-        """The ways to ask for what the request wants, the best first."""
+        """The ways to ask for JSON of the request's schema, the best first."""
         schema = request.json_schema
         if schema is None:
             return ("",)
@@ -166,7 +165,7 @@ class DirectModel:
         return settings
 
     async def _taken(self, request: Request, on_delta: Callable[[Delta], None] | None) -> Reply:
-        """Sent again without what the endpoint does not take, and the request can do without."""
+        """Send the request; where the endpoint refuses a field or a way to ask for JSON, send it again without that."""
         known = without = frozenset(self._refused)
         forms = self._forms(request)
         while True:
@@ -180,14 +179,14 @@ class DirectModel:
                     raise
                 without |= {blamed}
                 continue
-            # not before the request was taken: the fault may be its own
+            # only now: the endpoint may have refused the request for another reason
             for each in without - self._refused:
                 logger.warning("the model %s does not take %s: it is asked without it, or otherwise", self.name, each)
             self._refused |= without
             return replace(reply, attempts=reply.attempts + len(without - known))
 
     def _blamed(self, error: ModelError, request: Request, form: Form, without: frozenset[str]) -> str:
-        """The field that an error names, where the request has it and can do without; else empty."""
+        """The dispensable field of this request that an error names; else empty."""
         settings = self._settings(request, form, without)
         fields = [each for each in self._dispensable if self._settings(request, form, without | {each}) != settings]
         return named_in(getattr(error.__cause__, "body", None), fields)
@@ -195,11 +194,11 @@ class DirectModel:
     async def _whole(
         self, request: Request, form: Form, without: Collection[str], on_delta: Callable[[Delta], None] | None
     ) -> Reply:
-        """Sent again where the stream broke off."""
+        """Send the request; where the stream breaks off, send it again."""
         from .exchange import CURRENT, Exchange
-        from .response import Telling
+        from .response import DeltaReporter
 
-        telling = None if on_delta is None else Telling(on_delta, form)
+        reporter = None if on_delta is None else DeltaReporter(on_delta, form)
         sent = broken = 0
         while True:
             exchange = Exchange(most_bytes=self._connection.max_reply_bytes)
@@ -207,17 +206,17 @@ class DirectModel:
                 exchange.sent, exchange.began, exchange.events = 1, True, True
             token = CURRENT.set(exchange)
             try:
-                if telling is not None and _STREAM in self._refused:
+                if reporter is not None and _STREAM in self._refused:
                     raise _Unstreamed
-                reply = await self._once(request, form, without, telling, exchange)
+                reply = await self._once(request, form, without, reporter, exchange)
                 return replace(fit(reply, request), attempts=sent + exchange.sent)
             except _Unstreamed:
                 reply = await self._whole(request, form, without, None)
                 if _STREAM not in self._refused and exchange.head.lstrip().startswith(b"{"):  # and no page of HTML
                     logger.warning("the model %s does not stream: it is asked for whole replies", self.name)
                     self._refused.add(_STREAM)
-                if telling is not None:
-                    telling.whole(reply)
+                if reporter is not None:
+                    reporter.whole(reply)
                 return replace(reply, attempts=reply.attempts + sent + exchange.sent)
             except _BrokenOff as error:
                 sent, broken = sent + exchange.sent, broken + 1
@@ -230,10 +229,10 @@ class DirectModel:
             await anyio.sleep(_FIRST_PAUSE_SECONDS * 2 ** (broken - 1))
             if on_delta is not None:
                 on_delta(Delta(restarted=True))
-                telling = Telling(on_delta, form)
+                reporter = DeltaReporter(on_delta, form)
 
     async def _once(
-        self, request: Request, form: Form, without: Collection[str], telling: Telling | None, exchange: Exchange
+        self, request: Request, form: Form, without: Collection[str], reporter: DeltaReporter | None, exchange: Exchange
     ) -> Reply:
         """Send the request once, and read its reply."""
         from pydantic_ai import direct
@@ -254,7 +253,7 @@ class DirectModel:
             "model_settings": settings,
             "model_request_parameters": parameters_of(request, form, name_used_tools=self._marks_errors),
         }
-        if telling is None:
+        if reporter is None:
             with self._meaning(exchange, streamed=False):
                 response = await direct.model_request(self._model, **given)
         else:
@@ -266,8 +265,8 @@ class DirectModel:
                             event = await anext(events, None)
                         if event is None:
                             break
-                        telling.take(event)
-                telling.end()
+                        reporter.take(event)
+                reporter.end()
             with self._meaning(exchange, streamed=True):
                 response = stream.get()
                 if not self._is_whole(response) or (exchange.too_long and not exchange.whole()[0]):
@@ -279,7 +278,7 @@ class DirectModel:
 
     @contextlib.asynccontextmanager
     async def _streamed(self, opening: Any, given: dict[str, Any], exchange: Exchange) -> AsyncIterator[Any]:
-        """A stream that is closed however it is left, even cancelled."""
+        """Open a stream, and close it on every way out, cancellation included."""
         entering = opening(self._model, **given)
         with self._meaning(exchange, streamed=True):
             stream = await entering.__aenter__()
@@ -299,7 +298,7 @@ class DirectModel:
 
     @contextlib.contextmanager
     def _meaning(self, exchange: Exchange, *, streamed: bool) -> Iterator[None]:
-        """Raise what an error of pydantic-ai or of the SDK below it means."""
+        """Translate errors of pydantic-ai and of the SDK below it into `ModelError`s."""
         try:
             yield
         except (ModelError, _BrokenOff, _Unstreamed):
@@ -310,7 +309,7 @@ class DirectModel:
     def _failure(self, error: Any, exchange: Exchange, *, streamed: bool) -> Exception:
         from pydantic_ai import exceptions as of
 
-        words = self._told(error.__cause__ or error)
+        words = self._in_one_line(error.__cause__ or error)
         status = getattr(error, "status_code", None)
         if exchange.too_long:
             return ModelUnavailable(f"the model's endpoint gave no reply: {exchange.too_long}")
@@ -344,23 +343,23 @@ class DirectModel:
             return ModelUnavailable(f"no reply of the model within {self._connection.timeout_seconds:g} s")
         if isinstance(error, of.ModelConnectionError):
             place = f" ({self._place})" if self._place else ""
-            return ModelUnavailable(f"no connection to the model: {self._told(_deepest(error))}{place}")
-        return ModelUnavailable(f"the model's endpoint gave no reply: {words}{exchange.shown(self._struck)}")
+            return ModelUnavailable(f"no connection to the model: {self._in_one_line(_deepest(error))}{place}")
+        return ModelUnavailable(f"the model's endpoint gave no reply: {words}{exchange.shown(self._redacted)}")
 
-    def _told(self, error: BaseException) -> str:
+    def _in_one_line(self, error: BaseException) -> str:
         """An error in one line, with its type, and without secrets."""
-        text = " ".join(self._struck(str(error)).split())
+        text = " ".join(self._redacted(str(error)).split())
         return f"{type(error).__name__}: {text}"[:_REASON_CHARACTERS] if text else type(error).__name__
 
-    def _struck(self, text: str) -> str:
-        """The text without secrets: gateways repeat the key that they refuse, and HTTP libraries a bad header."""
+    def _redacted(self, text: str) -> str:
+        """The text without secrets: gateways repeat a key that they refuse, and HTTP libraries repeat a bad header."""
         for secret in self._secrets:
             text = text.replace(secret, "[secret]")
         return text
 
 
 def _deepest(error: BaseException, depth: int = 2) -> BaseException:
-    """What an error comes from: below pydantic-ai's the SDK's, below that the HTTP library's."""
+    """The error of the HTTP library below the SDK's error, which is below pydantic-ai's."""
     return error if depth == 0 or error.__cause__ is None else _deepest(error.__cause__, depth - 1)
 
 

@@ -1,9 +1,9 @@
-"""The HTTP below one request to a model: what was sent, how much came back, when the reply is whole. Sends nothing.
+"""The HTTP of one request to a model: counts requests, bounds the body, notices when the reply is whole. Sends nothing.
 
-1. An SDK reads a reply as it likes, and this file bounds what there is to read: a body ends at `most_bytes`.
+1. An SDK reads as much as it is given, so this file ends a body at `most_bytes`.
 2. A reply is whole at its last word. The rest of a stream (usage, the end of the body) is waited for only shortly, and
-   a connection that breaks then does no harm.
-3. A pause longer than two minutes is reported and not waited for.
+   a connection that breaks then is not an error.
+3. A pause longer than two minutes is reported at once instead of waited for.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ class Exchange:
     head: bytes = b""
     whole: Callable[[], tuple[bool, bool]] = lambda: (False, False)
 
-    def shown(self, struck: Callable[[str], str]) -> str:
-        """What the endpoint sent, in words for an error; empty where nothing came.
+    def shown(self, redacted: Callable[[str], str]) -> str:
+        """The beginning of what the endpoint sent, for an error text; empty where nothing came.
 
         Args:
-            struck: takes secrets out of a text. It sees more than is shown: a secret at the cut would be shown in part.
+            redacted: takes secrets out of a text, before it is cut: a secret at the cut would be shown in part.
         """
-        return f"; it sent: {struck(self.head.decode(errors='replace'))[:_SHOWN]}" if self.head else ""
+        return f"; it sent: {redacted(self.head.decode(errors='replace'))[:_SHOWN]}" if self.head else ""
 
     async def read(self, stream: Any) -> AsyncGenerator[bytes]:
-        """The body, as far as it may be read and has to be waited for."""
+        """The pieces of the body, up to its bound, and without a long wait once the reply is whole."""
         limit = self.most_bytes if self.events else min(self.most_bytes, _MOST_JSON_BYTES)
         size = line = 0
         deadline = math.inf
@@ -110,7 +110,7 @@ class _Body(httpx2.AsyncByteStream):
         return self._pieces
 
     async def aclose(self) -> None:
-        with contextlib.suppress(RuntimeError):  # it is being read
+        with contextlib.suppress(RuntimeError):  # another task is reading it
             await self._pieces.aclose()
         await self._stream.aclose()
 
@@ -129,7 +129,7 @@ def http_client(make: Any, **options: Any) -> Any:
 
 
 def other_http_client(timeout_seconds: float) -> Any:
-    """The same for a provider whose SDK has no class of its own."""
+    """An `http_client` for a provider whose SDK has no class of its own."""
     return http_client(httpx2.AsyncClient, timeout=timeout_seconds, follow_redirects=True)
 
 

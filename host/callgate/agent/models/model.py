@@ -1,11 +1,11 @@
-"""What an agent asks of a model, whatever its wire: the request, the reply, how it fails. Knows no SDK.
+"""The protocol between an agent and a model: the request, the reply, and the errors. Knows no SDK.
 
-1. A request holds the whole conversation; a model keeps nothing between two of them. So a conversation can be written
-   down, resumed in another process, and continued with another model.
+1. A request holds the whole conversation, and a model keeps nothing between two requests. So a conversation can be
+   written down, resumed in another process, and continued with another model.
 2. Definitions of tools are in the provider's own form, as `Runtime.tool_definitions(model.provider)` gives them.
    Everything else is neutral.
-3. What a model wrote wrongly is part of its reply (`ToolCall.fault`), for the agent to answer. What its endpoint did
-   wrongly is raised.
+3. A mistake of the model is part of its reply (`ToolCall.fault`), and the agent answers it. A mistake of the endpoint
+   is raised.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ Ended = Literal["answered", "calls", "cut", "refused", "empty"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolCall:
-    """The model calls a tool.
+    """A call of a tool by the model.
 
     Attributes:
         id: the call's, on the wire.
         name: the tool's, as the model wrote it.
-        arguments: what it wrote; empty where `fault` is not.
-        fault: what is wrong with how the arguments are written; empty where nothing is.
-        written: the text of arguments that have a fault, for the wire and the transcript; else empty.
+        arguments: of the call; empty where there is a `fault`.
+        fault: the mistake in how the arguments are written; empty for right ones.
+        written: the text of faulty arguments, for the wire and the transcript; else empty.
     """
 
     id: str
@@ -62,7 +62,7 @@ class ToolCall:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class User:
-    """Words of the user, or of the agent in the user's place."""
+    """A text of the user, or of the agent in the user's place."""
 
     text: str
 
@@ -72,8 +72,8 @@ class Assistant:
     """A turn of the model.
 
     Attributes:
-        text: what it said.
-        calls: the tools that it called.
+        text: the model's words.
+        calls: the tools that the model called.
         native: the turn as the provider wants it back, JSON values, where that is more than text and calls (thinking
             with its signature); None otherwise. Only for a model of the same `provider`.
         provider: whose `native` it is; empty without.
@@ -139,7 +139,7 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usage:
-    """What a request cost, by the endpoint's count where it counts.
+    """The tokens of a request, by the endpoint's count where it counts.
 
     Attributes:
         input_tokens: all of the input, from a cache or not.
@@ -210,11 +210,11 @@ class Model(Protocol):
 
     @property
     def name(self) -> str:
-        """As its endpoint knows it."""
+        """The name by which the endpoint knows the model."""
 
     @property
     def provider(self) -> ModelProvider:
-        """Whose form its tool definitions have."""
+        """The provider in whose form tool definitions are."""
 
     async def ask(self, request: Request, *, on_delta: Callable[[Delta], None] | None = None) -> Reply:
         """Send a request, and wait for the whole reply.
@@ -225,16 +225,16 @@ class Model(Protocol):
 
         Raises:
             ModelUnavailable: the endpoint gave no whole reply, after the SDK's own attempts.
-            ModelRejected: it will not take the request.
+            ModelRejected: the endpoint refuses the request.
             ContextExceeded: the input is too long.
         """
 
     async def aclose(self) -> None:
-        """Close what it holds open. It cannot be asked afterwards."""
+        """Close all connections. The model cannot be asked afterwards."""
 
 
 def arguments_of(text: str) -> tuple[dict[str, Any], str]:
-    """Arguments as a model wrote them, or what is wrong with them.
+    """Arguments as a model wrote them, and their fault, which is empty for right ones.
 
     Args:
         text: what should be a JSON object; empty text means no arguments.
@@ -242,7 +242,7 @@ def arguments_of(text: str) -> tuple[dict[str, Any], str]:
     try:
         arguments = json.loads(text or "{}", parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        return {}, f"they are no JSON: {error}"
+        return {}, f"they are not JSON: {error}"
     if not isinstance(arguments, dict):
         return {}, f"they have to be a JSON object, and are {type(arguments).__name__}"
     return arguments, ""

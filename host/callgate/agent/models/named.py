@@ -1,4 +1,4 @@
-"""Models by their names, and what the environment says of them.
+"""Models by their names, with keys, addresses and the tool choice from the environment.
 
 The environment, besides what the SDKs read themselves: OPENAI_API_KEY, OPENAI_BASE_URL, ANTHROPIC_API_KEY,
 ANTHROPIC_BASE_URL, and OPENAI_TOOL_CHOICE. The variables of the tool planner are `PlannerSettings`' to read; its
@@ -33,7 +33,7 @@ _KINDS = ("openai", "anthropic", "ollama", "replay")
 
 
 def model_named(spec: str, *, extra: Mapping[str, Any] | None = None, **options: Unpack[ConnectionOptions]) -> Model:
-    """A model.
+    """Make the model of that name.
 
     Args:
         spec: ``openai:NAME``, ``anthropic:NAME``, ``ollama:NAME`` (at `OLLAMA_URL`, without a key), ``replay:FILE`` (a
@@ -70,7 +70,7 @@ def model_named(spec: str, *, extra: Mapping[str, Any] | None = None, **options:
 
 
 def tool_choice_from_environment(environment: Mapping[str, str] | None = None) -> str:
-    """What OPENAI_TOOL_CHOICE asks for, as `Request.tool_choice` has it; ``"auto"`` where it is not set.
+    """The value of OPENAI_TOOL_CHOICE in the form of `Request.tool_choice`; ``"auto"`` where the variable is not set.
 
     Args:
         environment: instead of the process's own.
@@ -107,7 +107,7 @@ def is_provider(kind: str) -> bool:
 def other_model(
     kind: str, name: str, *, extra: Mapping[str, Any] | None = None, **options: Unpack[ConnectionOptions]
 ) -> DirectModel:
-    """A model of a provider that pydantic-ai knows.
+    """Make a model of a provider that pydantic-ai knows.
 
     Args:
         kind: the provider, by pydantic-ai's name.

@@ -23,12 +23,15 @@ PROFILE = OpenAIModelProfile(
     json_schema_transformer=None,  # schemas go out as the agent has them
     supports_json_schema_output=True,
     openai_chat_streaming_requires_finish_reason=True,
-    thinking_tags=("\0", "\0"),  # thoughts within texts are found by `thoughts`, wherever a stream is cut
+    thinking_tags=("\0", "\0"),  # `thoughts` finds thoughts within texts, wherever a stream is cut
 )
 
 
 class OpenAIChat(OpenAIChatModel):
-    """See the module. The setting `stream_options` says whether usage is asked for in streams."""
+    """pydantic-ai's `OpenAIChatModel` for servers that only resemble OpenAI's.
+
+    The setting `stream_options` says whether usage is asked for in streams.
+    """
 
     def _validate_completion(self, response: chat.ChatCompletion) -> Any:
         if error := (response.model_extra or {}).get("error"):
@@ -79,7 +82,7 @@ class _Stream(OpenAIStreamedResponse):
 
 
 def _number(given: Any, calls: list[dict[str, Any]], at: dict[Any, dict[str, Any]]) -> None:
-    """Give a piece of a call the number of its call."""
+    """Number a piece of a call by the call that it belongs to."""
     index, function = given.index, given.function
     name, identity = getattr(function, "name", None), given.id if isinstance(given.id, str) else None
     call = at.get(index) if isinstance(index, int) else calls[-1] if calls else None

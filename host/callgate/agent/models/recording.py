@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 
 from callgate.errors import ConfigurationError, ModelRejected
 
+from .connection import SHORTEST_SECRET, secrets_of
 from .messages_json import message_to_json, reply_to_json
 from .model import Delta, Message, Model, ModelProvider, Reply, Request
 from .scripted import in_pieces
@@ -31,9 +32,6 @@ __all__ = ["RecordingModel", "ReplayModel"]
 
 _SHOWN = 200
 """Characters of a text in the readable part of a line, and in errors."""
-_KEY_NAMES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-_SHORTEST_KEY = 8
-"""Characters; a shorter value would be redacted in ordinary words."""
 
 
 class _Head(BaseModel):
@@ -54,7 +52,7 @@ class _Parts(BaseModel):
 
 
 class _Summary(BaseModel):
-    """What of a request people can read: the tool choice with a digest of the output's schema, the last message."""
+    """The readable part of a request: the tool choice with a digest of the output's schema, and the last message."""
 
     choice: str
     last: str = ""
@@ -89,9 +87,8 @@ class RecordingModel:
         self._model = model
         self._path = Path(path)
         self._begun = False
-        own: Sequence[str] = getattr(model, "secrets", ())
-        written = (*own, *secrets, *(os.environ.get(name, "") for name in _KEY_NAMES))
-        self._secrets = [each for each in written if len(each) >= _SHORTEST_KEY]
+        given = [each for each in secrets if len(each) >= SHORTEST_SECRET]
+        self._secrets = (*given, *secrets_of(*getattr(model, "secrets", ())))
         if self._path.exists():
             provider = _opened(self._path)[0].provider
             if append and provider != model.provider:
@@ -265,7 +262,7 @@ def _difference(lines: Sequence[_Line], choice: str, parts: _Parts, messages: Se
 
 
 def _opened(path: Path) -> tuple[_Head, list[bytes]]:
-    """The first line, and the others unread."""
+    """The first line as a `_Head`, and all other lines unread."""
     try:
         if not path.is_file() and path.exists():  # a pipe would be waited for
             raise ConfigurationError(f"the recording {path} is not a file")

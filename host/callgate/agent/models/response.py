@@ -1,4 +1,4 @@
-"""A reply from pydantic-ai's response. Believes nothing that the endpoint wrote."""
+"""A `Reply` made from pydantic-ai's response. Trusts nothing that the endpoint wrote."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from .forms import Form
 from .model import Assistant, Delta, Ended, Reply, ToolCall, Usage, arguments_of
 from .thoughts import SpeechFilter, without_thoughts
 
-__all__ = ["Telling", "reply_of"]
+__all__ = ["DeltaReporter", "reply_of"]
 
 _MOST_NAME = 200
 """Characters of a model's or a tool's name."""
 
 
 def reply_of(response: ModelResponse, *, position: int, form: Form, model: str, provider: str) -> Reply:
-    """The reply.
+    """Make the `Reply` of a response.
 
     Args:
         response: as it came.
@@ -78,7 +78,7 @@ def reply_of(response: ModelResponse, *, position: int, form: Form, model: str, 
     )
 
 
-class Telling:
+class DeltaReporter:
     """Reports the pieces of a reply as they come.
 
     Args:
@@ -93,7 +93,7 @@ class Telling:
         self._speech = SpeechFilter(self._text)
 
     def take(self, event: Any) -> None:
-        """The next event of a stream."""
+        """Report the next event of a stream."""
         match event:
             case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
                 self._speech.take(text)
@@ -104,11 +104,11 @@ class Telling:
                 self._call(index, name or "", arguments)
 
     def end(self) -> None:
-        """There is no more."""
+        """The stream has ended."""
         self._speech.end()
 
     def whole(self, reply: Reply) -> None:
-        """A reply that came at once."""
+        """Report a reply that came whole."""
         self._text(reply.turn.text)
         for position, call in enumerate(reply.turn.calls):
             arguments = call.written if call.fault else json.dumps(call.arguments)
@@ -127,8 +127,8 @@ class Telling:
 
 
 def _native(parts: Any, ids: dict[int, str], *, model: str, provider: str) -> Any:
-    """The turn as its provider wants it back; None where that is no more than text and calls. Servers that resemble
-    OpenAI's want thoughts back with calls only."""
+    """The turn as its provider wants it back; None where text and calls say everything. Servers that resemble OpenAI's
+    want thoughts back with calls only."""
     kept = list(parts)
     if not any(map(_is_more, kept)) or (provider == "openai" and not ids):
         return None

@@ -23,7 +23,7 @@ _PIECE = 16
 
 
 class Calls:
-    """The model calls tools.
+    """A turn in which the model calls tools.
 
     Args:
         calls: each a `ToolCall`, whose empty id is filled in, or a pair of name and arguments.
@@ -40,7 +40,7 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """A turn with all that can be said of it. ``Say()`` is an empty reply.
+    """A turn with all of its properties. ``Say()`` is an empty reply.
 
     Attributes:
         text: the words.

@@ -1,8 +1,8 @@
-"""What a model thought before it said something, where an endpoint leaves both in one text: ``<think>...</think>``, as
-DeepSeek-R1, QwQ and Qwen3 write it behind vLLM, llama.cpp and Ollama without a parser for it. Knows texts only.
+"""Takes a model's thought out of its text, where an endpoint leaves both in one: ``<think>...</think>``, as
+DeepSeek-R1, QwQ and Qwen3 write behind vLLM, llama.cpp and Ollama without a parser for it. Knows texts only.
 
-1. A thought stands at the beginning, and once. Where it has no end, nothing was said.
-2. Where the template of the chat has begun it, only its end is to be seen, on a line of its own.
+1. A text has at most one thought, at its beginning. Where the thought has no end, the text is nothing else.
+2. Where the template of the chat has begun the thought, the text holds only its end, on a line of its own.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def without_thoughts(text: str) -> str:
 
 
 class SpeechFilter:
-    """A text that comes in pieces, of which a thought at its beginning is not told; one of which only the end is to be
-    seen is told, for what it was shows too late.
+    """Passes on the pieces of a text, without a thought at its beginning. A thought of which the text holds only the
+    end is passed on, since its end comes too late.
 
     Args:
-        tell: receives the pieces of what is said.
+        tell: receives the pieces.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
@@ -44,7 +44,7 @@ class SpeechFilter:
         self._state: Literal["undecided", "thinks", "has thought", "says"] = "undecided"
 
     def take(self, piece: str) -> None:
-        """The next piece."""
+        """Take the next piece of the text."""
         if self._state == "says":
             self._tell(piece)
             return
@@ -62,7 +62,7 @@ class SpeechFilter:
             self.end()
 
     def end(self) -> None:
-        """There is no more: what was held because it might have become a thought was none."""
+        """The text has ended: pass on what was held back because it might have become a thought."""
         held, self._held = self._held, ""
         if held and self._state != "thinks":
             self._tell(held)

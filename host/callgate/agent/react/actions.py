@@ -1,4 +1,4 @@
-"""What a planner decided, and its results: actions and observations; and a reply's calls as actions. Values only.
+"""Actions (the calls that a planner decided on) and observations (their results). Values only.
 
 1. A call whose arguments cannot be read stays a call with a fault, which the model corrects. Such a call never gets
    empty arguments instead.
@@ -79,7 +79,7 @@ def actions_of(reply: Reply) -> list[Action]:
 
 
 def faulty(call: ToolCall, fault: str) -> ToolCall:
-    """The call with a fault, unless it has one; what was written stays, for the model sees its own calls again."""
+    """The call with this fault, or with its own. The written arguments stay: the model sees its calls again."""
     written = call.written or (arguments_text(call.arguments)[:_MAX_WRITTEN] if call.arguments else "")
     return replace(call, arguments={}, fault=call.fault or fault, written=written)
 

@@ -83,7 +83,7 @@ class PlannerConfig(_Part):
 
 
 class GatewayConfig(_Part):
-    """How a model is asked."""
+    """The options of requests to a model."""
 
     model: str = Field(min_length=1, max_length=200)
     """Its name, as the endpoint knows it."""
@@ -114,7 +114,7 @@ class Gateway(_Part):
 
     @property
     def provider(self) -> ModelProvider:
-        """Whose API it speaks."""
+        """The provider whose API the endpoint speaks."""
         return "openai" if self.type == "OpenAIGateway" else "anthropic"
 
     @model_validator(mode="after")
@@ -134,17 +134,17 @@ class AgentConfig(_Part):
 
     @property
     def gateway(self) -> Gateway | None:
-        """The planner's: the one that it names, or the first. None where there are none."""
+        """The gateway that the planner names, or the first one; None without gateways."""
         wanted = self.planner.inference_gateway
         return next((each for each in self.gateways if wanted is None or each.name == wanted), None)
 
     def tool_choice(self, provider: ModelProvider) -> str:
         """``auto``, ``required``, ``none`` or a tool's name, for a model of this provider: as the gateway says; where
         it does not, for OpenAI as the environment says; else ``auto``."""
-        said = None if self.gateway is None else self.gateway.config.tool_choice
-        if said is None and provider == "openai":
-            said = self.openai_tool_choice
-        return said or "auto"
+        choice = None if self.gateway is None else self.gateway.config.tool_choice
+        if choice is None and provider == "openai":
+            choice = self.openai_tool_choice
+        return choice or "auto"
 
 
 class _Planner(_Part):
@@ -169,7 +169,7 @@ class _File(_Part):
 
     @model_validator(mode="after")
     def _fits(self) -> _File:
-        """No name twice; the planner's gateway is there."""
+        """Refuse a name that is there twice, and a planner's gateway that is not there."""
         planner, gateways = self.spec.planner.config, self.resources.inference_gateways
         tools = [each.name for each in planner.tool_descriptions]
         names = [each.name for each in gateways]

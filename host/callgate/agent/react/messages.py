@@ -1,8 +1,8 @@
-"""What a model is told besides definitions: the system text with the strategic plan, and the history in words.
+"""The messages of a planner: the system text with the strategic plan, and the history in words.
 
-1. The strategic plan is context, not the task: it is cut at `MAX_PLAN_CHARACTERS`, and says so.
-2. A history is told in words (``Calling tool: ...``, ``Tool result: ...``), the newest of it that fits, and the task
-   comes last. So it can come from anywhere: from another model, another program, a file.
+1. The strategic plan is context, not the task. It is cut at `MAX_PLAN_CHARACTERS`, with a note.
+2. A history is written in words (``Calling tool: ...``, ``Tool result: ...``): the newest entries that fit, and the
+   task last. So a history can come from anywhere: from another model, another program, a file.
 
 Knows no provider.
 """
@@ -85,7 +85,7 @@ def newest(history: Iterable[object]) -> tuple[tuple[HistoryEntry, ...], int]:
         else:
             kept.append(replace(each, written=bounded))
     while kept and len(kept) < len(entries) and isinstance(kept[-1], Observation):
-        kept.pop()  # a result whose call is left out says little
+        kept.pop()  # a result without its call says little
     return tuple(reversed(kept)), len(entries) - len(kept)
 
 
@@ -107,11 +107,11 @@ def history_messages(task: str, history: Iterable[object]) -> tuple[Message, ...
         return (User(text=task),)
     first = "What was done so far for the task below"
     first += f" ({left_out} earlier entries are left out):" if left_out else ":"
-    told: list[Message] = [User(text=first)]
+    made: list[Message] = [User(text=first)]
     for entry in kept:
         if isinstance(entry, Observation):
-            told.append(User(text=f"Tool result: {entry.content}"))
+            made.append(User(text=f"Tool result: {entry.content}"))
         else:
             written = entry.written or arguments_text(entry.tool_args)
-            told.append(Assistant(text=f"Calling tool: {entry.tool_name[:64]} with args: {written}"))
-    return (*told, User(text=task))
+            made.append(Assistant(text=f"Calling tool: {entry.tool_name[:64]} with args: {written}"))
+    return (*made, User(text=task))

@@ -1,12 +1,12 @@
 """`ReActPlanner`: which tools to call next, or the answer. One model, one configuration, no state between turns.
 
-1. What the model is told: the descriptions as definitions, the system prompt with the strategic plan, the history, the
-   task. Nothing else decides which tools it can call.
-2. Two ways to use it. `plan` is a function of a task and a history, which it tells in words. As a `TurnPlanner` it
-   serves a loop, which keeps the conversation; there calls and results are the provider's own, with ids.
+1. The model receives the descriptions as definitions, the system prompt with the strategic plan, the history, and the
+   task. The descriptions alone decide which tools it can call.
+2. There are two ways to use a planner. `plan` takes a task and a history, which it writes in words. As a `TurnPlanner`
+   it serves a loop, which keeps the conversation; there calls and results have the provider's own form, with ids.
 3. Where `use_function_calling` is false, both are text: see `text_form`.
 
-Calls no tool: what it decides goes through the gate of its caller.
+Calls no tool: the caller makes the calls, through its gate.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .config import DEFAULT_PARALLEL, WORDS, AgentConfig
 from .messages import history_messages, system_text
 from .schemas import ToolObjects, build_tools_schema, notes_on
 from .text_calls import NO_ACTION, read_text, written_calls
-from .text_form import as_text, history_as_text, instructions, told
+from .text_form import as_text, history_as_text, instructions, results_as_text
 
 __all__ = ["ReActPlanner"]
 
@@ -56,7 +56,6 @@ class ReActPlanner:
         self._tools: ToolObjects | None = registry
         if registry is not None and not isinstance(registry, Registry | Mapping):
             self._tools = tuple(registry)
-        self._kept: dict[str, tuple[object, list[dict[str, Any]]]] = {}
         self._choice = config.tool_choice(model.provider)
         if self._choice not in (*WORDS, *self.tool_names):
             hint = did_you_mean(self._choice, (*self.tool_names, *WORDS))
@@ -67,7 +66,7 @@ class ReActPlanner:
 
     @property
     def tool_names(self) -> tuple[str, ...]:
-        """The tools that the model has, in the order of the configuration. It has no others."""
+        """All tools of the model, in the order of the configuration."""
         return tuple(each.name for each in self._planner.tool_descriptions)
 
     @property
@@ -77,7 +76,7 @@ class ReActPlanner:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What does not fit together between the descriptions and the tools at hand, a sentence for each."""
+        """A sentence for each description that does not fit its tool."""
         return notes_on(self._planner.tool_descriptions, self._tools)
 
     def tools_schema(self) -> list[dict[str, Any]]:
@@ -150,7 +149,7 @@ class ReActPlanner:
         """The results of the calls, as a message of the conversation; with a word on those that had to wait."""
         most = self.max_parallel_tool_calls
         if not self._planner.use_function_calling:
-            return told(replies, most=most)
+            return results_as_text(replies, most=most)
         return ToolReplies(replies=noted(replies.replies, most))
 
     # inside
@@ -178,12 +177,7 @@ class ReActPlanner:
         )
 
     def _schema(self, provider: Any) -> list[dict[str, Any]]:
-        now: object = self._tools.tools() if isinstance(self._tools, Registry) else None
-        kept = self._kept.get(provider)
-        if kept is None or kept[0] is not now:
-            kept = (now, build_tools_schema(self._planner.tool_descriptions, self._tools, provider))
-            self._kept[provider] = kept
-        return list(kept[1])
+        return build_tools_schema(self._planner.tool_descriptions, self._tools, provider)
 
     def _known(self) -> dict[str, Mapping[str, Any]]:
         """Schemas of the arguments, by the names that the model knows."""

@@ -1,11 +1,11 @@
 """Descriptions of tools as definitions for a model.
 
-1. The names and the words are the configuration's: what is not described there, the model does not have.
+1. Names and descriptions come from the configuration: the model has no tool that is not described there.
 2. The types are the tool's own where it is at hand: a tool of a registry, a pydantic class, an object with an
    `args_schema`. An optional integer is an integer that may be left out. Without the tool, every argument is a text,
    and required.
-3. What does not fit together is noted beforehand (`notes_on`), and fails when it is called: tools of MCP servers may
-   come later than the configuration is read.
+3. A description that does not fit its tool gives a note beforehand (`notes_on`), and an error when it is called: tools
+   of MCP servers may come after the configuration is read.
 
 Knows what tools take; calls none.
 """
@@ -73,7 +73,7 @@ def build_tools_schema(
 
 
 def notes_on(descriptions: Sequence[ToolDescription], tools: ToolObjects | None = None) -> tuple[str, ...]:
-    """What does not fit together, a sentence for each.
+    """A sentence for each description that does not fit its tool.
 
     Args:
         descriptions: of the configuration.
@@ -147,21 +147,21 @@ def _with_its_top(schema: Schema) -> Schema:
 
 
 def _parameters(schema: Schema) -> Schema:
-    """A tool's schema without what says nothing to a model: titles, and null where an argument may be left out."""
-    told: Schema = mapped(schema, _told)
-    made: Schema = {"type": "object", "properties": told.get("properties", {}), "required": told.get("required", [])}
-    if told.get("additionalProperties") not in (None, False):
-        made["additionalProperties"] = told["additionalProperties"]
-    return made | {key: told[key] for key in ("$defs", "definitions") if key in told}
+    """A tool's schema without parts that do not help a model: titles, and null where an argument may be left out."""
+    plain: Schema = mapped(schema, _plain)
+    made: Schema = {"type": "object", "properties": plain.get("properties", {}), "required": plain.get("required", [])}
+    if plain.get("additionalProperties") not in (None, False):
+        made["additionalProperties"] = plain["additionalProperties"]
+    return made | {key: plain[key] for key in ("$defs", "definitions") if key in plain}
 
 
-def _told(schema: Schema) -> Schema:
-    """Without titles; no choice of null where an argument may be left out."""
-    told = {key: value for key, value in schema.items() if key != "title" or not isinstance(value, str)}
-    if isinstance(properties := told.get("properties"), dict):
-        required = told.get("required", ())
-        told["properties"] = {name: _without_null(below, name in required) for name, below in properties.items()}
-    return told
+def _plain(schema: Schema) -> Schema:
+    """The schema without titles, and without null for arguments that may be left out."""
+    plain = {key: value for key, value in schema.items() if key != "title" or not isinstance(value, str)}
+    if isinstance(properties := plain.get("properties"), dict):
+        required = plain.get("required", ())
+        plain["properties"] = {name: _without_null(below, name in required) for name, below in properties.items()}
+    return plain
 
 
 def _without_null(schema: Any, required: bool) -> Any:

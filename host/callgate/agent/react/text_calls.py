@@ -1,4 +1,4 @@
-"""Calls that a model wrote as text, read. Knows the ways in which models write them; calls nothing.
+"""Reads calls that a model wrote as text. Knows the ways in which models write them; calls nothing.
 
 The form that a model is asked for, one turn:
 
@@ -6,12 +6,12 @@ The form that a model is asked for, one turn:
     Action: search_database
     Action Input: {"query": "active users"}
 
-or, at the end, ``Final Answer: ...``. What comes of everything else:
+or, at the end, ``Final Answer: ...``. Everything else is read so:
 
 | the model writes | what it is |
 |---|---|
 | several pairs of Action and Action Input | as many calls, in their order |
-| an Observation of its own | nothing behind it counts: no tool said it |
+| an Observation of its own | everything behind it is ignored, since no tool wrote it |
 | a Final Answer behind an Action | the calls are made, and it has to answer again with what they say |
 | an Action without an Action Input | a call without arguments |
 | half a JSON, no JSON | a call with a fault; so is each one behind it, since it may be a part of what has no end |
@@ -21,7 +21,7 @@ or, at the end, ``Final Answer: ...``. What comes of everything else:
 | a Python dict | as if it were JSON |
 | a JSON object that names a tool and its arguments, and nothing else | a call |
 | only a Thought, or an Action Input without an Action | a fault that says what is missing |
-| ``<think>...</think>`` at the beginning | nothing: it is thought, and not said |
+| ``<think>...</think>`` at the beginning | ignored: it is a thought |
 | prose | the answer |
 """
 
@@ -79,7 +79,7 @@ _decoder = json.JSONDecoder(strict=False)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Written:
-    """What a turn comes to.
+    """The calls or the answer of a turn.
 
     Attributes:
         calls: in their order; empty where it answers.
@@ -93,7 +93,7 @@ class Written:
 
 
 def read_text(text: str, known: Mapping[str, Mapping[str, Any]]) -> Written:
-    """What a turn in the text form comes to.
+    """The calls or the answer of a turn in the text form.
 
     Args:
         text: of the model.
@@ -215,12 +215,12 @@ class _Action:
 
     @property
     def name(self) -> str:
-        """The tool's."""
+        """The name of the tool."""
         return _first(self.below).strip().strip("*`\"'").rstrip(".").removesuffix("()").strip("*`\"'")
 
     @property
     def is_none(self) -> bool:
-        """Whether it says that nothing is to be called."""
+        """Whether the Action says that nothing is to be called."""
         if self.name in self.known or not _NO_TOOL.fullmatch(self.name):
             return False
         given = _bare(self.given or "")
@@ -228,11 +228,11 @@ class _Action:
 
     @property
     def is_answer(self) -> bool:
-        """Whether it is the final answer, and no tool."""
+        """Whether the Action is the final answer instead of a tool."""
         return self.below not in self.known and self.below.casefold().strip("*`\"' .") in _ANSWERS
 
     def calls(self, stray: bool) -> list[ToolCall]:
-        """Its calls: mostly one."""
+        """The calls of this Action, in most cases one."""
         if self.given is None and (whole := _objects(self.below, self.known)):
             return whole
         if self.is_none:
@@ -274,7 +274,7 @@ def _bare(text: str) -> str:
 
 
 def _arguments(text: str, schema: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Arguments as they were written, or what is wrong with them."""
+    """Arguments as they were written, and their fault, which is empty for right ones."""
     text = _bare(text)
     if not text or text.casefold() in _NOTHING:
         return {}, ""
@@ -328,7 +328,7 @@ def _literal(text: str) -> dict[str, Any] | None:
 
 
 def written_calls(text: str, known: Mapping[str, Mapping[str, Any]]) -> tuple[ToolCall, ...]:
-    """The calls that a text is, and is nothing else: of models that write a call where they should make it.
+    """The calls of a text that consists of calls alone: some models write a call instead of making it.
 
     Read are JSON objects such as ``{"name": ..., "arguments": {...}}``, alone, in a list, in a fence of code, or
     between ``<tool_call>`` tags; and ``Calling tool: NAME with args: {...}``, a line for each. Every one has to name a
@@ -358,7 +358,7 @@ def written_calls(text: str, known: Mapping[str, Mapping[str, Any]]) -> tuple[To
 
 
 def _objects(text: str, known: Mapping[str, Mapping[str, Any]]) -> list[ToolCall]:
-    """The calls that a JSON text holds; none where it is anything else."""
+    """The calls in a JSON text; empty for any other text."""
     try:
         value = json.loads(_bare(text))
     except (ValueError, RecursionError):
@@ -368,9 +368,9 @@ def _objects(text: str, known: Mapping[str, Mapping[str, Any]]) -> list[ToolCall
         if not isinstance(each, dict):
             return []
         function = each.get("function")
-        told: dict[str, Any] = function if isinstance(function, dict) else each
-        name = next((told[key] for key in _NAMES if isinstance(told.get(key), str)), None)
-        given = next((told[key] for key in _ARGUMENTS if key in told), None)
+        call: dict[str, Any] = function if isinstance(function, dict) else each
+        name = next((call[key] for key in _NAMES if isinstance(call.get(key), str)), None)
+        given = next((call[key] for key in _ARGUMENTS if key in call), None)
         if name not in known or given is None:
             return []
         arguments, fault = arguments_of(given if isinstance(given, str) else json.dumps(given))

@@ -1,7 +1,7 @@
-"""Calling tools in text: how a model is told to, and how a conversation reads then. The reading is in `text_calls`.
+"""Calling tools in text: the instructions for the model, and a conversation in this form. `text_calls` reads replies.
 
-A conversation in this form has words alone, in turns of the user and the model: any model can go on with it, and with
-one that began with calls of the provider's own.
+A conversation in this form has words alone, in turns of the user and the model. Any model can go on with it, also where
+it began with calls in the provider's own form.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .actions import Action, arguments_text, noted
 from .messages import newest
 from .text_calls import NO_ACTION, says_action
 
-__all__ = ["as_text", "history_as_text", "instructions", "told"]
+__all__ = ["as_text", "history_as_text", "instructions", "results_as_text"]
 
 _MAX_SCHEMA = 2_000
 """Characters of the arguments of one tool."""
@@ -71,7 +71,7 @@ def as_text(messages: Iterable[Message]) -> tuple[Message, ...]:
     for message in messages:
         match message:
             case ToolReplies(replies=replies):
-                message = told(message, most=len(replies))
+                message = results_as_text(message, most=len(replies))
             case Assistant(text=text, calls=calls) if calls:
                 written = (
                     []
@@ -90,8 +90,8 @@ def _pair(name: str, arguments: Mapping[str, Any] | str) -> str:
     return f"Action: {name}\nAction Input: {text}"
 
 
-def told(replies: ToolReplies, *, most: int) -> User:
-    """The results of a turn's calls, as the user's words.
+def results_as_text(replies: ToolReplies, *, most: int) -> User:
+    """The results of a turn's calls, as a message of the user.
 
     Args:
         replies: in the order of the calls.

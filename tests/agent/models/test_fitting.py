@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
 from agent.models.wires import written_and_read
 from callgate.agent.models.conversation import messages_of
-from callgate.agent.models.model import Assistant, Message, ToolCall, ToolReplies, User
+from callgate.agent.models.fitting import fit, fit_calls
+from callgate.agent.models.model import Assistant, Message, Reply, Request, ToolCall, ToolReplies, User
 from callgate.agent.models.response import reply_of
 
 WORDS = st.sampled_from(["weather", "c1", "{}", '{"a":', '{"a": NaN}', "\ud800", "[1]", "", "a b\n"]) | st.text(
@@ -75,3 +77,38 @@ def test_a_native_turn_that_is_none_is_left_out() -> None:
     ]
     for native in natives:
         assert [part.part_kind for part in _sent(native, "anthropic")] == ["text", "tool-call"]
+
+
+def _nested(depth: int) -> Any:
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("call", "fault"),
+    [
+        (ToolCall(id="a", name="weather", arguments={"x": _nested(400)}), "they are nested more than 100 deep"),
+        (ToolCall(id="a", name="weather", arguments={"x": float("nan")}), "they cannot be sent back as JSON"),
+        (ToolCall(id="a", name="weather", arguments={"x": "\ud800"}), "they cannot be sent back as JSON"),
+        (ToolCall(id="a", name="weather", arguments={"x": "y" * 3_000_000}), "in this turn there is room for 2000000"),
+        (ToolCall(id="a", name=""), "the call names no tool"),
+        (ToolCall(id="a", name="weather", fault="of its own", written="z" * 20_000), "of its own"),
+    ],
+)
+def test_arguments_that_no_turn_can_carry_are_a_fault(call: ToolCall, fault: str) -> None:
+    (made,) = fit_calls([call], 3)
+    assert fault in made.fault
+    assert made.arguments == {}
+    assert len(made.written) <= 10_000
+    assert fit_calls([made], 3) == (made,)
+
+
+def test_a_turn_is_bounded_and_every_call_has_an_id_of_its_own() -> None:
+    calls = tuple(ToolCall(id=id, name="a" * 300, arguments={"x": "y" * 1_500_000}) for id in ("a", "a", "b c", "d"))
+    reply = fit(Reply(turn=Assistant(text="t" * 2_000_000, calls=calls), ended="answered"), Request(messages=[]))
+    assert [call.id for call in reply.turn.calls] == ["a", "call_0_1", "call_0_2", "d"]
+    assert [bool(call.fault) for call in reply.turn.calls] == [False, True, True, True]
+    assert (reply.ended, len(reply.turn.text), len(reply.turn.calls[0].name)) == ("calls", 1_000_000, 200)
+    assert reply.usage.estimated
