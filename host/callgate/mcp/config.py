@@ -1,16 +1,16 @@
-"""Which MCP servers there are: the JSON that Claude Desktop, Cursor and VS Code keep, read and checked.
+"""The configuration of MCP servers: the JSON of Claude Desktop, Cursor and VS Code, read and checked.
 
 1. ``{"mcpServers": {NAME: {...}}}``, or VS Code's ``{"servers": {...}}``, alone or under ``"mcp"``. Comments and
-   trailing commas are read over, as the editors do.
-2. What is wrong with the file as a whole is raised. What is wrong with one server is that server's `fault`, in one
-   line; the others work.
+   trailing commas are skipped, as the editors do.
+2. A fault of the file as a whole is raised. A fault of one server is that server's `fault`, in one line; the other
+   servers work.
 3. Unknown keys are a note, not a fault: every client has some of its own.
-4. ``${VAR}`` and ``${env:VAR}`` are the host's environment variable; ``${VAR:-default}`` is the default where the
-   variable is unset or empty. ``${userHome}``, ``${workspaceFolder}``, ``${pathSeparator}`` and ``${/}`` are what
-   editors make of them. A variable that is not set is a fault that names it: an empty token would fail later, and less
-   clearly. What was inserted is not looked at again.
+4. ``${VAR}`` and ``${env:VAR}`` are the host's environment variable; ``${VAR:-default}`` is the default if the variable
+   is unset or empty. ``${userHome}``, ``${workspaceFolder}``, ``${pathSeparator}`` and ``${/}`` mean the same as in the
+   editors. A variable that is not set is a fault that names the variable: an empty token would fail later, and less
+   clearly. Variables in inserted values are not replaced.
 
-Knows what was written; starts nothing.
+Knows the configuration; starts nothing.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ _TRANSPORTS: dict[str, Transport] = {
     "streamablehttp": "http",
     "remote": "http",
 }
-"""What other clients call a transport."""
+"""Other clients' names of the transports."""
 _FILLED = ("command", "args", "env", "cwd", "envFile", "url", "serverUrl", "headers")
 """Keys whose texts may hold variables."""
 _KEYS = (*_FILLED, "disabled", "enabled", "timeout", "transport", "type")
 _WORDLESS = frozenset({"description", "name", "displayName", "icon", "version", "gallery", "$comment"})
-"""Keys that change nothing here, and are not worth a note."""
+"""Keys that mean nothing to callgate and are not worth a note."""
 _MILLISECONDS_FROM = 1000
 """Clients disagree about the unit of ``timeout``: nobody waits 1,000 s for a call, and nobody sets 999 ms."""
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
@@ -67,7 +67,7 @@ _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 
 @dataclass(frozen=True, kw_only=True)
 class ServerConfig:
-    """One server, as written, with its variables filled in."""
+    """One server of the configuration, with its variables replaced."""
 
     name: str
     transport: Transport = "stdio"
@@ -75,7 +75,7 @@ class ServerConfig:
     """The program, for `stdio`."""
     args: tuple[str, ...] = field(default=(), repr=False)
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Beside the few variables that every server gets."""
+    """Variables for the process, besides the few that every server gets."""
     cwd: str | None = None
     url: str = field(default="", repr=False)
     """The endpoint, for `http` and `sse`."""
@@ -84,24 +84,24 @@ class ServerConfig:
     """How long one call may take. None: the run's own limits."""
     disabled: bool = False
     fault: str | None = None
-    """Why it cannot be started as it is written, and what to write instead; None when it can."""
+    """Why the server cannot be started as it is written, and what to write instead; None if it can."""
     notes: tuple[str, ...] = ()
-    """What was read over."""
+    """Keys that were skipped, and other remarks."""
     secrets: Secrets = field(default_factory=Secrets, repr=False, compare=False)
-    """What must not be seen of it."""
+    """The values that must not be shown."""
 
 
 def read_config(
     source: str | os.PathLike[str] | Mapping[str, Any], environment: Mapping[str, str] | None = None
 ) -> tuple[ServerConfig, ...]:
-    """The servers of a configuration, in the order in which they are written.
+    """The servers of a configuration, in their order.
 
     Args:
-        source: a path, or what is in it, as a dict.
-        environment: where variables are looked up; None for the host's own.
+        source: the path of a JSON file, or its content as a dict.
+        environment: the values of variables; None for the host's own environment.
 
     Raises:
-        ConfigurationError: the file cannot be read, or is no such configuration.
+        ConfigurationError: the file cannot be read, or does not hold such a configuration.
     """
     variables = os.environ if environment is None else environment
     if isinstance(source, Mapping):
@@ -120,7 +120,7 @@ def _http_url(text: str) -> str:
     try:
         parts = urlsplit(text)
         sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:  # whose text may hold a part of a password
+    except ValueError:  # the text of this error may hold a part of a password
         sound = False
     if not sound:
         raise ValueError("it must be a URL that begins with http:// or https:// and a host")
@@ -132,7 +132,7 @@ def _transport(named: object) -> object:
 
 
 class _Written(BaseModel):
-    """One server as written, with its variables filled in."""
+    """The keys of one server, with their variables replaced."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True, hide_input_in_errors=True)
 
@@ -151,7 +151,7 @@ class _Written(BaseModel):
         Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")],
         Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[ -~]*$")],
     ] = {}
-    """What HTTP cannot carry would fail late, with an error that quotes the value."""
+    """A value that HTTP cannot carry would fail late, with an error that quotes the value."""
     timeout: Annotated[float, Field(gt=0, lt=10**9, strict=True)] | None = None
     disabled: bool = Field(False, strict=True)
     enabled: bool = Field(True, strict=True)
@@ -169,7 +169,7 @@ def _server(name: str, given: object, folder: Path, environment: Mapping[str, st
     ]
     fields: dict[str, Any]
     try:
-        if given.get("disabled") is True or given.get("enabled") is False:  # its variables may well be unset
+        if given.get("disabled") is True or given.get("enabled") is False:  # its variables may be unset
             fields = {"disabled": True}
         else:
             known = {key: given[key] for key in _KEYS if given.get(key) is not None}
@@ -183,13 +183,13 @@ def _server(name: str, given: object, folder: Path, environment: Mapping[str, st
         first = error.errors(include_url=False, include_input=False)[0]
         place = ": ".join(repr(each) for each in first["loc"] if each != "[key]")
         fields = {"fault": secrets.hide(f"{place}: {first['msg'].removeprefix('Value error, ')}")}
-    except (ValueError, RuntimeError) as error:  # of a user without a home folder, and of lists without end
+    except (ValueError, RuntimeError) as error:  # RuntimeError: the user has no home folder
         fields = {"fault": secrets.hide(str(error))}
     return ServerConfig(name=name, notes=tuple(notes), secrets=secrets, **fields)
 
 
 def _checked(written: _Written, folder: Path, secrets: Secrets) -> dict[str, Any]:
-    """The fields of a configuration that can be started. Raises `ValueError` for one that cannot."""
+    """The fields of a server that can be started. Raises `ValueError` for a server that cannot."""
     transport = written.transport
     if transport is None:
         if written.command is None and written.url is None:
@@ -207,8 +207,8 @@ def _checked(written: _Written, folder: Path, secrets: Secrets) -> dict[str, Any
         return {**fields, "url": written.url, "headers": written.headers}
     if written.command is None:
         raise ValueError("it is of type 'stdio' and needs 'command', the program to start")
-    told = [each for each in itertools.pairwise(written.args) if each[0].startswith("-")]
-    for flag, value in (*told, *(text.partition("=")[::2] for text in written.args)):
+    options = [each for each in itertools.pairwise(written.args) if each[0].startswith("-")]
+    for flag, value in (*options, *(text.partition("=")[::2] for text in written.args)):
         if sounds_secret(flag):
             secrets.add(value)
     cwd = None if written.cwd is None else str(folder / Path(written.cwd).expanduser())
@@ -226,7 +226,7 @@ def _env_file(path: Path, secrets: Secrets) -> dict[str, str]:
             found = list(parse_stream(lines))
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(
-            f"'envFile' {str(path)!r} cannot be read: {getattr(error, 'strerror', 'it is no text')}"
+            f"'envFile' {str(path)!r} cannot be read: {getattr(error, 'strerror', 'it is not UTF-8 text')}"
         ) from None
     kept = {each.key: each.value for each in found if each.key is not None and each.value is not None}
     for name, value in kept.items():
@@ -237,7 +237,7 @@ def _env_file(path: Path, secrets: Secrets) -> dict[str, str]:
 
 
 def _filled(value: Any, environment: Mapping[str, str], folder: Path, secrets: Secrets) -> Any:
-    """`value` with the variables in its texts replaced. Raises `ValueError` where one is not set."""
+    """`value` with the variables in its texts replaced. Raises `ValueError` for a variable that is not set."""
     if isinstance(value, list):
         return [_filled(each, environment, folder, secrets) for each in value]
     if isinstance(value, Mapping):
@@ -276,11 +276,7 @@ def _read(path: Path) -> Mapping[str, Any]:
         read = strict_json(_without_comments(path.read_text(encoding="utf-8-sig")))
     except OSError as error:
         raise ConfigurationError(f"the MCP configuration {path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigurationError(f"{path} is not UTF-8 text") from None
-    except RecursionError:
-        raise ConfigurationError(f"{path} is not JSON: it is nested too deeply") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path} is not JSON: {error}") from None
     if not isinstance(read, dict):
         raise ConfigurationError(f'{path} must hold an object like {{"mcpServers": {{...}}}}, not {_kind(read)}')
