@@ -19,7 +19,6 @@ import itertools
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -65,29 +64,59 @@ _MILLISECONDS_FROM = 1000
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServerConfig:
+def _http_url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # the text of this error may hold a part of a password
+        sound = False
+    if not sound:
+        raise ValueError("it must be a URL that begins with http:// or https:// and a host")
+    return text
+
+
+def _transport(named: object) -> object:
+    return _TRANSPORTS.get(named.lower(), named.lower()) if isinstance(named, str) else named
+
+
+class ServerConfig(BaseModel):
     """One server of the configuration, with its variables replaced."""
 
+    model_config = ConfigDict(
+        frozen=True, coerce_numbers_to_str=True, hide_input_in_errors=True, arbitrary_types_allowed=True
+    )
+
     name: str
-    transport: Transport = "stdio"
-    command: str = ""
+    transport: Annotated[Transport, BeforeValidator(_transport)] = Field(
+        default="stdio", validation_alias=AliasChoices("type", "transport")
+    )
+    command: Annotated[str, Field(min_length=1)] = ""
     """The program, for `stdio`."""
-    args: tuple[str, ...] = field(default=(), repr=False)
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    args: tuple[str, ...] = Field(default=(), repr=False)
+    env: dict[str, str] = Field(default={}, repr=False)
     """Variables for the process, besides the few that every server gets."""
+    env_file: str | None = Field(default=None, alias="envFile")
     cwd: str | None = None
-    url: str = field(default="", repr=False)
+    url: Annotated[str, StringConstraints(strip_whitespace=True), AfterValidator(_http_url)] = Field(
+        default="", validation_alias=AliasChoices("url", "serverUrl"), repr=False
+    )
     """The endpoint, for `http` and `sse`."""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    timeout_seconds: float | None = None
+    headers: dict[
+        Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")],
+        Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[ -~]*$")],
+    ] = Field(default={}, repr=False)
+    """A value that HTTP cannot carry would fail late, with an error that quotes the value."""
+    timeout_seconds: Annotated[float, Field(gt=0, lt=10**9, strict=True)] | None = Field(
+        default=None, validation_alias="timeout"
+    )
     """How long one call may take. None: the run's own limits."""
-    disabled: bool = False
+    disabled: bool = Field(default=False, strict=True)
+    enabled: bool = Field(default=True, strict=True)
     fault: str | None = None
     """Why the server cannot be started as it is written, and what to write instead; None if it can."""
     notes: tuple[str, ...] = ()
     """Keys that were skipped, and other remarks."""
-    secrets: Secrets = field(default_factory=Secrets, repr=False, compare=False)
+    secrets: Secrets = Field(default_factory=Secrets, repr=False)
     """The values that must not be shown."""
 
 
@@ -116,47 +145,6 @@ def read_config(
     return tuple(_server(name, given, folder, variables) for name, given in servers.items())
 
 
-def _http_url(text: str) -> str:
-    try:
-        parts = urlsplit(text)
-        sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:  # the text of this error may hold a part of a password
-        sound = False
-    if not sound:
-        raise ValueError("it must be a URL that begins with http:// or https:// and a host")
-    return text
-
-
-def _transport(named: object) -> object:
-    return _TRANSPORTS.get(named.lower(), named.lower()) if isinstance(named, str) else named
-
-
-class _Written(BaseModel):
-    """The keys of one server, with their variables replaced."""
-
-    model_config = ConfigDict(coerce_numbers_to_str=True, hide_input_in_errors=True)
-
-    transport: Annotated[Transport | None, BeforeValidator(_transport)] = Field(
-        None, validation_alias=AliasChoices("type", "transport")
-    )
-    command: Annotated[str, Field(min_length=1)] | None = None
-    args: tuple[str, ...] = ()
-    env: dict[str, str] = {}
-    env_file: str | None = Field(None, alias="envFile")
-    cwd: str | None = None
-    url: Annotated[str, StringConstraints(strip_whitespace=True), AfterValidator(_http_url)] | None = Field(
-        None, validation_alias=AliasChoices("url", "serverUrl")
-    )
-    headers: dict[
-        Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")],
-        Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[ -~]*$")],
-    ] = {}
-    """A value that HTTP cannot carry would fail late, with an error that quotes the value."""
-    timeout: Annotated[float, Field(gt=0, lt=10**9, strict=True)] | None = None
-    disabled: bool = Field(False, strict=True)
-    enabled: bool = Field(True, strict=True)
-
-
 def _server(name: str, given: object, folder: Path, environment: Mapping[str, str]) -> ServerConfig:
     secrets = Secrets()
     if not isinstance(given, Mapping):
@@ -167,45 +155,44 @@ def _server(name: str, given: object, folder: Path, environment: Mapping[str, st
         for key in given
         if key not in _KEYS and key not in _WORDLESS
     ]
-    fields: dict[str, Any]
+    config = ServerConfig(name=name, notes=tuple(notes), secrets=secrets)
     try:
         if given.get("disabled") is True or given.get("enabled") is False:  # its variables may be unset
-            fields = {"disabled": True}
-        else:
-            known = {key: given[key] for key in _KEYS if given.get(key) is not None}
-            filled = {key: _filled(known[key], environment, folder, secrets) for key in _FILLED if key in known}
-            written = _Written.model_validate({**known, **filled})
-            fields = _checked(written, folder, secrets)
-            if written.timeout is not None and written.timeout >= _MILLISECONDS_FROM:
-                notes.append(f"'timeout' {written.timeout:g} is taken for milliseconds")
-                fields["timeout_seconds"] = written.timeout / 1000
+            return config.model_copy(update={"disabled": True})
+        known = {key: given[key] for key in _KEYS if given.get(key) is not None}
+        filled = {key: _filled(known[key], environment, folder, secrets) for key in _FILLED if key in known}
+        written = ServerConfig.model_validate({"name": name, **known, **filled})
+        if (timeout := written.timeout_seconds) is not None and timeout >= _MILLISECONDS_FROM:
+            notes.append(f"'timeout' {timeout:g} is taken for milliseconds")
+            timeout /= 1000
+        checked = {**_checked(written, folder, secrets), "timeout_seconds": timeout}
+        return written.model_copy(update={**checked, "notes": tuple(notes), "secrets": secrets})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ": ".join(repr(each) for each in first["loc"] if each != "[key]")
-        fields = {"fault": secrets.hide(f"{place}: {first['msg'].removeprefix('Value error, ')}")}
+        fault = f"{place}: {first['msg'].removeprefix('Value error, ')}"
     except (ValueError, RuntimeError) as error:  # RuntimeError: the user has no home folder
-        fields = {"fault": secrets.hide(str(error))}
-    return ServerConfig(name=name, notes=tuple(notes), secrets=secrets, **fields)
+        fault = str(error)
+    return config.model_copy(update={"fault": secrets.hide(fault)})
 
 
-def _checked(written: _Written, folder: Path, secrets: Secrets) -> dict[str, Any]:
-    """The fields of a server that can be started. Raises `ValueError` for a server that cannot."""
+def _checked(written: ServerConfig, folder: Path, secrets: Secrets) -> dict[str, Any]:
+    """Values for the fields of a server that can be started. Raises `ValueError` for a server that cannot."""
     transport = written.transport
-    if transport is None:
-        if written.command is None and written.url is None:
+    if "transport" not in written.model_fields_set:
+        if not written.command and not written.url:
             raise ValueError("it needs 'command' (a program to start) or 'url' (an endpoint)")
-        if written.command is not None and written.url is not None:
+        if written.command and written.url:
             raise ValueError("it has both 'command' and 'url'; keep one, or say which with 'type'")
-        transport = "stdio" if written.url is None else "http"
-    fields: dict[str, Any] = {"transport": transport, "timeout_seconds": written.timeout}
+        transport = "http" if written.url else "stdio"
     for name, value in (*written.headers.items(), *written.env.items()):
         secrets.add_named(name, value)
     if transport != "stdio":
-        if written.url is None:
+        if not written.url:
             raise ValueError(f"it is of type {transport!r} and needs 'url'")
         secrets.add_url(urlsplit(written.url))
-        return {**fields, "url": written.url, "headers": written.headers}
-    if written.command is None:
+        return {"transport": transport}
+    if not written.command:
         raise ValueError("it is of type 'stdio' and needs 'command', the program to start")
     options = [each for each in itertools.pairwise(written.args) if each[0].startswith("-")]
     for flag, value in (*options, *(text.partition("=")[::2] for text in written.args)):
@@ -217,7 +204,7 @@ def _checked(written: _Written, folder: Path, secrets: Secrets) -> dict[str, Any
     env = written.env
     if written.env_file is not None:
         env = _env_file(folder / Path(written.env_file).expanduser(), secrets) | env
-    return {**fields, "command": written.command, "args": written.args, "env": env, "cwd": cwd}
+    return {"cwd": cwd, "env": env}
 
 
 def _env_file(path: Path, secrets: Secrets) -> dict[str, str]:
