@@ -125,7 +125,7 @@ async def test_a_signal_ends_it_with_its_runs(served: Served, era: str, number: 
 
 
 def alive() -> set[int]:
-    """Every process that is no zombie."""
+    """Every process that is not a zombie."""
     return children(1)
 
 
